@@ -12,6 +12,7 @@ from attnx.config.groups import GROUPS, group_choices
 from attnx.config.hydra_errors import reject_folder_overrides, reject_hydra_overrides
 from attnx.config.hydra_session import hydra_session
 from attnx.config.plain_config import plain_config
+from attnx.config.user_files import overrides_in_files
 from attnx.data.paths import expand_path
 from attnx.errors import UserError, reject_duplicates
 from attnx.registry.source_scan import MULTI_SELECT_KINDS
@@ -45,7 +46,7 @@ def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> dic
     reject_ambiguous(overrides)
     with hydra_session(overrides, config_dir):
         plain = plain_config(hydra_compose("config", overrides))
-    config = check_config(plain, overrides)
+    config = check_config(plain, overrides, overrides_in_files(overrides, config_dir))
     if config["folder"]:
         config["folder"] = str(expand_path("folder", config["folder"]))
     return config
@@ -68,15 +69,24 @@ def _canonical(override: str) -> str:
     return bare if bare.split("=", 1)[0].split("@")[0] in GROUPS else f"++{bare}"
 
 
+def reject_repeated(overrides: Sequence[str]) -> None:
+    """Reject a key that is set twice: of two values one has no effect."""
+    written: dict[str, str] = {}
+    for override in overrides:
+        bare = override.lstrip("+~")
+        key = bare.partition("=")[0]
+        if key in written:
+            raise UserError(f"{key} is set twice, by {written[key]} and {bare}; leave one out")
+        written[key] = bare
+
+
 def reject_ambiguous(overrides: Sequence[str]) -> None:
-    """Reject a group that is chosen twice, or whose value is not a name; multi-select kinds take a list."""
-    previous: dict[str, str] = {}
+    """Reject a key that is set twice, and a group whose value is not a name; multi-select kinds take a list."""
+    reject_repeated(overrides)
     for override in overrides:
         key, _, value = override.partition("=")
         if key not in GROUPS:
             continue
-        if key in previous:
-            raise UserError(f"{key} is chosen twice, as {previous[key]} and {override}; leave one out")
         first_letter = r"[^{]" if key in MULTI_SELECT_KINDS else r"[^{[]"
         if not re.match(first_letter, value) or NON_STRING.fullmatch(value):
             raise UserError(f"{override}: expected one name; choose from {', '.join(group_choices(key))}")
@@ -84,4 +94,3 @@ def reject_ambiguous(overrides: Sequence[str]) -> None:
             raise UserError(f"{override}: expected a plain name; choose from {', '.join(group_choices(key))}")
         if value.startswith("["):
             reject_duplicates(key, re.findall(r"[^\[\],\s]+", value), key)
-        previous[key] = override

@@ -15,7 +15,8 @@ from attnx.decoding.contracts import DecodeResult, StepModel
 from attnx.decoding.hypotheses import NEG_INF, empty_results, group_by_source, merge_best, trim
 from attnx.decoding.search import ConstrainedSearch, SearchInputs
 from attnx.errors import UserError
-from attnx.registry import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, register
+from attnx.registry import NonNegativeFloat, NonNegativeInt, PositiveInt, register
+from attnx.registry.option_types import LengthRatio, StepCount
 
 MIN_COVERAGE = 1e-9
 """The least that a position counts as read: weights may be 0, and their logarithm is to be a number."""
@@ -33,7 +34,7 @@ class ActiveBeams(NamedTuple):
     weights: Tensor | None  # (a * w, t, m), or (a * w, h, t, m), their attention weights; None unless needed
 
 
-@register("decoding", "beam")
+@register("decoding", "beam", read_if={"length_penalty_alpha": "length_penalty=gnmt"})
 @dataclass(frozen=True)
 class Beam(ConstrainedSearch):
     """Write the ``beam_size`` likeliest beginnings side by side; the ``nbest`` best outputs are found.
@@ -54,9 +55,9 @@ class Beam(ConstrainedSearch):
     length_penalty: Literal["none", "gnmt", "average"] = "none"
     length_penalty_alpha: NonNegativeFloat = 0.6
     coverage_penalty: NonNegativeFloat = 0.0
-    max_length_ratio: PositiveFloat | None = None
-    max_length_extra: NonNegativeInt | None = None
-    min_length: NonNegativeInt = 0
+    max_length_ratio: LengthRatio | None = None
+    max_length_extra: StepCount | None = None
+    min_length: StepCount = 0
     no_repeat_ngram_size: NonNegativeInt = 0
 
     def __post_init__(self) -> None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from attnx.decoding.contracts import DecodeResult
 from attnx.decoding.search import ConstrainedSearch, SearchInputs, decode_stepwise
-from attnx.registry import NonNegativeInt, PositiveFloat, register
+from attnx.registry import NonNegativeInt, register
+from attnx.registry.option_types import LengthRatio, StepCount
 
 
 @register("decoding", "greedy")
@@ -24,9 +25,9 @@ class Greedy(ConstrainedSearch):
     twice (0: any may).
     """
 
-    max_length_ratio: PositiveFloat | None = None
-    max_length_extra: NonNegativeInt | None = None
-    min_length: NonNegativeInt = 0
+    max_length_ratio: LengthRatio | None = None
+    max_length_extra: StepCount | None = None
+    min_length: StepCount = 0
     no_repeat_ngram_size: NonNegativeInt = 0
 
     def search(self, inputs: SearchInputs) -> DecodeResult:

@@ -16,9 +16,14 @@ from attnx.decoding.search import ConstrainedSearch, SearchInputs, decode_stepwi
 from attnx.errors import UserError
 from attnx.nn.contracts import GreedyStep
 from attnx.registry import NonNegativeInt, PositiveFloat, PositiveInt, register
+from attnx.registry.option_types import LengthRatio, StepCount
 
 
-@register("decoding", "sampling")
+@register(
+    "decoding",
+    "sampling",
+    read_if={"temperature": "top_k!=1", "top_p": "top_k!=1", "seed": "top_k!=1"},
+)
 @dataclass(frozen=True)
 class Sampling(ConstrainedSearch):
     """Draw every symbol by its probability; ``nbest`` outputs, the likeliest first, some of which may be alike.
@@ -35,9 +40,9 @@ class Sampling(ConstrainedSearch):
     top_p: PositiveFloat = 1.0
     seed: NonNegativeInt = 0
     nbest: PositiveInt = 1
-    max_length_ratio: PositiveFloat | None = None
-    max_length_extra: NonNegativeInt | None = None
-    min_length: NonNegativeInt = 0
+    max_length_ratio: LengthRatio | None = None
+    max_length_extra: StepCount | None = None
+    min_length: StepCount = 0
     no_repeat_ngram_size: NonNegativeInt = 0
 
     def __post_init__(self) -> None:

@@ -78,6 +78,16 @@ def open_regular_file(path: Path) -> Iterator[BinaryIO]:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
+def refuse_pipe(path: Path) -> None:
+    """Refuse a pipe: opening one without a writer would block for ever.
+
+    Raises:
+        UserError: it is one.
+    """
+    if path.is_fifo():
+        raise UserError(f"{path}: is a pipe; name a file")
+
+
 def read_bytes(path: Path, largest: int = MAX_FILE_BYTES) -> bytes:
     """Read a plain file of at most ``largest`` bytes.
 

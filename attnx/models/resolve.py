@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Collection, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from attnx import registry
 from attnx.errors import UserError
@@ -14,8 +14,20 @@ from attnx.registry.plugin_errors import report_plug_in_errors
 QUERY_NEEDS = ("token", "prev_state", "state", "context", "tag", "nothing")
 
 
+class NoEffect(NamedTuple):
+    """Why an option has no effect."""
+
+    cause: str  # the choices that leave it without one: ``attention=none``
+    remedy: str = ""  # what else to do than to leave it out
+
+
 class ResolvedConfig(Protocol):
     """The options of a model that follow from its configuration."""
+
+    @property
+    def ineffective(self) -> Mapping[str, NoEffect]:
+        """The options that have no effect, by key."""
+        return {}
 
     def summary(self) -> dict[str, str]:
         """The lines of the start table: ``schedule`` with its reason, and ``derived``, the derived options."""
@@ -194,17 +206,6 @@ def reject_hops(config: Mapping[str, Any], model: str, reason: str) -> None:
         raise UserError(
             f"attention.hops={hops} has no meaning beside model={model}: {reason}; leave attention.hops out"
         )
-
-
-def reject_length_options(decoding: Mapping[str, Any]) -> None:
-    """Check that no option of decoding is set that only matters for outputs longer than one symbol.
-
-    Raises:
-        UserError: one is.
-    """
-    for name, maximum in (("min_length", 1), ("no_repeat_ngram_size", 0)):
-        if decoding.get(name, 0) > maximum:
-            raise UserError(f"decoding.{name}={decoding[name]} has no effect on an output of one symbol; remove it")
 
 
 def require_tags(num_tags: int, option: str) -> None:

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from attnx.errors import UserError
+from attnx.files.bounded_files import refuse_pipe
 from attnx.files.parse_number import is_number
 
 
@@ -25,6 +26,7 @@ def load_vectors(embedding: nn.Embedding, ids: Mapping[str, int], path: str) -> 
         UserError: the file is missing, a line is malformed or of another width (with file and line), or no symbol fits.
     """
     num_found = 0
+    refuse_pipe(Path(path).expanduser())
     try:
         opener = gzip.open if path.endswith(".gz") else open
         with opener(Path(path).expanduser(), "rt", encoding="utf-8-sig") as file:

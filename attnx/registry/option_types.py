@@ -13,6 +13,10 @@ MAX_WIDTH = 2**16
 """Of a vector: a square matrix of it has 16 GiB."""
 MAX_DEPTH = 2**10
 """How many layers, heads or hops a model has, each of which takes time to build."""
+MAX_STEPS = 2**16
+"""Of an output beyond what its source asks for."""
+MAX_LENGTH_RATIO = 2**10
+"""Of an output's steps to those of its source."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,17 @@ Depth = Annotated[
     int,
     OptionType(f"a whole number from 1 to {MAX_DEPTH:,}", lambda value: _is_whole(value) and 1 <= value <= MAX_DEPTH),
 ]
+StepCount = Annotated[
+    int,
+    OptionType(f"a whole number from 0 to {MAX_STEPS:,}", lambda value: _is_whole(value) and 0 <= value <= MAX_STEPS),
+]
+LengthRatio = Annotated[
+    float,
+    OptionType(
+        f"a number above 0, up to {MAX_LENGTH_RATIO:,}",
+        lambda value: _is_finite(value) and 0 < value <= MAX_LENGTH_RATIO,
+    ),
+]
 Probability = Annotated[
     float, OptionType("a number from 0 up to, not including, 1", lambda value: _is_finite(value) and 0 <= value < 1)
 ]
@@ -78,6 +93,8 @@ ALIASES: dict[str, Any] = {
     "PositiveInt": PositiveInt,
     "Width": Width,
     "Depth": Depth,
+    "StepCount": StepCount,
+    "LengthRatio": LengthRatio,
     "Probability": Probability,
     "PositiveFloat": PositiveFloat,
     "NonNegativeFloat": NonNegativeFloat,
@@ -98,8 +115,7 @@ _PLAIN: dict[str, OptionType] = {
 def parse_type(node: ast.expr) -> OptionType:
     """Read the type of an option from its annotation.
 
-    Known are ``int float str bool NonNegativeInt PositiveInt Width Depth Probability PositiveFloat NonNegativeFloat``,
-    ``Time``, ``PartSpec``, ``Literal[...]``, ``list[T]`` and ``T | None``.
+    Known are ``int float str bool``, the names of ``ALIASES``, ``Literal[...]``, ``list[T]`` and ``T | None``.
 
     Raises:
         ValueError: the annotation is none of these.

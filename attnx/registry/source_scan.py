@@ -16,6 +16,7 @@ from typing import Any
 from attnx.registry import plugin_files
 from attnx.registry.option_types import OptionType, parse_type
 from attnx.registry.part_names import NAME_RULE, is_part_name
+from attnx.registry.read_if import check_conditions
 
 # The package of the core's parts, by kind.
 KINDS = {
@@ -79,6 +80,9 @@ class Part:
     properties: dict[str, Any]
     origin: str
     lines: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_conditions(self.properties.get("read_if", {}), [option.name for option in self.options], self.place)
 
     @property
     def place(self) -> str:
@@ -208,9 +212,7 @@ def _read_part(node: ast.ClassDef | ast.FunctionDef, decorator: ast.Call, file: 
     if not is_part_name(name):
         raise ValueError(f"{file}:{decorator.lineno}: {NAME_RULE}, not {name!r}")
     options, injected_params = _read_signature(node, file)
-    declared = _read_declarations(node, decorator, file)
-    properties = {key: value for key, (value, _) in declared.items()}
-    lines = {key: line for key, (_, line) in declared.items()}
+    properties, lines = _read_declarations(node, decorator, file)
     doc = ast.get_docstring(node) or ""
     return Part(kind, name, module, file, node.lineno, doc, options, injected_params, properties, origin, lines)
 
@@ -274,8 +276,8 @@ def make_option(name: str, annotation: ast.expr | None, default: Any) -> Option:
 
 def _read_declarations(
     node: ast.ClassDef | ast.FunctionDef, decorator: ast.Call, file: Path
-) -> dict[str, tuple[Any, int]]:
-    """The declarations of a part with their lines: literal class attributes and keywords of the decorator."""
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """The declarations of a part, and their lines: literal class attributes and keywords of the decorator."""
     declared = {}
     for keyword in decorator.keywords:
         try:
@@ -294,4 +296,4 @@ def _read_declarations(
             declared[name] = (ast.literal_eval(value), value.lineno)
         except (ValueError, TypeError):
             continue
-    return declared
+    return {key: value for key, (value, _) in declared.items()}, {key: line for key, (_, line) in declared.items()}

@@ -67,6 +67,12 @@ class Forecasting(SequenceTask):
     maximize = False
     data_files = ("file", "test")
     label_smoothing = 0.0
+    leaves_unread = (
+        "decoding.max_length_ratio",
+        "decoding.max_length_extra",
+        "decoding.min_length",
+        "decoding.no_repeat_ngram_size",
+    )
     # Inputs of predictions are files of series.
     has_file_inputs = True
 

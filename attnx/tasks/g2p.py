@@ -27,7 +27,17 @@ MIN_WORDS = 20
 RATES = {"per": "phone_error_rate", "wer": "word_error_rate"}
 
 
-@register("task", "g2p")
+@register(
+    "task",
+    "g2p",
+    read_if={
+        "valid": "train!=null",
+        "test": "train!=null",
+        "languages": "train!=null",
+        "columns": "train!=null",
+        "stress": "train=null",
+    },
+)
 class G2p(SequenceTask):
     """Grapheme-to-phoneme conversion: letters in, phones out.
 
@@ -93,15 +103,7 @@ class G2p(SequenceTask):
     def _split(self) -> Splits[Pair]:
         self.notes = []
         if self.train is None:
-            if self.columns:
-                raise UserError("task.columns is for files; remove it, or set task.train")
-            if self.valid or self.test:
-                raise UserError("task.valid and task.test need task.train: name all files, or none for the dictionary")
-            if self.languages:
-                raise UserError("task.languages needs task.train: a folder with a file for each language")
             return hold_out_missing(read_cmudict(stress=self.stress), {}, _folded_word, self.holdout)
-        if self.stress:
-            raise UserError("task.stress=true is for the dictionary shipped with attnx; remove it, or task.train")
         files = {"test": self.test, "valid": self.valid}
         train = self._read("task.train", self.train)
         existing = {part: self._read(f"task.{part}", file) for part, file in files.items() if file}

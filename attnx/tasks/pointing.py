@@ -30,8 +30,6 @@ from attnx.metrics.pointing_answers import ANSWER_FORMS, PointingReference, is_r
 from attnx.registry import NonNegativeInt, PositiveInt, register
 from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
 
-# The default of max_exact_points, which must be a literal there.
-DEFAULT_EXACT_POINTS: Final = 12
 # The metrics of the paper besides those of the form of an answer.
 METRICS: Final[dict[Problem, tuple[str, ...]]] = {
     "hull": ("area_coverage",),
@@ -42,7 +40,7 @@ METRICS: Final[dict[Problem, tuple[str, ...]]] = {
 MONITORS: Final = {"hull": "accuracy", "delaunay": "triangle_coverage", "tsp": "loss", "sorting": "accuracy"}
 
 
-@register("task", "pointing")
+@register("task", "pointing", read_if={"max_exact_points": "problem=tsp"})
 class Pointing(SequenceTask):
     """Problems whose answers are positions of the input: which points, in which order.
 
@@ -77,13 +75,11 @@ class Pointing(SequenceTask):
         self.sizes = _parse_sizes("sizes", sizes)
         self.test_sizes = self.sizes if test is None else _parse_sizes("test", test)
         self.examples, self.num_held_out, self.seed = examples, num_held_out, seed
-        self.max_exact_points, option = max_exact_points, f"task.max_exact_points={max_exact_points}"
-        if max_exact_points != DEFAULT_EXACT_POINTS and problem != "tsp":
-            raise UserError(f"{option} is for task.problem=tsp, not {problem}; remove it")
+        self.max_exact_points = max_exact_points
         if max_exact_points > MAX_POINTS_FOR_EXACT_TOUR:
             raise UserError(
-                f"{option}: the time and memory of a shortest tour double with each point; use at most "
-                f"{MAX_POINTS_FOR_EXACT_TOUR}, and longer tours come from a local search"
+                f"task.max_exact_points={max_exact_points}: the time and memory of a shortest tour double with each "
+                f"point; use at most {MAX_POINTS_FOR_EXACT_TOUR}, and longer tours come from a local search"
             )
         self.monitor, self.maximize = f"valid_{MONITORS[problem]}", MONITORS[problem] != "loss"
         self.notes: list[str] = []

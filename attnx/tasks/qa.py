@@ -21,7 +21,18 @@ from attnx.registry import PositiveInt, Probability, register
 from attnx.tasks.contract import SequenceData, SequenceTask, check_splits, training_tags
 
 
-@register("task", "qa")
+@register(
+    "task",
+    "qa",
+    read_if={
+        "statements": "data=world_model",
+        "stories": "data=world_model",
+        "world_seed": "data=world_model",
+        "folder": "data=babi",
+        "tasks": "data=babi",
+        "sentences": "data=babi",
+    },
+)
 class Qa(SequenceTask):
     """Read a story and a question; the answer is one symbol.
 
@@ -65,10 +76,8 @@ class Qa(SequenceTask):
     ) -> None:
         self.stories: Babi | World
         if data == "babi":
-            _check_unset("world_model", statements=statements, stories=stories, world_seed=world_seed)
             self.stories = Babi(folder or "$ATTNX_DATA/babi", tasks or [1], sentences)
         else:
-            _check_unset("babi", folder=folder, tasks=tasks, sentences=sentences)
             self.stories = World(
                 parse_counts("statements", statements or 10, "sentences"), stories or 10_000, world_seed or 1
             )
@@ -116,9 +125,3 @@ class Qa(SequenceTask):
     def tokenize(self, text: str, tag: str = "") -> Symbols:
         """Tokenize the last sentences of a story and its question; a UserError if there is no question at the end."""
         return self.stories.shorten(parse_story(text), tag or self.stories.tags[0]).symbols
-
-
-def _check_unset(data: str, **options: object) -> None:
-    for option, value in options.items():
-        if value is not None:
-            raise UserError(f"task.{option}={value} is for task.data={data}; remove it")

@@ -30,7 +30,16 @@ NUMBER_ERRORS = ("mean_absolute_error", "root_mean_squared_error", "length_error
 SCALED = "scaled_error"
 
 
-@register("task", "sequences")
+@register(
+    "task",
+    "sequences",
+    read_if={
+        "step_names": "source=features",
+        "target_step_names": "target=features",
+        "shared_vocabulary": "source!=features target!=features",
+        "label_smoothing": "target!=features",
+    },
+)
 class AnySequence(SequenceTask):
     """Any sequence in, any sequence out: texts, integer ids, or a row of numbers per step.
 
@@ -75,7 +84,7 @@ class AnySequence(SequenceTask):
     ) -> None:
         self.files = {"train": train, "valid": valid, "test": test}
         self.source, self.target = source, target
-        self.shared_vocabulary = shared_vocabulary
+        self.shared_vocabulary = shared_vocabulary and "features" not in (source, target)
         self.tagged, self.step_names, self.target_step_names = tagged, step_names, target_step_names
         self.holdout, self.label_smoothing = holdout, label_smoothing
         self.scales: FeatureScaler | None = None
@@ -109,14 +118,6 @@ class AnySequence(SequenceTask):
     def _check(self) -> None:
         if not self.files["train"]:
             raise UserError("task.train is not set: name a TSV file of lines with a source, a tab and its target")
-        for option, side in (("step_names", "source"), ("target_step_names", "target")):
-            if getattr(self, option) is not None and getattr(self, side) != "features":
-                raise UserError(f"task.{option}={getattr(self, option)} is for task.{side}=features; remove it")
-        if self.shared_vocabulary and "features" in (self.source, self.target):
-            raise UserError("task.shared_vocabulary=true is for symbols, not for features; remove it")
-        if self.label_smoothing and self.target == "features":
-            label_smoothing = f"task.label_smoothing={self.label_smoothing:g}"
-            raise UserError(f"{label_smoothing} is for symbols, not for task.target=features; remove it")
 
     def _split(self, reader: PairReader) -> Splits[Pair]:
         """Read the parts; hold out those without a file, ordered by hash."""

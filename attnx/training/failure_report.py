@@ -114,9 +114,9 @@ def failure_line(error: BaseException, folder: Path, trainer: Mapping[str, Any])
 
 
 def _smaller_batch(step_note: str, trainer: Mapping[str, Any]) -> str:
-    """What to set after memory ran out: batches of a validation and of the test follow ``batch_size``."""
+    """What to set after memory ran out; accumulation helps training alone."""
     is_training = not any(phase in step_note for phase in (PHASES["validate"], PHASES["test"]))
-    option = "batch_tokens" if trainer.get("batch_tokens") and is_training else "batch_size"
+    option = "batch_tokens" if trainer.get("batch_tokens") else "batch_size"
     smaller = f"a smaller trainer.{option} (it was {trainer.get(option)})"
     if not is_training:
         return smaller

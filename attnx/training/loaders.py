@@ -24,6 +24,9 @@ from attnx.training.distributed.process_group import rank_info
 
 Loader = DataLoader[Row]
 
+EVALUATION_FACTOR = 4
+"""How much larger batches are that need no gradients."""
+
 
 class TrainingDataModule(lightning.LightningDataModule):
     """Loaders over a task's data; a resumed run continues at the batch where it stopped.
@@ -56,11 +59,11 @@ class TrainingDataModule(lightning.LightningDataModule):
             )
         self.train_rows = data.train_dataset()
         info, accumulation_steps = rank_info(), trainer["accumulate_grad_batches"]
-        shard_count, tokens = accumulation_steps * info.world_size, trainer["batch_tokens"]
-        self.batches = BucketBatches(
+        self.tokens = trainer["batch_tokens"]
+        self.size = None if self.tokens else trainer["batch_size"]
+        self.batches = self._batches(
             self.train_rows,
-            None if tokens else trainer["batch_size"] * shard_count,
-            tokens and tokens * shard_count,
+            accumulation_steps * info.world_size,
             seed=seed,
             pool=trainer["bucket_pool_batches"],
             temperature=temperature,
@@ -70,8 +73,6 @@ class TrainingDataModule(lightning.LightningDataModule):
         self.test_rows = data.evaluation_dataset(data.pairs.test)
         # Pinned memory, from which a GPU copies asynchronously.
         self.has_pinned_memory = training_device(trainer).type == "cuda"
-        num_rows = max(len(self.valid_rows), len(self.test_rows), 1)
-        self.evaluation_batch_size = min(4 * trainer["batch_size"] * info.world_size, num_rows)
 
     @property
     def fingerprints(self) -> dict[str, str]:
@@ -94,8 +95,13 @@ class TrainingDataModule(lightning.LightningDataModule):
         """The test examples."""
         return self._evaluation_loader(self.test_rows)
 
+    def _batches(self, rows: Rows, factor: int, **options: Any) -> BucketBatches:
+        """Batches of ``factor`` times the trainer's size, in rows or in tokens."""
+        size = None if self.size is None else min(self.size * factor, max(len(rows), 1))
+        return BucketBatches(rows, size, self.tokens and self.tokens * factor, **options)
+
     def _evaluation_loader(self, rows: Rows) -> Loader:
-        batches = BucketBatches(rows, self.evaluation_batch_size, shuffle=False)
+        batches = self._batches(rows, EVALUATION_FACTOR * rank_info().world_size, shuffle=False)
         return self._loader(rows, ShardedBatchSampler(batches, rank_info().rank, rank_info().world_size))
 
     def _loader(self, rows: Rows, sampler: ShardedBatchSampler, workers: int = 0) -> Loader:

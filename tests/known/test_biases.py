@@ -180,7 +180,7 @@ def test_a_transformer_without_encodings_knows_positions_by_its_bias(bias: str) 
         (["recipe=transformer", "model.cross_bias=alibbi"], "unknown bias 'alibbi'; did you mean alibi"),
         (
             ["recipe=transformer", "model.form=decoder_only", "model.cross_bias=alibi"],
-            "model.cross_bias needs an encoder",
+            "model.cross_bias=alibi has no effect beside model.form=decoder_only",
         ),
     ],
 )

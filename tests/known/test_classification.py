@@ -246,8 +246,8 @@ REFUSALS = {
     "query=[]": r"the query is empty",
     "attention.hops=2": r"query=\[self_attentive\] holds none; add current_state$",
     "readout.inputs=[state]": r"a classifier reads the context",
-    "decoding.min_length=2": r"no effect on an output of one symbol",
-    "decoder=recurrent": r"has no meaning beside model=classifier",
+    "decoding.min_length=2": r"decoding.min_length=2 has no effect beside model=classifier",
+    "decoder=recurrent": r"has no effect beside model=classifier",
 }
 
 
@@ -260,6 +260,9 @@ def test_choices_without_effect_are_refused(override: str) -> None:
 
 
 def test_rows_are_for_a_classifier() -> None:
-    with pytest.raises(UserError, match=r"query\.self_attentive\.rows=2 is read by model=classifier alone"):
+    with pytest.raises(
+        UserError,
+        match=r"query\.self_attentive\.rows=2 has no effect beside model=seq2seq; .*classifier",
+    ):
         compose(["+query=self_attentive", "query.self_attentive.rows=2"])
     assert compose(["+query=self_attentive"])["query"]["self_attentive"]["rows"] == 1

@@ -150,10 +150,10 @@ def test_keys_can_be_words() -> None:
             ["task.entities=[mary,john]", "model.keys=tied", "model.num_slots=3"],
             "model.num_slots=3, but task.entities has 2 words",
         ),
-        (["+query=token"], "query=token has no meaning beside model=entity"),
-        (["encoder.hidden_size=3"], "encoder.hidden_size=3 has no meaning beside model=entity"),
-        (["decoder=recurrent"], "decoder=recurrent has no meaning beside model=entity"),
-        (["readout.hidden_size=3"], "readout.hidden_size=3 has no meaning beside model=entity"),
+        (["+query=token"], "query=token has no effect beside model=entity"),
+        (["encoder.hidden_size=3"], "encoder.hidden_size=3 has no effect beside model=entity"),
+        (["decoder=recurrent"], "decoder=recurrent has no effect beside model=entity"),
+        (["readout.hidden_size=3"], "readout.hidden_size=3 has no effect beside model=entity"),
     ],
 )
 def test_an_invalid_configuration_is_refused(overrides: list[str], message: str) -> None:

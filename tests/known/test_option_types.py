@@ -26,6 +26,8 @@ def read(annotation: str) -> OptionType:
         ("PositiveInt", [1, 97], [0, -1, 1.0, True, None]),
         ("Width", [1, 97, 65_536], [0, 65_537, 2**31, 1.0, True, None]),
         ("Depth", [1, 97, 1024], [0, 1025, 2**63 - 1, 1.0, True, None]),
+        ("StepCount", [0, 97, 65536], [-1, 65537, 2**63 - 1, 1.0, True, None]),
+        ("LengthRatio", [0.5, 3, 1024], [0, -1, 1025, 1e8, True, None]),
         ("Probability", [0, 0.0, 0.999], [1, 1.0, -0.001, True, math.nan, "0.1"]),
         ("PositiveFloat", [1e-9, 3, 2.5], [0, 0.0, -1, True, math.inf, None]),
         ("NonNegativeFloat", [0, 0.0, 3, 2.5], [-1e-9, -1, True, math.nan, math.inf, "0", None]),

@@ -101,7 +101,7 @@ REFUSED = {
     "scope=encoder_decoder": "a pointer outputs source positions",
     "query=[current_state,last_context]": "query=last_context needs a context",
     "query=token": "query=[token] has no decoder state",
-    "readout.inputs=[state]": "readout.inputs=[state] has no meaning beside model=pointer",
+    "readout.inputs=[state]": "readout.inputs=[state] has no effect beside model=pointer",
     "model.constraint=permutation": "does not allow the answers of task.problem=hull; choose from any, ring",
     "model.constraint=rings": "expected one of any, distinct, permutation, ring",
     "model.feed=next": "feed",

@@ -192,6 +192,22 @@ BROKEN = {
     "a name that is no word": ("@register('scorer', 3)\nclass A: ...\n", 1, "with two plain strings"),
     "a kind that is no word": ("@register(['scorer'], 'a')\nclass A: ...\n", 1, "with two plain strings"),
     "a taken name": ("@register('scorer', 'dot')\nclass A: ...\n", 2, "the scorer 'dot' is already registered at"),
+    "a condition on no option": (
+        "@register('scorer', 'a', read_if={'cap': 'form=x'})\nclass A:\n    def __init__(self, cap: int = 1): ...\n",
+        2,
+        "read_if names 'form', which is no option",
+    ),
+    "a condition that is none": (
+        "@register('scorer', 'a')\nclass A:\n    read_if = {'cap': 'cap>1'}\n\n"
+        "    def __init__(self, cap: float = 1.0): ...\n",
+        2,
+        "read_if has 'cap>1'; write OPTION=VALUE",
+    ),
+    "conditions of no options": (
+        "@register('scorer', 'a')\nclass A:\n    read_if = ('cap',)\n",
+        2,
+        "expected conditions by option",
+    ),
     "a null byte": ("x = '\0'\n", 1, "null byte"),
 }
 

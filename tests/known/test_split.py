@@ -82,8 +82,3 @@ def test_the_part_of_a_word_does_not_depend_on_its_unicode_form(form: Literal["N
     for graphemes in ("as_is", "nfc", "nfd"):
         pairs = G2p(train=str(path), graphemes=graphemes, holdout=0.05).load().pairs.test
         assert {unicodedata.normalize("NFC", pair.source_text) for pair in pairs} == expected
-
-
-def test_stress_marks_are_those_of_the_dictionary(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"task\.stress=true is for the dictionary shipped with attnx"):
-        G2p(train=str(tmp_path / "words.tsv"), stress=True).load()

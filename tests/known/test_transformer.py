@@ -199,10 +199,10 @@ def test_an_odd_size_cannot_be_rotated() -> None:
     [
         (
             ["encoder.hidden_size=7"],
-            "encoder.hidden_size=7 has no meaning beside model=transformer; leave one of the two out",
+            "encoder.hidden_size=7 has no effect beside model=transformer; leave it out",
         ),
-        (["decoder=recurrent"], "decoder=recurrent has no meaning beside model=transformer"),
-        (["readout.tanh=false"], "readout.tanh=false has no meaning beside model=transformer"),
+        (["decoder=recurrent"], "decoder=recurrent has no effect beside model=transformer"),
+        (["readout.tanh=false"], "readout.tanh=false has no effect beside model=transformer"),
         (["attention=none"], "model=transformer needs attention"),
         (
             ["model.scheduled_sampling=0.1"],

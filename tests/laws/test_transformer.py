@@ -304,15 +304,6 @@ REFUSED: dict[str, tuple[Config, str]] = {
         {"position_encoding": "rotary", "hidden_size": 9, "heads": 3},
         r"is split among 3 head\(s\); choose a multiple of 6",
     ),
-    "max_positions": (
-        {"max_positions": 7},
-        "model.max_positions is for model.position_encoding=learned, not sinusoidal",
-    ),
-    "cross": (
-        {"form": "decoder_only", "cross_scorer": "dot"},
-        "model.cross_scorer needs an encoder",
-    ),
-    "encoder": ({"form": "decoder_only", "encoder_layers": 3}, "model.encoder_layers needs an encoder"),
     "unknown": ({"self_scorer": "cosin"}, "unknown scorer 'cosin'.*cosine"),
     "option": ({"self_scope": {"name": "local", "windw": 3}}, "the scope 'local' has no option 'windw'.*window"),
     "no query": ({"query": ()}, "the query is empty"),

@@ -12,15 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import attnx
 from attnx import registry
 from attnx.data.examples import read_pairs
 from attnx.data.paths import check_task_files, missing_file_message
+from attnx.data.readers.feature_matrices import read_parquet
 from attnx.data.readers.lines import MAX_LINE_BYTES, read_lines
 from attnx.data.readers.parallel_corpus import read_parallel
 from attnx.data.readers.tsv import PairReader
 from attnx.errors import UserError
+from attnx.nn.pretrained import load_vectors
 
 Command = Callable[..., Any]
 
@@ -181,3 +184,24 @@ def test_a_pipe_can_be_read(work_folder: Path, command: Command) -> None:
     """As in ``task.train=<(cut -f1,3 words.tsv)``."""
     os.mkfifo("pipe")
     check_task_files({"name": "g2p", "train": "pipe"})
+
+
+def test_a_pipe_that_a_program_writes_to_is_read(work_folder: Path) -> None:
+    os.mkfifo("pipe")
+    with subprocess.Popen(["sh", "-c", "printf 'a\\tb\\n' > pipe"]):
+        assert list(read_lines(Path("pipe"))) == [(1, "a\tb")]
+    with subprocess.Popen(["printf", "a\\tb\\n"], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        assert list(read_lines(Path(f"/dev/fd/{writer.stdout.fileno()}"))) == [(1, "a\tb")]
+
+
+@pytest.mark.parametrize("name", ["pipe", "pipe.gz", "pipe.parquet"])
+def test_a_pipe_that_nobody_writes_to_is_refused(name: str, work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening it would block for ever."""
+    monkeypatch.setattr("attnx.data.readers.lines.MAX_PIPE_SECONDS", 0.05)
+    os.mkfifo(name)
+    with pytest.raises(UserError, match=rf"^{name}: is a pipe"):
+        read_parquet(Path(name)) if name.endswith("parquet") else list(read_lines(Path(name)))
+    embedding = torch.nn.Embedding(3, 2)
+    with pytest.raises(UserError, match=rf"^{name}: is a pipe"):
+        load_vectors(embedding, {"a": 0}, name)

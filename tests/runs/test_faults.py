@@ -128,11 +128,11 @@ def test_a_lack_of_memory_names_the_option(error: Exception) -> None:
     assert failure_line(RuntimeError("shapes differ"), Path("one"), {}) == ""
 
 
-def test_a_validation_that_lacks_memory_needs_smaller_batches_of_rows() -> None:
+def test_a_validation_that_lacks_memory_needs_smaller_batches() -> None:
     error = MemoryError()
     error.add_note("at step 3, in validation, with a batch of 2 rows")
     line = failure_line(error, Path("one"), {"batch_tokens": 4096, "batch_size": 64, "accumulate_grad_batches": 2})
-    assert line.endswith("with a batch of 2 rows; start a new run with a smaller trainer.batch_size (it was 64)")
+    assert line.endswith("with a batch of 2 rows; start a new run with a smaller trainer.batch_tokens (it was 4096)")
 
 
 @pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")

@@ -427,16 +427,20 @@ def test_a_table_without_names_is_read(no_pictures: None, command: Callable[...,
         ({}, ["task.target_columns=[a,b,a]"], "task.target_columns=[a,b,a]: name each column once"),
         ({}, ["task.known_columns=[a,a]"], "task.known_columns=[a,a]: name each column once"),
         ({}, ["task.known_columns=[a,b,still,hour]"], "no column is left to forecast"),
-        ({}, ["encoder.hidden_size=5"], "encoder.hidden_size=5 has no meaning beside model=history"),
+        ({}, ["encoder.hidden_size=5"], "encoder.hidden_size=5 has no effect beside model=history"),
         ({}, ["scope=encoder_decoder"], "model=history has no encoder"),
         ({}, ["decoding=beam"], "decoding=beam chooses among symbols"),
     ],
 )
 def test_a_mistake_is_reported(
-    command: Callable[..., Any], lines: dict[str, str], overrides: list[str], message: str
+    command: Callable[..., Any],
+    sized: Callable[..., list[str]],
+    lines: dict[str, str],
+    overrides: list[str],
+    message: str,
 ) -> None:
     write(**lines)
-    answer = command(*HISTORY, *overrides, "folder=one")
+    answer = command(*sized(*overrides, "folder=one", defaults=HISTORY))
     assert answer.code != 0
     assert message in " ".join(answer.err.split())
     assert not Path("one").exists()

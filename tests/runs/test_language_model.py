@@ -125,7 +125,7 @@ def test_the_command_samples_continuations(
         ("model=history", "the same network is model=seq2seq with recipe=attention_rnn"),
         (
             "encoder.hidden_size=7",
-            "encoder.hidden_size=7 has no meaning beside task=language_model, which has no source",
+            "encoder.hidden_size=7 has no effect beside task=language_model, which has no source",
         ),
         ("task.train=none.txt", "none.txt"),
     ],

@@ -232,9 +232,9 @@ MISTAKES = {
     "task.train=gap.tsv": "gap.tsv:2: gap.csv:2: nan in column 2 is not a finite 32-bit number",
     "task.train=gone.tsv": "gone.tsv:2: gone.csv: no such file",
     "task.train=text.tsv": "text.tsv:2: up: unknown ending",
-    "task.label_smoothing=0.1": "task.label_smoothing=0.1 is for symbols, not for task.target=features; remove it",
+    "task.label_smoothing=0.1": "task.label_smoothing=0.1 has no effect beside task.target=features",
     "task.target_step_names=when": "train.tsv:1: out0.csv: has no 'when' to name its steps",
-    "task.target=words task.target_step_names=at": "task.target_step_names=at is for task.target=features; remove it",
+    "task.target=words task.target_step_names=at": "task.target_step_names=at has no effect beside task.target=words",
     "model.tie_embeddings=true": (
         "model.tie_embeddings=true needs target symbols to embed, but the target is made of features; remove it"
     ),

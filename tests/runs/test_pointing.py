@@ -16,7 +16,6 @@ from rich.console import Console
 import attnx
 from attnx.config.compose import compose
 from attnx.export.folder import export
-from attnx.registry import build
 from attnx.reports.figures.point_answers import PointAnswer, answer_lines, draw_points, title
 from attnx.training.fit import fit, resume
 
@@ -147,13 +146,6 @@ def test_invalid_inputs_are_refused(make: Callable[..., Any], work_folder: Path)
     for message, source in wrong.items():
         with pytest.raises(attnx.UserError, match=message):
             run.predict([source])
-
-
-def test_an_unused_option_is_refused() -> None:
-    """How long tours may be to be the shortest, where there are none."""
-    with pytest.raises(attnx.UserError, match=r"task\.max_exact_points=9 is for task\.problem=tsp, not sorting"):
-        build("task", {"name": "pointing", "problem": "sorting", "max_exact_points": 9})
-    assert build("task", {"name": "pointing", "problem": "tsp", "max_exact_points": 9}).max_exact_points == 9
 
 
 def test_a_model_without_pointing_trains(make: Callable[..., Any], work_folder: Path) -> None:

@@ -148,3 +148,42 @@ def test_the_flag_works_for_a_sweep(user_configs: str, monkeypatch: pytest.Monke
     )
     main.run(["-m", "recipe=mine,bahdanau", "--config-dir", "conf"])
     assert recorded == ["mlp", "cosine"]
+
+
+INEFFECTIVE = {
+    "in one file": (["experiment=odd"], r"conf/experiment/odd\.yaml: trainer\.batch_size=32 has no effect beside"),
+    "in the file of a part": (["trainer=odd"], r"conf/trainer/odd\.yaml: trainer\.batch_size=32"),
+    "a part": (["recipe=odd"], r"conf/recipe/odd\.yaml: encoder=pyramid has no effect beside model=transformer"),
+    "on the command line": (["recipe=even", "trainer.batch_size=3"], r"^trainer\.batch_size=3 has no effect beside"),
+}
+
+
+@pytest.fixture
+def odd_configs(user_configs: str) -> str:
+    """Files that set what they leave without effect."""
+    files = {
+        "experiment/odd": "# @package _global_\ntrainer: {batch_size: 32, batch_tokens: 1000}\n",
+        "trainer/odd": "defaults: [lightning]\nbatch_size: 32\nbatch_tokens: 1000\n",
+        "recipe/odd": "# @package _global_\ndefaults: [override /model: transformer, override /encoder: pyramid]\n",
+        "recipe/even": "# @package _global_\ntrainer: {batch_tokens: 1000}\n",
+        "recipe/rows": "# @package _global_\ntrainer: {batch_size: 32}\n",
+    }
+    for name, text in files.items():
+        path = Path(user_configs, f"{name}.yaml")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return user_configs
+
+
+@pytest.mark.parametrize("line", INEFFECTIVE)
+def test_what_a_user_wrote_without_effect_is_refused(line: str, odd_configs: str) -> None:
+    overrides, message = INEFFECTIVE[line]
+    with pytest.raises(UserError, match=message):
+        compose(overrides, odd_configs)
+
+
+def test_what_the_command_line_or_another_preset_replaces_is_no_mistake(odd_configs: str) -> None:
+    assert compose(["recipe=rows", "trainer.batch_tokens=7"], odd_configs)["trainer"]["batch_tokens"] == 7
+    assert compose(["recipe=even", "experiment=odd"], odd_configs)["trainer"]["batch_tokens"] == 1000
+    assert compose(["recipe=odd", "model=seq2seq"], odd_configs)["encoder"]["name"] == "pyramid"
+    assert compose(["recipe=transformer"])["model"]["name"] == "transformer"

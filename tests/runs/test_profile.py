@@ -20,10 +20,10 @@ PARTS = {"source_encoder", "attention", "decoder", "output", "data", "optimizer"
 
 @pytest.mark.parametrize("schedule", ["run_then_attend", "step_by_step"])
 def test_every_part_is_measured(
-    schedule: str, words: Path, small: list[str], capsys: pytest.CaptureFixture[str]
+    schedule: str, words: Path, sized: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     steps = WARMUP_STEPS + 3
-    overrides = [*small, f"trainer.max_steps={steps}", "trainer.num_validations=1", f"model.schedule={schedule}"]
+    overrides = sized(f"trainer.max_steps={steps}", "trainer.num_validations=1", f"model.schedule={schedule}")
     assert main.run([*overrides, "profile=true", "folder=one"]) == 0
     info = json.loads(Path("one/profile.json").read_text(encoding="utf-8"))
     parts = {part["part"]: part for part in info["parts"]}
@@ -38,18 +38,16 @@ def test_every_part_is_measured(
 
 
 def test_a_run_too_short_to_profile_is_reported(
-    words: Path, small: list[str], capsys: pytest.CaptureFixture[str]
+    words: Path, sized: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main.run([*small, f"trainer.max_steps={WARMUP_STEPS - 1}", "profile=true", "folder=one"]) == 0
+    assert main.run(sized(f"trainer.max_steps={WARMUP_STEPS - 1}", "profile=true", "folder=one")) == 0
     assert f"{WARMUP_STEPS} are warm-up" in " ".join(capsys.readouterr().out.split())
     assert not Path("one/profile.json").exists()
 
 
-def test_profiling_does_not_change_the_weights(words: Path, small: list[str]) -> None:
+def test_profiling_does_not_change_the_weights(words: Path, sized: Callable[..., list[str]]) -> None:
     for folder, profile in (("with", "true"), ("without", "false")):
-        assert (
-            main.run([*small, f"trainer.max_steps={WARMUP_STEPS + 2}", f"profile={profile}", f"folder={folder}"]) == 0
-        )
+        assert main.run(sized(f"trainer.max_steps={WARMUP_STEPS + 2}", f"profile={profile}", f"folder={folder}")) == 0
     first, second = (json.loads(Path(name, "results.json").read_text(encoding="utf-8")) for name in ("with", "without"))
     spent = {"train_seconds", "train_cpu_seconds", "train_examples_per_second", "train_tokens_per_second"}
     spent |= {"peak_memory_mb"}
@@ -58,8 +56,10 @@ def test_profiling_does_not_change_the_weights(words: Path, small: list[str]) ->
     }
 
 
-def test_the_profile_option_is_boolean(words: Path, small: list[str], command: Callable[..., Any]) -> None:
-    answer = command(*small, "profile=yes", "folder=one")
+def test_the_profile_option_is_boolean(
+    words: Path, sized: Callable[..., list[str]], command: Callable[..., Any]
+) -> None:
+    answer = command(*sized("profile=yes", "folder=one"))
     assert (answer.code, answer.err) == (2, "attnx: profile=yes: expected true or false\n")
     assert not Path("one").exists()
 

@@ -223,12 +223,12 @@ def test_a_run_without_attention_has_no_alignments(command: Callable[..., Any], 
 
 
 def test_a_run_without_a_folder_is_written_to_multirun(
-    command: Callable[..., Any], words: Path, small: list[str], no_pictures: None
+    command: Callable[..., Any], words: Path, sized: Callable[..., list[str]], no_pictures: None
 ) -> None:
-    assert command(*small, "trainer.max_steps=1").code == 0
-    assert command(*small, "trainer.max_steps=1").code == 0
-    assert command(*small, "trainer.max_steps=1", 'name="a|b"').code == 0
-    assert command(*small, "trainer.max_steps=1", "name=a|b").code == 2
+    assert command(*sized("trainer.max_steps=1")).code == 0
+    assert command(*sized("trainer.max_steps=1")).code == 0
+    assert command(*sized("trainer.max_steps=1", 'name="a|b"')).code == 0
+    assert command(*sized("trainer.max_steps=1", "name=a|b")).code == 2
     folders = list(Path("multirun/runs").iterdir())
     assert len(folders) == 3
     assert attnx.open_run("multirun/runs/a|b").config["name"] == "a|b"

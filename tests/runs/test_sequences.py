@@ -310,7 +310,7 @@ MISTAKES = {
     "task.target=features": "train.tsv:1: up: unknown ending",
     "task.target=bytes": "task.target=bytes: expected one of characters, words, ids, features",
     "task.tagged=true": "train.tsv:1: 2 columns; expected a text, a tab, a text, a tab, a tag",
-    "task.step_names=at": "task.step_names=at is for task.source=features; remove it",
+    "task.step_names=at": "task.step_names=at has no effect beside task.source=words; leave it out",
     "task.holdout=0.34": "the held-out shares valid=0.34 and test=0.68 must be 0 or more and sum to less than 1",
     "task.holdout=0": "the valid split holds no pairs; raise task.holdout, or give more data",
     "task.train=nan.tsv task.source=features": "nan.tsv:1: nan.npy: row 1, counted from 0: nan in column 0",

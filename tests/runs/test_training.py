@@ -25,11 +25,11 @@ from attnx.training.train import PreparedRun, prepare
 
 
 @pytest.fixture
-def prepare_run(words: Path, small: list[str]) -> Callable[..., PreparedRun]:
+def prepare_run(words: Path, sized: Callable[..., list[str]]) -> Callable[..., PreparedRun]:
     """Everything of a small run built and nothing trained."""
 
     def make(*overrides: str) -> PreparedRun:
-        return prepare(compose([*small, *overrides]))
+        return prepare(compose(sized(*overrides)))
 
     return make
 

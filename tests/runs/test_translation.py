@@ -331,7 +331,8 @@ def test_a_mistake_gives_one_line_and_writes_nothing(
     files_before = sorted(work_folder.rglob("*"))
     words = overrides.split()
     given_keys = {word.partition("=")[0] for word in words}
-    sizes = [size for size in [*small, *SIZES] if size.partition("=")[0] not in ("task.train", *given_keys)]
+    defaults = {size.partition("=")[0]: size for size in [*small, *SIZES]}
+    sizes = [size for key, size in defaults.items() if key not in ("task.train", *given_keys)]
     files = [file for file in FILES if file.partition("=")[0] not in given_keys]
     answer = command("task=translation", *dict.fromkeys([*sizes, *files, *words]))
     assert (answer.code, answer.out) == (2, "")

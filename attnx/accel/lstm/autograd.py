@@ -201,14 +201,12 @@ class _PackedRecurrence(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_outputs: Tensor, grad_h: Tensor, grad_c: Tensor) -> Any:
-        if torch.is_grad_enabled():
-            raise RuntimeError("an LSTM in C has no gradients of gradients; use accel=off, which runs torch's LSTM")
+        _refuse_second_gradients()
         table, ids, order, *saved = ctx.saved_tensors
         directions = len(saved) // 6
         grad_outputs = grad_outputs if grad_outputs.stride(2) == 1 else grad_outputs.contiguous()
         split = grad_outputs.view(*grad_outputs.shape[:2], directions, -1)
-        grad_table: Tensor | None = None
-        grad_rows: Tensor | None = None
+        grad_lookup: Tensor | None = None
         grad_inputs: Tensor | None = None
         is_held = ctx.needs_input_grad[2] and ctx.held_rows() is not None
         grad_start: tuple[Tensor | None, Tensor | None] = (None, None)
@@ -220,23 +218,32 @@ class _PackedRecurrence(torch.autograd.Function):
             grad_last = grad_h[index], grad_c[index]
             grad_gates, grad_start = direction.backward(activations, weight_hh, grad_last, ctx.has_start)
             table_weight, input_weight = _split_weight(weight_ih, table)
-            grad_joined = grad_gates.t() @ activations[1]
-            grad_input_weight, grad_weight_hh = grad_joined.tensor_split([input_weight.shape[1]], 1)
+            grad_input_weight, grad_hh = (grad_gates.t() @ activations[1]).tensor_split([input_weight.shape[1]], 1)
             # The sum over the steps that look up a row of the table stands for all of them.
             summed = grad_gates if table is None else segment_sum(grad_gates, ids, len(table))
-            if is_held:
-                grad_rows = _add_product(grad_rows, grad_gates, table_weight)
-            elif ctx.needs_input_grad[1]:
-                grad_table = _add_product(grad_table, summed, table_weight)
+            if is_held or ctx.needs_input_grad[1]:
+                grad_lookup = _add_product(grad_lookup, grad_gates if is_held else summed, table_weight)
             if ctx.needs_input_grad[3]:
                 grad_inputs = _add_product(grad_inputs, grad_gates, input_weight)
             grad_table_weight = [] if table is None else [summed.t() @ table]
             grad_weight_ih = torch.cat([*grad_table_weight, grad_input_weight], 1)
-            grad_weights += [grad_weight_ih, grad_weight_hh, summed.sum(0)]
-        grad_table = _without_padding(grad_table, ctx.padding_idx)
-        if grad_rows is not None:
-            grad_rows = _unpack(grad_rows, ctx.sizes, grad_outputs.shape[1], order)
-        return None, grad_table, grad_rows, grad_inputs, *grad_start, *grad_weights
+            grad_weights += [grad_weight_ih, grad_hh, summed.sum(0)]
+        grads = _table_and_rows(ctx, grad_lookup, is_held, grad_outputs.shape[1], order)
+        return None, *grads, grad_inputs, *grad_start, *grad_weights
+
+
+def _refuse_second_gradients() -> None:
+    if torch.is_grad_enabled():
+        raise RuntimeError("an LSTM in C has no gradients of gradients; use accel=off, which runs torch's LSTM")
+
+
+def _table_and_rows(
+    ctx: Any, grad_lookup: Tensor | None, is_held: bool, length: int, order: Tensor
+) -> tuple[Tensor | None, Tensor | None]:
+    """The gradients of the table and of the rows that were looked up: of one of the two."""
+    if is_held and grad_lookup is not None:
+        return None, _unpack(grad_lookup, ctx.sizes, length, order)
+    return _without_padding(grad_lookup, ctx.padding_idx), None
 
 
 def _unpack(packed: Tensor, sizes: Sequence[int], length: int, order: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from attnx.data.paths import missing_file_message
 from attnx.data.readers.lines import read_csv_rows, reject_duplicate_columns
 from attnx.errors import UserError, suggest
 from attnx.files.bounded_arrays import read_array, read_arrays
+from attnx.files.bounded_files import refuse_pipe
 from attnx.files.parse_number import is_number
 from attnx.files.printable import quoted
 from attnx.registry.optional_deps import require_package
@@ -194,6 +195,7 @@ def read_parquet(path: Path) -> Any:
     """Read a file as a ``pyarrow.Table``; a UserError if it is none, has two columns of one name, or needs pyarrow."""
     parquet = require_package("pyarrow.parquet", "parquet", str(path))
     pyarrow = require_package("pyarrow", "parquet", str(path))
+    refuse_pipe(path)
     try:
         # Not read_table, which reads folder names such as label=3/ as a column. No threads: loaders fork later.
         with parquet.ParquetFile(path) as file:

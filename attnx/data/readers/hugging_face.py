@@ -12,6 +12,7 @@ from typing import Any, Final
 from attnx.data.paths import cache_folder
 from attnx.data.readers.parallel_corpus import Sentence
 from attnx.errors import UserError, suggest
+from attnx.files.bounded_files import refuse_pipe
 from attnx.files.printable import quoted
 from attnx.registry.optional_deps import require_package
 
@@ -136,6 +137,7 @@ def _file_options(files: Sequence[Path]) -> dict[str, Any]:
     if {file.suffix for file in files} != {".csv"}:
         return options
     for file in files:
+        refuse_pipe(file)
         _check_header_width(file)
     return {**options, "keep_default_na": False}
 

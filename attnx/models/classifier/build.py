@@ -23,6 +23,13 @@ from attnx.registry import Probability, Size, Width, register
     resolver="attnx.models.classifier.config.resolve_classifier",
     uses=("encoder", "readout", "attention", "scorer", "scope", "query", "normalizer"),
     reads=("rows", "penalty"),
+    leaves_unread=(
+        "decoding.max_length_ratio",
+        "decoding.max_length_extra",
+        "decoding.min_length",
+        "decoding.no_repeat_ngram_size",
+        "decoding.length_penalty",
+    ),
     can_export=False,
 )
 def build_classifier(

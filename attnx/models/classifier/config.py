@@ -9,12 +9,12 @@ from typing import Any
 from attnx import registry
 from attnx.errors import UserError, reject_duplicates
 from attnx.models.resolve import (
+    ResolvedConfig,
     check_hops,
     part_declarations,
     query_needs,
     reject_bias,
     reject_history,
-    reject_length_options,
     reject_recurrent,
     reject_recurrent_parts,
     reject_sampled,
@@ -30,8 +30,8 @@ READS_ONCE = "a classifier reads once, at no step"
 
 
 @dataclass(frozen=True)
-class ResolvedClassifierConfig:
-    """The options of a classifier that follow from its configuration."""
+class ResolvedClassifierConfig(ResolvedConfig):
+    """The settings of a classifier that follow from its configuration."""
 
     query: tuple[str, ...]  # the query inputs
     needs_tags: bool  # whether the query reads the rows' tags
@@ -64,7 +64,6 @@ def resolve_classifier(config: Config) -> ResolvedClassifierConfig:
     reject_recurrent_parts(config, READS_ONCE)
     reject_history(config["scorer"]["name"], "scorer", READS_ONCE)
     _check_readout(config)
-    reject_length_options(config.get("decoding", {}))
     needs = query_needs(config)
     for name, need in needs.items():
         if need not in SUPPORTED_NEEDS:

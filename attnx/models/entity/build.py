@@ -23,6 +23,13 @@ from attnx.registry import PartSpec, PositiveInt, Probability, Size, Width, regi
     resolver="attnx.models.entity.config.resolve_entity",
     uses=("attention", "scorer", "scope", "normalizer"),
     reads=("entities",),
+    leaves_unread=(
+        "decoding.max_length_ratio",
+        "decoding.max_length_extra",
+        "decoding.min_length",
+        "decoding.no_repeat_ngram_size",
+        "decoding.length_penalty",
+    ),
     has_symbol_weights=False,  # but slots
     can_export=False,
 )

@@ -9,9 +9,9 @@ from typing import Any
 from attnx import registry
 from attnx.errors import UserError
 from attnx.models.resolve import (
+    ResolvedConfig,
     reject_bias,
     reject_history,
-    reject_length_options,
     reject_recurrent,
     reject_recurrent_parts,
     reject_sampled,
@@ -25,8 +25,8 @@ UNORDERED = "the slots of model=entity have no order"
 
 
 @dataclass(frozen=True)
-class ResolvedEntityConfig:
-    """The options of an entity network that follow from its configuration."""
+class ResolvedEntityConfig(ResolvedConfig):
+    """The settings of an entity network that follow from its configuration."""
 
     num_slots: int  # number of slots
     keys: str  # ``free`` or ``tied``
@@ -56,7 +56,6 @@ def resolve_entity(config: Config) -> ResolvedEntityConfig:
     _check_scope(config["scope"])
     reject_bias(config, UNORDERED)
     _check_scorers(config)
-    reject_length_options(config.get("decoding", {}))
     entities = task.get("entities") or []
     num_slots = _resolve_num_slots(model, entities)
     return ResolvedEntityConfig(num_slots, model["keys"], tuple(word.lower() for word in entities))

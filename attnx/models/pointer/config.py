@@ -11,6 +11,7 @@ from attnx import registry
 from attnx.errors import UserError
 from attnx.models.planner import Plan, PlannerInputs, plan
 from attnx.models.resolve import (
+    ResolvedConfig,
     part_declarations,
     query_needs,
     reject_bias,
@@ -34,8 +35,8 @@ SUPPORTED_NEEDS = ("token", "prev_state", "state", "tag", "nothing")
 
 
 @dataclass(frozen=True)
-class ResolvedPointerConfig:
-    """The options of a pointer network that follow from its configuration."""
+class ResolvedPointerConfig(ResolvedConfig):
+    """The settings of a pointer network that follow from its configuration."""
 
     plan: Plan  # the schedule; no context enters the recurrence
     needs_tags: bool  # whether the query reads the rows' tags

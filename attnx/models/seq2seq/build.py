@@ -25,7 +25,12 @@ from attnx.nn.targets.build import build_target, source_spec
 from attnx.registry import Probability, Size, Width, register
 
 
-@register("model", "seq2seq", resolver="attnx.models.seq2seq.config.resolve_seq2seq")
+@register(
+    "model",
+    "seq2seq",
+    resolver="attnx.models.seq2seq.config.resolve_seq2seq",
+    read_if={"position_dim": "keys_from=one_hot|sinusoidal", "tag_dim": "tag_inputs!=null"},
+)
 def build_seq2seq(
     config: Mapping[str, Any],
     source_symbols: Size,

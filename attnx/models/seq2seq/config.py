@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError, reject_duplicates
 from attnx.models.planner import Plan, PlannerInputs, plan
 from attnx.models.resolve import (
+    NoEffect,
     check_hops,
     part_declarations,
     query_needs,
@@ -17,7 +18,7 @@ from attnx.models.resolve import (
     reject_text_encoder,
     scope_sources,
 )
-from attnx.models.seq2seq.unread import POSITIONS, reject_unread
+from attnx.models.seq2seq.unread import POSITIONS, unread_by_attention, unread_by_networks
 
 Config = Mapping[str, Any]
 FINAL = "final"  # the encoder's last state, the context without attention
@@ -37,6 +38,7 @@ class ResolvedSeq2seqConfig:
     bridge: str  # the decoder's initial state: ``last``, ``zeros`` or ``learned``
     encoder_layers: int  # the number of encoder layers that are used, and built; 0 for embeddings alone
     needs_tags: bool  # whether any part reads the rows' tags
+    ineffective: Mapping[str, NoEffect] = field(default_factory=dict)  # the options that have no effect
 
     def summary(self) -> dict[str, str]:
         """The lines of the start table: the schedule with its reason, and the derived options."""
@@ -56,11 +58,7 @@ def resolve_seq2seq(config: Config) -> ResolvedSeq2seqConfig:
     sources = _sources(config) if attends else ("encoder",)
     continues = _continues(config, attends, sources)
     schedule = plan(_planner_inputs(config, attends, sources), model["schedule"])
-    keys_from = values_from = FINAL
-    if attends:
-        keys_from = _source(config, "keys_from", model["keys_from"])
-        values_choice = model["values_from"] or ("states" if keys_from in POSITIONS else keys_from)
-        values_from = _source(config, "values_from", values_choice)
+    keys_from, values_from = _keys_and_values(config) if attends else (FINAL, FINAL)
     _check_memory(config, sources, keys_from, values_from)
     read = {keys_from, values_from} if "encoder" in sources else set()
     has_no_encoder = continues or (bool(read) and read <= {"inputs", *POSITIONS})
@@ -69,8 +67,8 @@ def resolve_seq2seq(config: Config) -> ResolvedSeq2seqConfig:
     _check_embeddings(config, encoder_layers)
     _check_copies(config, attends, sources)
     _check_read(config, schedule, sources)
-    reject_unread(config, attends, "encoder" in sources, encoder_layers)
     _check_widths(config, keys_from, values_from, sources)
+    networks = unread_by_networks(config, _readers(config, sources, bridge), "encoder" in sources, encoder_layers)
     return ResolvedSeq2seqConfig(
         plan=schedule,
         sources=sources,
@@ -80,6 +78,7 @@ def resolve_seq2seq(config: Config) -> ResolvedSeq2seqConfig:
         bridge=bridge,
         encoder_layers=encoder_layers,
         needs_tags=bool(model["tag_inputs"]) or "tag" in query_needs(config).values(),
+        ineffective=dict(unread_by_attention(config, attends)) | dict(networks),
     )
 
 
@@ -147,6 +146,17 @@ def _planner_inputs(config: Config, attends: bool, sources: tuple[str, ...]) -> 
     )
 
 
+def _keys_and_values(config: Config) -> tuple[str, str]:
+    """The sources of keys and values; of a scorer that reads no keys that of the values for both."""
+    model = config["model"]
+    if part_declarations(config, "scorer").get("needs_keys") is False:
+        values_from = _source(config, "values_from", model["values_from"] or "states")
+        return values_from, values_from
+    keys_from = _source(config, "keys_from", model["keys_from"])
+    values_choice = model["values_from"] or ("states" if keys_from in POSITIONS else keys_from)
+    return keys_from, _source(config, "values_from", values_choice)
+
+
 def _source(config: Config, option: str, choice: str) -> str:
     """The source of keys or values, checked."""
     choices = ("states", "inputs", *(POSITIONS if option == "keys_from" else ()))
@@ -194,6 +204,15 @@ def _layers_read(config: Config, read: set[str], bridge: str) -> int:
     counts = [layer_counts[pick] if pick in layer_counts else int(pick.removeprefix("layer:")) + 1 for pick in read]
     from_bridge = min(layers, config["decoder"].get("layers", 1)) if bridge == "last" else 0
     return max(*counts, from_bridge, 0)
+
+
+def _readers(config: Config, sources: tuple[str, ...], bridge: str) -> str:
+    """The choices that say what of the encoder is read."""
+    if part_declarations(config, "task").get("is_continuation"):
+        return f"task={config['task']['name']}, which has no source"
+    choices = {option: config["model"][option] for option in ("keys_from", "values_from")}
+    memory = " and ".join(f"model.{option}={choice}" for option, choice in choices.items() if choice is not None)
+    return f"{memory if 'encoder' in sources else f'scope.sources=[{sources[0]}]'} and model.bridge={bridge}"
 
 
 def _check_embeddings(config: Config, encoder_layers: int) -> None:

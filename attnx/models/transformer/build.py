@@ -19,6 +19,14 @@ from attnx.registry import Depth, PartSpec, PositiveInt, Probability, Size, Widt
     "transformer",
     resolver="attnx.models.transformer.config.resolve_transformer",
     uses=("attention", "scorer", "scope", "query", "normalizer"),
+    read_if={
+        "encoder_layers": "form=encoder_decoder",
+        "cross_scorer": "form=encoder_decoder",
+        "cross_scope": "form=encoder_decoder",
+        "cross_normalizer": "form=encoder_decoder",
+        "cross_bias": "form=encoder_decoder",
+        "max_positions": "position_encoding=learned",
+    },
 )
 def build_transformer(
     config: Mapping[str, Any],

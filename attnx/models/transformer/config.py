@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError
 from attnx.models.resolve import (
+    NoEffect,
     reject_history,
     reject_hops,
     reject_recurrent,
@@ -39,6 +40,7 @@ class ResolvedTransformerConfig:
     decoder_layers: int  # number of decoder layers
     sources: tuple[str, ...]  # what the returned weights are over: ``encoder``, ``decoder`` or both, in this order
     heads: int  # of every attention
+    ineffective: Mapping[str, NoEffect] = field(default_factory=dict)  # the options that have no effect
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -76,8 +78,6 @@ def resolve_transformer(config: Config) -> ResolvedTransformerConfig:
     _check_attends(config)
     model, heads = config["model"], config["attention"]["heads"]
     is_decoder_only = model["form"] == "decoder_only"
-    if is_decoder_only:
-        _check_has_no_encoder(model)
     self_attention = _resolve_site(config, "self")
     cross_attention = None if is_decoder_only else _resolve_site(config, "cross")
     has_source = _has_source(config)
@@ -89,6 +89,7 @@ def resolve_transformer(config: Config) -> ResolvedTransformerConfig:
         decoder_layers=model["layers"],
         sources=("encoder",) if not is_decoder_only else ("encoder", "decoder") if has_source else ("decoder",),
         heads=heads,
+        ineffective=_replaced(model, ("self",) if is_decoder_only else ("self", "cross")),
     )
 
 
@@ -106,10 +107,16 @@ def _check_attends(config: Config) -> None:
         raise UserError("the query is empty, but a transformer needs query=current_state; remove query")
 
 
-def _check_has_no_encoder(model: Config) -> None:
-    for name in ("encoder_layers", *(f"cross_{kind}" for kind in (*KINDS, "bias"))):
-        if model[name] is not None:
-            raise UserError(f"model.{name} needs an encoder, but model.form=decoder_only has none; remove it")
+def _replaced(model: Config, sites: Collection[str]) -> dict[str, NoEffect]:
+    """The parts of the whole model that every site of attention replaces by its own."""
+    replaced = {}
+    for key in (*KINDS, "attention.bias"):
+        kind = key.rpartition(".")[2]
+        replacements = {f"model.{site}_{kind}": model[f"{site}_{kind}"] for site in sites}
+        if None not in replacements.values():
+            settings = [f"{option}={registry.parse_spec(kind, choice)[0]}" for option, choice in replacements.items()]
+            replaced[key] = NoEffect(" and ".join(settings))
+    return replaced
 
 
 def _has_source(config: Config) -> bool:
@@ -178,10 +185,6 @@ def _check_scope(scope: Mapping[str, Any], option: str, site: str, is_decoder_on
 
 def _check_positions(model: Config, self_attention: AttentionSite, heads: int) -> None:
     encoding = model["position_encoding"]
-    if model["max_positions"] is not None and encoding != "learned":
-        raise UserError(
-            f"model.max_positions is for model.position_encoding=learned, not {encoding}; remove one of the two"
-        )
     if encoding != "rotary":
         return
     scorer, scorers = registry.parse_spec("scorer", self_attention.scorer)[0], registry.names("scorer")

@@ -8,7 +8,7 @@ from attnx.nn.recurrent import Recurrent
 from attnx.registry import Depth, Probability, Size, Width, register
 
 
-@register("decoder", "recurrent")
+@register("decoder", "recurrent", read_if={"dropout": "layers!=1"})
 class RecurrentDecoder(Recurrent):
     """An LSTM, GRU or plain RNN that reads the last token (and what is fed) and makes the next state.
 

@@ -14,7 +14,7 @@ from attnx.nn.spans import Spans
 from attnx.registry import Depth, Probability, Size, Width, register
 
 
-@register("encoder", "pyramid")
+@register("encoder", "pyramid", read_if={"dropout": "layers!=1"})
 class Pyramid(nn.Module):
     """Recurrent layers of which each reads pairs of states of the one below: half as many states a layer.
 

@@ -13,7 +13,7 @@ from attnx.ops.tracing import is_all_true_on_cpu
 from attnx.registry import Depth, Probability, Size, Width, register
 
 
-@register("encoder", "recurrent")
+@register("encoder", "recurrent", read_if={"dropout": "layers!=1"})
 class RecurrentEncoder(nn.Module):
     """An LSTM, GRU or plain RNN over the source, in one direction or both.
 

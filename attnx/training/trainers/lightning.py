@@ -20,7 +20,15 @@ from attnx.training.distributed.model_parallel import ModelParallelStrategy
 from attnx.training.distributed.process_group import rank_info
 
 
-@register("trainer", "lightning")
+@register(
+    "trainer",
+    "lightning",
+    read_if={
+        "max_time": "max_steps=null max_epochs=null",
+        "batch_size": "batch_tokens=null",
+        "precision=tf32": "accelerator!=cpu",
+    },
+)
 @dataclass(frozen=True)
 class TrainerOptions:
     """Train with Lightning for a number of steps, epochs, or as many steps as fit into a time.

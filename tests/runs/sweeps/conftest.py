@@ -87,12 +87,14 @@ def moody(work_folder: Path) -> Path:
 
 
 @pytest.fixture
-def start_command(words: Path, small: list[str], no_pictures_folder: str) -> Callable[..., subprocess.Popen[str]]:
+def start_command(
+    words: Path, sized: Callable[..., list[str]], no_pictures_folder: str
+) -> Callable[..., subprocess.Popen[str]]:
     """Start the command in a process of its own."""
 
     def start(*args: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "attnx", *args, *small],
+            [sys.executable, "-m", "attnx", *sized(*args)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
