@@ -43,6 +43,22 @@ KINDS = {
 }
 # Kinds of which several can be chosen at once, each a key of the one node: ``+query=[token,last_context]``.
 MULTI_SELECT_KINDS = ("query", "logger", "callback")
+# Kinds whose parts people write most, with laws that `attnx check` tests.
+CHECKED_KINDS = (
+    "scorer",
+    "scope",
+    "query",
+    "normalizer",
+    "bias",
+    "encoder",
+    "decoder",
+    "readout",
+    "output",
+    "decoding",
+    "metric",
+    "model",
+    "task",
+)
 
 # The origin of parts that a script or a notebook registered; and these parts.
 BY_HAND = "registered in Python"
