@@ -35,10 +35,6 @@ class Sampling(ConstrainedSearch):
     top_p: PositiveFloat = 1.0
     seed: NonNegativeInt = 0
     nbest: PositiveInt = 1
-    max_length_ratio: PositiveFloat | None = None
-    max_length_extra: NonNegativeInt | None = None
-    min_length: NonNegativeInt = 0
-    no_repeat_ngram_size: NonNegativeInt = 0
 
     def __post_init__(self) -> None:
         if self.top_p > 1:

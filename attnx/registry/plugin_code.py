@@ -11,9 +11,10 @@ from typing import Any
 from attnx import registry
 from attnx.errors import UserError
 from attnx.registry import plugin_files
+from attnx.registry.definitions import installed_file
 from attnx.registry.plugin_files import PACKAGE
 from attnx.registry.python_parts import source_text
-from attnx.registry.source_scan import BY_HAND, MULTI_SELECT_KINDS, REGISTER, Part, catalog, installed_file
+from attnx.registry.source_scan import BY_HAND, MULTI_SELECT_KINDS, REGISTER, Part, catalog
 
 
 def plugin_parts(config: Mapping[str, Any]) -> list[Part]:

@@ -42,7 +42,12 @@ def describe_class(kind: str, name: str, item: Callable[..., Any]) -> Part:
         doc=inspect.cleandoc(item.__doc__ or ""),
         options=tuple(options),
         injected_params=tuple(injected),
-        properties={key: value for key, value in vars(item).items() if key[0] != "_" and is_literal(value)},
+        properties={
+            key: value
+            for owner in reversed(_lineage(item))
+            for key, value in vars(owner).items()
+            if key[0] != "_" and is_literal(value)
+        },
         origin=BY_HAND,
     )
 
@@ -54,9 +59,20 @@ def code_of_item(item: Callable[..., Any]) -> types.CodeType | None:
     return next((member.__code__ for member in functions if isinstance(member, types.FunctionType)), None)
 
 
+def _lineage(item: Callable[..., Any]) -> list[Callable[..., Any]]:
+    """A function, or a class and those of its bases that are of attnx or of where it is defined."""
+    if not isinstance(item, type):
+        return [item]
+    return [
+        owner
+        for owner in item.__mro__
+        if owner.__module__.partition(".")[0] in ("attnx", item.__module__.partition(".")[0])
+    ]
+
+
 def _constructor(item: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters of a function, or of a class that has a constructor of its own."""
-    if isinstance(item, type) and "__init__" not in vars(item):
+    """The parameters of a function, or of a class that has a constructor of its own or of its lineage."""
+    if isinstance(item, type) and not any("__init__" in vars(owner) for owner in _lineage(item)):
         return []
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [member for member in inspect.signature(item).parameters.values() if member.kind not in variadic]
