@@ -15,6 +15,7 @@ from attnx.cli.training_args import COMPLETION, TrainingParser
 from attnx.config.groups import GROUPS, group_choices
 from attnx.errors import UserError
 from attnx.files.file_lock import is_lock_held
+from attnx.registry.source_scan import CHECKED_KINDS
 from attnx.runs.find import run_folders
 from attnx.runs.layout import RUN_LOCK
 from attnx.runs.naming import SWEEPS
@@ -71,9 +72,8 @@ def _command_words(command: str) -> list[str]:
         from attnx.data.downloads.dataset_spec import SPEC_FOLDER
 
         return [*ACTIONS, *(file.stem for file in sorted(SPEC_FOLDER.glob("*.yaml")))]
-    if command in ("list", "check"):
-        return [*GROUPS, *dict.fromkeys(name for group in GROUPS for name in group_choices(group))]
-    return []
+    kinds = {"list": GROUPS, "check": CHECKED_KINDS}.get(command, ())
+    return [*kinds, *dict.fromkeys(name for kind in kinds for name in group_choices(kind))]
 
 
 def _run_folders() -> list[Path]:

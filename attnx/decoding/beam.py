@@ -15,8 +15,7 @@ from attnx.decoding.contracts import DecodeResult, StepModel
 from attnx.decoding.hypotheses import NEG_INF, empty_results, group_by_source, merge_best, trim
 from attnx.decoding.search import ConstrainedSearch, SearchInputs
 from attnx.errors import UserError
-from attnx.registry import NonNegativeFloat, NonNegativeInt, PositiveInt, register
-from attnx.registry.option_types import LengthRatio, StepCount
+from attnx.registry import NonNegativeFloat, PositiveInt, register
 
 MIN_COVERAGE = 1e-9
 """The least that a position counts as read: weights may be 0, and their logarithm is to be a number."""
@@ -55,10 +54,6 @@ class Beam(ConstrainedSearch):
     length_penalty: Literal["none", "gnmt", "average"] = "none"
     length_penalty_alpha: NonNegativeFloat = 0.6
     coverage_penalty: NonNegativeFloat = 0.0
-    max_length_ratio: LengthRatio | None = None
-    max_length_extra: StepCount | None = None
-    min_length: StepCount = 0
-    no_repeat_ngram_size: NonNegativeInt = 0
 
     def __post_init__(self) -> None:
         nbest, beam_size = self.nbest, self.beam_size

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from attnx.decoding.contracts import DecodeResult
 from attnx.decoding.search import ConstrainedSearch, SearchInputs, decode_stepwise
-from attnx.registry import NonNegativeInt, register
-from attnx.registry.option_types import LengthRatio, StepCount
+from attnx.registry import register
 
 
 @register("decoding", "greedy")
@@ -24,11 +23,6 @@ class Greedy(ConstrainedSearch):
     EOS comes after ``min_length`` symbols at the earliest, and no sequence of ``no_repeat_ngram_size`` symbols comes
     twice (0: any may).
     """
-
-    max_length_ratio: LengthRatio | None = None
-    max_length_extra: StepCount | None = None
-    min_length: StepCount = 0
-    no_repeat_ngram_size: NonNegativeInt = 0
 
     def search(self, inputs: SearchInputs) -> DecodeResult:
         """One hypothesis a row."""

@@ -16,7 +16,6 @@ from attnx.decoding.search import ConstrainedSearch, SearchInputs, decode_stepwi
 from attnx.errors import UserError
 from attnx.nn.contracts import GreedyStep
 from attnx.registry import NonNegativeInt, PositiveFloat, PositiveInt, register
-from attnx.registry.option_types import LengthRatio, StepCount
 
 
 @register(
@@ -40,10 +39,6 @@ class Sampling(ConstrainedSearch):
     top_p: PositiveFloat = 1.0
     seed: NonNegativeInt = 0
     nbest: PositiveInt = 1
-    max_length_ratio: LengthRatio | None = None
-    max_length_extra: StepCount | None = None
-    min_length: StepCount = 0
-    no_repeat_ngram_size: NonNegativeInt = 0
 
     def __post_init__(self) -> None:
         if self.top_p > 1:

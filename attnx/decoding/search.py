@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, NamedTuple, Self, cast
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -18,6 +18,8 @@ from attnx.decoding.hypotheses import group_by_source
 from attnx.decoding.select import CONSTRAINT_OPTIONS
 from attnx.nn.contracts import GreedyStep
 from attnx.nn.targets.symbols import Symbols
+from attnx.registry import NonNegativeInt
+from attnx.registry.option_types import LengthRatio, StepCount
 
 Pick = Callable[[Tensor, Tensor, int], GreedyStep]
 """Predictions (r, width), the index of each row (r,) and the step -> the outputs of the step."""
@@ -38,11 +40,14 @@ class SearchInputs(NamedTuple):
     need_weights: bool
 
 
+@dataclass(frozen=True, kw_only=True)
 class ConstrainedSearch(ABC):
     """A :class:`attnx.decoding.contracts.Search`, a dataclass with the options of :class:`DecodingConstraints`."""
 
-    max_length_ratio: float | None
-    max_length_extra: int | None
+    max_length_ratio: LengthRatio | None = None
+    max_length_extra: StepCount | None = None
+    min_length: StepCount = 0
+    no_repeat_ngram_size: NonNegativeInt = 0
 
     def constraints(self, model: StepModel, **for_batch: Any) -> DecodingConstraints:
         """The constraints on outputs of a model; for one batch, with its ``prefix`` and ``token_filter``."""
@@ -55,8 +60,7 @@ class ConstrainedSearch(ABC):
         if ratio is not None and extra is not None:
             return self
         ratio, extra = limit.ratio if ratio is None else ratio, limit.extra if extra is None else extra
-        limited: Self = replace(cast("Any", self), max_length_ratio=ratio, max_length_extra=extra)
-        return limited
+        return replace(self, max_length_ratio=ratio, max_length_extra=extra)
 
     def check(self, model: StepModel) -> None:
         """As :meth:`Search.check`: constraints on symbols need symbols."""

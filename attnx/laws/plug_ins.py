@@ -21,21 +21,10 @@ def check_plug_ins(config: Mapping[str, Any]) -> None:
     Raises:
         UserError: a part breaks a law; the message has its file and line.
     """
-    for kind, name, options in [*chosen_parts(config), *_plug_in_kernels()]:
+    for kind, name, options in chosen_parts(config):
         info = registry.describe(kind, name)
         if info.origin != "core" and (failure := first_failure(kind, name, options)):
             raise UserError(f"{failure}; {advice(info)}")
-
-
-def _plug_in_kernels() -> Iterator[PartWithOptions]:
-    """The kernels of plug-ins, except those that cannot be imported, which attention skips."""
-    for name in registry.names("kernel"):
-        if registry.describe("kernel", name).origin != "core":
-            try:
-                registry.find("kernel", name)
-            except UserError:
-                continue
-            yield "kernel", name, {}
 
 
 @functools.cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,10 @@ from typing import Any
 from attnx import registry
 from attnx.errors import UserError
 from attnx.registry import plugin_files
+from attnx.registry.definitions import installed_file
 from attnx.registry.plugin_files import PACKAGE
-from attnx.registry.python_parts import part_source
-from attnx.registry.source_scan import BY_HAND, MULTI_SELECT_KINDS, REGISTER, Part, catalog, installed_file
+from attnx.registry.python_parts import source_text
+from attnx.registry.source_scan import BY_HAND, MULTI_SELECT_KINDS, REGISTER, Part, catalog
 
 
 def plugin_parts(config: Mapping[str, Any]) -> list[Part]:
@@ -30,21 +30,16 @@ def plugin_parts(config: Mapping[str, Any]) -> list[Part]:
 def source_files(parts: Iterable[Part]) -> dict[str, bytes]:
     """The source of parts: their files, and those that they import from a plug-in folder or their own package.
 
-    Keys are places in the folder, ``mine.py``, or with the package, ``my_package/scorers.py``; that of a part which was
-    registered in Python is its kind and name, ``scorer_mine.py``.
-
-    Raises:
-        UserError: a part that was registered in Python has no source.
+    Keys are places in the folder, ``mine.py``, or with the package, ``my_package/scorers.py``. The class of a part that
+    was registered in Python is text to read, ``scorer_mine.txt``: it cannot be run without what is around it.
     """
     files: dict[str, bytes] = {}
     pending: list[str] = []
     for part in parts:
-        if part.origin == BY_HAND:
-            text = part_source(part.kind, part.name, registry.find(part.kind, part.name)).encode()
-            files[re.sub(r"\W", "_", f"{part.kind}_{part.name}") + ".py"] = text
-            pending += _imported(text, PACKAGE)
-        else:
+        if part.origin != BY_HAND:
             pending.append(part.module)
+        elif text := source_text(registry.find(part.kind, part.name)):
+            files[f"{part.kind}_{part.name}.txt"] = text.encode()
     while pending:
         module = pending.pop()
         file, place = _file(module)

@@ -10,7 +10,7 @@ from types import CodeType
 
 from attnx.errors import Interrupted, UserError, type_and_text
 from attnx.registry.plugin_files import PACKAGE
-from attnx.registry.source_scan import BY_HAND, Part, catalog
+from attnx.registry.source_scan import BY_HAND, CHECKED_KINDS, Part, catalog
 
 INTENDED = (KeyboardInterrupt, GeneratorExit, UserError, Interrupted)
 """What is raised on purpose: by the user's Ctrl-C, by Python as it closes a generator, by attnx, or by a part that
@@ -78,6 +78,8 @@ def find_plug_in(error: BaseException, called: Part | None = None) -> str:
 
 def advice(part: Part) -> str:
     """Where to read more about parts of this kind."""
+    if part.kind not in CHECKED_KINDS:
+        return "what it must do: docs/other-parts.md"
     return f"all its laws: attnx check {part.kind}={part.name} (docs/add-a-part.md)"
 
 

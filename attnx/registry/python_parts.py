@@ -1,25 +1,20 @@
-"""Parts that a script or a notebook registered: described from the class, and written as a plug-in file."""
+"""Parts that a script or a notebook registered: described from the class, with its source to read."""
 
 from __future__ import annotations
 
 import ast
-import builtins
 import inspect
 import linecache
-import symtable
-import sys
+import re
 import textwrap
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 from attnx.errors import UserError
 from attnx.registry.option_types import ALIASES
-from attnx.registry.source_scan import BY_HAND, NO_LITERAL, REGISTER, Option, Part, make_option
-
-# Modules of names whose values do not know their module.
-HOMES = ("attnx.registry", "typing")
+from attnx.registry.source_scan import BY_HAND, NO_LITERAL, Option, Part, make_option
 
 
 def describe_class(kind: str, name: str, item: Callable[..., Any]) -> Part:
@@ -47,7 +42,12 @@ def describe_class(kind: str, name: str, item: Callable[..., Any]) -> Part:
         doc=inspect.cleandoc(item.__doc__ or ""),
         options=tuple(options),
         injected_params=tuple(injected),
-        properties={key: value for key, value in vars(item).items() if key[0] != "_" and is_literal(value)},
+        properties={
+            key: value
+            for owner in reversed(_lineage(item))
+            for key, value in vars(owner).items()
+            if key[0] != "_" and is_literal(value)
+        },
         origin=BY_HAND,
     )
 
@@ -59,9 +59,20 @@ def code_of_item(item: Callable[..., Any]) -> types.CodeType | None:
     return next((member.__code__ for member in functions if isinstance(member, types.FunctionType)), None)
 
 
+def _lineage(item: Callable[..., Any]) -> list[Callable[..., Any]]:
+    """A function, or a class and those of its bases that are of attnx or of where it is defined."""
+    if not isinstance(item, type):
+        return [item]
+    return [
+        owner
+        for owner in item.__mro__
+        if owner.__module__.partition(".")[0] in ("attnx", item.__module__.partition(".")[0])
+    ]
+
+
 def _constructor(item: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters of a function, or of a class that has a constructor of its own."""
-    if isinstance(item, type) and "__init__" not in vars(item):
+    """The parameters of a function, or of a class that has a constructor of its own or of its lineage."""
+    if isinstance(item, type) and not any("__init__" in vars(owner) for owner in _lineage(item)):
         return []
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [member for member in inspect.signature(item).parameters.values() if member.kind not in variadic]
@@ -102,112 +113,13 @@ def _annotation(annotation: Any) -> str:
     return getattr(annotation, "__name__", str(annotation))
 
 
-def part_source(kind: str, name: str, item: Callable[..., Any]) -> str:
-    """A plug-in file that registers a part: its source, and the imports and definitions that it uses.
+def source_text(item: Callable[..., Any]) -> str:
+    """The source of a class or function, to read; "" where Python does not know it, as after ``exec``.
 
-    Raises:
-        UserError: Python does not know its source, or it uses a value that cannot be written down.
+    ``inspect.getsource`` finds no class of a notebook; the lines of its cell are those of its functions.
     """
-    part = f"the {kind} {name!r}, which was {BY_HAND}"
-    if "<locals>" in item.__qualname__:
-        raise UserError(f"{part}, is defined within a function; define it outside, so that its source can be kept")
-    pieces = _Pieces(part, item.__module__)
-    text = pieces.definition(item)
-    imports = ["from attnx.registry import register", *pieces.imports]
-    register = f'@register("{kind}", "{name}")\n'
-    head = [f'"""The {kind} ``{name}``, as it was {BY_HAND}."""', "from __future__ import annotations"]
-    return "\n\n".join([*head, "\n".join(dict.fromkeys(imports)), *pieces.definitions.values(), register + text]) + "\n"
-
-
-class _Pieces:
-    """The imports, constants, functions and classes of a module that a part uses, by name."""
-
-    def __init__(self, part: str, module: str) -> None:
-        self.part, self.module = part, module
-        self.names: Mapping[str, Any] = vars(sys.modules[module]) if module in sys.modules else {}
-        self.imports: list[str] = []
-        self.definitions: dict[str, str] = {}
-        self.visited: set[str] = set()
-
-    def definition(self, item: Callable[..., Any]) -> str:
-        """The source of a class or function; what it uses is collected."""
-        lines = _lines(item)
-        try:
-            tree = ast.parse("".join(lines))
-        except SyntaxError:  # a cell with commands that are not Python
-            tree = ast.parse("")
-        self.visited.add(item.__name__)  # it may use itself
-        definitions = [node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
-        node = next((node for node in reversed(definitions) if node.name == item.__name__), None)
-        if node is None:
-            raise UserError(
-                f"{self.part}, has no source to keep with the run (as after python -c, or exec); write it into a file, "
-                "a notebook's cell, or plugins/"
-            )
-        decorators = map(ast.unparse, node.decorator_list)
-        text = "".join(f"@{decorator}\n" for decorator in decorators if decorator.partition("(")[0] not in REGISTER)
-        text += "".join(lines[node.lineno - 1 : node.end_lineno]).rstrip()
-        for name in dict.fromkeys(_global_names(symtable.symtable(textwrap.dedent(text), "<part>", "exec"))):
-            self._visit(name, tree)
-        return text
-
-    def _visit(self, name: str, tree: ast.Module) -> None:
-        if name in self.visited or (name not in self.names and name in vars(builtins)):
-            return
-        self.visited.add(name)
-        value = self.names.get(name)
-        if line := _imported(name, tree) or self._importing(name, value):
-            self.imports.append(line)
-        elif is_literal(value):
-            self.definitions[name] = f"{name} = {value!r}"
-        elif inspect.isfunction(value) or inspect.isclass(value):
-            self.definitions[name] = self.definition(value)
-        elif name in self.names:
-            raise UserError(
-                f"{self.part}, uses {name}, of type {type(value).__name__}, which cannot be kept with the run; "
-                "make it an option, a number or a word, or write the part into a file in plugins/"
-            )
-
-    def _importing(self, name: str, value: Any) -> str:
-        """A line that imports a value by its name, if its module is another and has it."""
-        if inspect.ismodule(value):
-            return f"import {value.__name__} as {name}" if value.__name__ != name else f"import {name}"
-        for home in (getattr(value, "__module__", None), *HOMES):
-            qualified = getattr(value, "__name__", name) if home not in HOMES else name
-            has_value = value is not None and getattr(sys.modules.get(str(home)), qualified, None) is value
-            if has_value and home != self.module:
-                return f"from {home} import {qualified}" + (f" as {name}" if qualified != name else "")
-        return ""
-
-
-def _lines(item: Callable[..., Any]) -> list[str]:
-    """The lines of the file or cell that an item was defined in, as Python keeps them for tracebacks."""
     code = code_of_item(item)
-    module = sys.modules.get(item.__module__)
-    file = code.co_filename if code else getattr(module, "__file__", None)
-    return linecache.getlines(file, vars(module) if module else None) if file else []
-
-
-def _imported(name: str, tree: ast.Module) -> str:
-    """The line at the top of a source that imports a name, if one does."""
-    for node in tree.body:
-        if isinstance(node, ast.Import):
-            names = {alias.asname or alias.name.partition(".")[0]: alias for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            names = {alias.asname or alias.name: alias for alias in node.names}
-        else:
-            continue
-        if name in names:
-            head = f"from {node.module} " if isinstance(node, ast.ImportFrom) else ""
-            return f"{head}import {ast.unparse(names[name])}"
-    return ""
-
-
-def _global_names(table: symtable.SymbolTable) -> Iterator[str]:
-    """The global names that a definition reads."""
-    is_module = table.get_type() == "module"
-    for symbol in table.get_symbols():
-        if symbol.is_referenced() and (not symbol.is_assigned() if is_module else symbol.is_global()):
-            yield symbol.get_name()
-    for inner in table.get_children():
-        yield from _global_names(inner)
+    lines = linecache.getlines(code.co_filename) if code else []
+    beginning = re.compile(rf"\s*(class|def) {item.__name__}\b")
+    starts = [number for number, line in enumerate(lines) if beginning.match(line)]
+    return textwrap.dedent("".join(inspect.getblock(lines[starts[-1] :]))) if starts else ""

@@ -1,4 +1,4 @@
-"""The declaration ``read_if`` of a part: on which values of its other options it reads a option."""
+"""The declaration ``read_if`` of a part: on which values of its other options it reads an option."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def check_conditions(conditions: Any, options: Collection[str], place: str) -> N
     """Check what a part declares as ``read_if``.
 
     ``{"temperature": "top_k!=1", "size": "keys_from=one_hot|sinusoidal", "rate": ("form=a", "layers!=1")}``
-    names a option, or a value of one, ``"precision=tf32"``, and the condition on which it has an effect: words that all
-    hold, or a tuple of conditions of which one holds. A value that is not set is ``null``.
+    names an option, or a value of one, ``"precision=tf32"``, and the condition on which it has an effect: words that
+    all hold, or a tuple of conditions of which one holds. A value that is not set is ``null``.
 
     Args:
         conditions: what it declares.

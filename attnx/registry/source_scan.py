@@ -5,15 +5,13 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.metadata
-import importlib.util
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from attnx.registry import plugin_files
+from attnx.registry.definitions import Definition, installed_file, parameters, parse
 from attnx.registry.option_types import OptionType, parse_type
 from attnx.registry.part_names import NAME_RULE, is_part_name
 from attnx.registry.read_if import check_conditions
@@ -44,6 +42,22 @@ KINDS = {
 }
 # Kinds of which several can be chosen at once, each a key of the one node: ``+query=[token,last_context]``.
 MULTI_SELECT_KINDS = ("query", "logger", "callback")
+# Kinds whose parts people write most, with laws that `attnx check` tests.
+CHECKED_KINDS = (
+    "scorer",
+    "scope",
+    "query",
+    "normalizer",
+    "bias",
+    "encoder",
+    "decoder",
+    "readout",
+    "output",
+    "decoding",
+    "metric",
+    "model",
+    "task",
+)
 
 # The origin of parts that a script or a notebook registered; and these parts.
 BY_HAND = "registered in Python"
@@ -51,7 +65,6 @@ by_hand: dict[tuple[str, str], Part] = {}
 
 NO_LITERAL = "needs a literal default (a number, word, list or None)"
 # Spellings of the decorators.
-DATACLASS = ("dataclass", "dataclasses.dataclass")
 REGISTER = ("register", "registry.register", "attnx.register", "attnx.registry.register")
 
 
@@ -157,17 +170,6 @@ def _core_parts() -> tuple[Part, ...]:
     return tuple(part for file, module in modules.items() for part in read_parts(file, module, "core"))
 
 
-def installed_file(module: str) -> Path | None:
-    """The file of an installed module, found without importing its parents."""
-    top, *parts_of_path = module.split(".")
-    spec = importlib.util.find_spec(top)
-    if spec is None or spec.origin is None:
-        return None
-    place = Path(spec.origin).parent.joinpath(*parts_of_path)
-    candidates = [place.with_suffix(".py"), place / "__init__.py"] if parts_of_path else [Path(spec.origin)]
-    return next((file for file in candidates if file.is_file()), None)
-
-
 def _add_plugin(result: Catalog, file: Path, module: str, origin: str) -> None:
     try:
         for part in read_parts(file, module, origin):
@@ -183,24 +185,21 @@ def read_parts(file: Path, module: str, origin: str) -> list[Part]:
         ValueError: the file is not Python, or a decorator or an option cannot be read; the message begins with
             ``file:line``.
     """
+    source = parse(module, file)
     try:
-        tree = ast.parse(plugin_files.source(module, file).decode("utf-8"), filename=str(file))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{file}:1: not UTF-8 text ({error.reason})") from None
-    except SyntaxError as error:
-        raise ValueError(f"{file}:{error.lineno or 1}: {error.msg}") from None
-    except (RecursionError, MemoryError):  # of the parser
-        raise ValueError(f"{file}:1: expressions are nested too deeply") from None
-    return [
-        _read_part(node, decorator, file, module, origin)
-        for node in tree.body
-        if isinstance(node, ast.ClassDef | ast.FunctionDef)
-        for decorator in node.decorator_list
-        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) in REGISTER
-    ]
+        return [
+            _read_part(Definition(node, source), decorator, origin)
+            for node in source.tree.body
+            if isinstance(node, ast.ClassDef | ast.FunctionDef)
+            for decorator in node.decorator_list
+            if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) in REGISTER
+        ]
+    except RecursionError:
+        raise ValueError(f"{file}:1: a class is its own base") from None
 
 
-def _read_part(node: ast.ClassDef | ast.FunctionDef, decorator: ast.Call, file: Path, module: str, origin: str) -> Part:
+def _read_part(definition: Definition, decorator: ast.Call, origin: str) -> Part:
+    node, (module, file, _) = definition
     try:
         kind, name = (ast.literal_eval(argument) for argument in decorator.args)
     except (ValueError, TypeError):
@@ -211,42 +210,27 @@ def _read_part(node: ast.ClassDef | ast.FunctionDef, decorator: ast.Call, file: 
         raise ValueError(f"{file}:{decorator.lineno}: there is no kind {kind!r}; the kinds are {', '.join(KINDS)}")
     if not is_part_name(name):
         raise ValueError(f"{file}:{decorator.lineno}: {NAME_RULE}, not {name!r}")
-    options, injected_params = _read_signature(node, file)
-    properties, lines = _read_declarations(node, decorator, file)
+    options, injected_params = _read_signature(definition)
+    declared = _read_declarations(definition, decorator)
+    inherited = [_class_attributes(base.node) for base in definition.bases()]
+    properties = {key: value for literals in [*reversed(inherited), declared] for key, (value, _) in literals.items()}
+    lines = {key: line for key, (_, line) in declared.items()}
     doc = ast.get_docstring(node) or ""
     return Part(kind, name, module, file, node.lineno, doc, options, injected_params, properties, origin, lines)
 
 
-def _read_signature(node: ast.ClassDef | ast.FunctionDef, file: Path) -> tuple[tuple[Option, ...], tuple[str, ...]]:
+def _read_signature(definition: Definition) -> tuple[tuple[Option, ...], tuple[str, ...]]:
     """The options, which have defaults, and the names of the parameters that the builder supplies, which have none."""
     options, injected = [], []
-    for name, annotation, default, line in _parameters(node):
-        if default is None:
-            injected.append(name)
+    for parameter in parameters(definition):
+        if parameter.default is None:
+            injected.append(parameter.name)
         else:
             try:
-                options.append(_read_option(name, annotation, default))
+                options.append(_read_option(parameter.name, parameter.annotation, parameter.default))
             except ValueError as error:
-                raise ValueError(f"{file}:{line}: option {name!r}: {error}") from None
+                raise ValueError(f"{parameter.place}: option {parameter.name!r}: {error}") from None
     return tuple(options), tuple(injected)
-
-
-def _parameters(node: ast.ClassDef | ast.FunctionDef) -> Iterator[tuple[str, ast.expr | None, ast.expr | None, int]]:
-    """Name, annotation, default and line of each parameter of a function, a constructor or a dataclass."""
-    if isinstance(node, ast.ClassDef):
-        if any(ast.unparse(decorator).startswith(DATACLASS) for decorator in node.decorator_list):
-            for item in node.body:
-                if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
-                    yield item.target.id, item.annotation, item.value, item.lineno
-        for item in node.body:
-            if isinstance(item, ast.FunctionDef) and item.name == "__init__":
-                yield from islice(_parameters(item), 1, None)  # without self
-        return
-    arguments = [*node.args.posonlyargs, *node.args.args]
-    defaults: list[ast.expr | None] = [None] * (len(arguments) - len(node.args.defaults)) + [*node.args.defaults]
-    pairs = [*zip(arguments, defaults, strict=True), *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
-    for argument, default in pairs:
-        yield argument.arg, argument.annotation, default, argument.lineno
 
 
 def _read_option(name: str, annotation: ast.expr | None, default: ast.expr) -> Option:
@@ -274,16 +258,21 @@ def make_option(name: str, annotation: ast.expr | None, default: Any) -> Option:
     return Option(name, ast.unparse(annotation), option_type, default)
 
 
-def _read_declarations(
-    node: ast.ClassDef | ast.FunctionDef, decorator: ast.Call, file: Path
-) -> tuple[dict[str, Any], dict[str, int]]:
-    """The declarations of a part, and their lines: literal class attributes and keywords of the decorator."""
+def _read_declarations(definition: Definition, decorator: ast.Call) -> dict[str, tuple[Any, int]]:
+    """The declarations of a part with their lines: literal class attributes and keywords of the decorator."""
     declared = {}
     for keyword in decorator.keywords:
         try:
             declared[str(keyword.arg)] = (ast.literal_eval(keyword.value), keyword.value.lineno)
         except (ValueError, TypeError):
-            raise ValueError(f"{file}:{decorator.lineno}: write {keyword.arg} as a literal") from None
+            place = f"{definition.source.file}:{decorator.lineno}"
+            raise ValueError(f"{place}: write {keyword.arg} as a literal") from None
+    return {**declared, **_class_attributes(definition.node)}
+
+
+def _class_attributes(node: ast.ClassDef | ast.FunctionDef) -> dict[str, tuple[Any, int]]:
+    """The literal attributes of a class, with their lines."""
+    declared = {}
     for item in node.body if isinstance(node, ast.ClassDef) else []:
         match item:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
@@ -296,4 +285,4 @@ def _read_declarations(
             declared[name] = (ast.literal_eval(value), value.lineno)
         except (ValueError, TypeError):
             continue
-    return {key: value for key, (value, _) in declared.items()}, {key: line for key, (_, line) in declared.items()}
+    return declared

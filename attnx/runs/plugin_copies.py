@@ -13,7 +13,7 @@ from attnx.errors import UserError
 from attnx.files.atomic_files import write_bytes
 from attnx.registry.plugin_code import digests, plugin_parts, short_digest, source_files
 from attnx.registry.plugin_files import searched
-from attnx.registry.source_scan import Part
+from attnx.registry.source_scan import BY_HAND, Part
 from attnx.runs.info import plugin_digests, plugin_records
 from attnx.runs.layout import PLUGINS
 from attnx.runs.run import Run
@@ -49,12 +49,12 @@ def refuse_missing(run: Run) -> None:
     for (kind, name), record in plugin_records(run.info).items():
         if name in registry.names(kind):
             continue
+        if record.get("origin") == BY_HAND:
+            source = f"; its source is in {run.path / PLUGINS}" if record.get("code") else ""
+            raise UserError(f"{run.path}: its {kind} {name!r} was {BY_HAND}; register it here, too{source}")
         copy = f"; to use the run's copy, set {variables}" if (variables := _copy_variables(run)) else ""
         origin = record.get("origin", "")
-        problem = {
-            "package": "is not installed; install it",
-            "plug-in": f"is missing; {searched()}",
-        }.get(origin.partition(" ")[0], "is not registered; register it first")
+        problem = "is not installed; install it" if origin.startswith("package ") else f"is missing; {searched()}"
         raise UserError(f"{run.path}: its {kind} {name!r} was a plug-in part, {origin}, which {problem}{copy}")
 
 
@@ -78,7 +78,8 @@ def changed_code_digest(run: Run) -> str:
 
 def _copy_variables(run: Run) -> str:
     """The environment variables that select the run's copies; "" if a copy is missing or was changed."""
-    files, folder = plugin_digests(run.info), run.path / PLUGINS
+    folder = run.path / PLUGINS
+    files = {path: digest for path, digest in plugin_digests(run.info).items() if path.endswith(".py")}
     for path, digest in files.items():
         copy = folder / path
         if not copy.is_file() or hashlib.sha256(copy.read_bytes()).hexdigest() != digest:

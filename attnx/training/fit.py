@@ -22,7 +22,6 @@ from attnx.reports.run.tables import file_list, results_table
 from attnx.runs.info import update_info
 from attnx.runs.layout import CHECKPOINTS, ERROR_TXT, LAST, METRICS, PROGRESS, README
 from attnx.runs.naming import refuse_links
-from attnx.runs.plugin_copies import current_code
 from attnx.runs.run import Run, read_run
 from attnx.runs.status import RunStatus
 from attnx.training.callbacks.step_plan import StepPlan, read_plan
@@ -60,7 +59,6 @@ def fit(
         RunFailed: the disk is full, memory ran out, the loss is not finite ...; with the known cause in one line.
     """
     config = _complete(config)
-    current_code(config)  # a plug-in whose source cannot be copied is refused before anything is written
     config = resolve_devices(config)
     if needs_processes(config["trainer"]) and rank_info().world_size == 1:
         return _train_in_ranks(partial(fit, config, overrides, is_verbose=is_verbose), config)

@@ -1,9 +1,10 @@
-"""Optimizers take the kernels of torch that are fastest on the device of the weights."""
+"""Optimizers lower a loss, with the kernels of torch that are fastest on the device of the weights."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 
 from attnx import registry
 
@@ -14,3 +15,16 @@ def test_fused_kernels_are_for_the_cpu(name: str, device: str, is_fused: bool | 
     """Elsewhere torch decides, which False would keep from updating all weights together."""
     optimizer = registry.find("optimizer", name)([torch.zeros(3, device=device)])
     assert optimizer.param_groups[0]["fused"] is is_fused
+
+
+@pytest.mark.parametrize("name", registry.names("optimizer"))
+def test_ten_steps_lower_a_convex_loss(name: str) -> None:
+    weight = nn.Parameter(torch.linspace(-2, 3, 5))  # |w|^2 = 18.125
+    optimizer = registry.build("optimizer", name, parameters=[weight])
+    assert isinstance(optimizer, torch.optim.Optimizer)
+    assert [parameter is weight for group in optimizer.param_groups for parameter in group["params"]] == [True]
+    for _ in range(10):
+        optimizer.zero_grad()
+        weight.pow(2).sum().backward()
+        optimizer.step()
+    assert weight.detach().pow(2).sum() < 18.125

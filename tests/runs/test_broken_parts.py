@@ -107,16 +107,6 @@ class Mine(nn.Linear):
     def copy_ids(self, source: Tensor, source_mask: Tensor) -> None:
         return None
 """
-OPTIMIZER = """\
-@register("optimizer", "mine")
-def mine(parameters: object, lr: float = 0.1) -> torch.optim.Optimizer:
-    return torch.optim.SGD(parameters, lr=lr)
-"""
-SCHEDULE = """\
-@register("lr_schedule", "mine")
-def mine(optimizer: object, progress: object) -> object:
-    return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
-"""
 SEARCH = """\
 @register("decoding", "mine")
 class Mine:
@@ -136,8 +126,6 @@ PARTS = {
     "encoder": ENCODER,
     "readout": READOUT,
     "output": OUTPUT,
-    "optimizer": OPTIMIZER,
-    "lr_schedule": SCHEDULE,
     "decoding": SEARCH,
 }
 
@@ -300,13 +288,6 @@ BROKEN = {
     "an output of another width": Broken(
         "output", "forward(vectors)", "forward(vectors)[..., 1:]", "def forward", "(2, 3, 16)"
     ),
-    "an optimizer that climbs": Broken(
-        "optimizer", "lr=lr", "lr=lr, maximize=True", "def mine", "took the loss |w|^2 from"
-    ),
-    "an optimizer that is none": Broken(
-        "optimizer", "return torch", "torch", "def mine", "it is None instead of a torch"
-    ),
-    "a rate below 0": Broken("lr_schedule", "step: 1.0", "step: -1.0", "def mine", "a rate is [-1.0]"),
     "a search without a check": Broken("decoding", "def check", "def look", "class Mine", "has no method check"),
     "a search that finds nothing": Broken(
         "decoding", "return Greedy", "Greedy", "def __call__", "None instead of a DecodeResult"
@@ -617,8 +598,9 @@ def test_check_says_why_a_metric_accepts_no_data(work_folder: Path, command: Cal
         (("zzz",), "no part 'zzz'; attnx list shows all parts; plug-ins were searched in plugins/"),
         (("scorer=softmax",), "no scorer 'softmax'"),
         (("scorr=dot",), "there is no kind 'scorr'; did you mean scorer"),
-        (("cosine",), "write attnx check scorer=cosine or attnx check lr_schedule=cosine"),
-        (("wandb",), "there are no laws for logger"),
+        (("history",), "write attnx check scope=history or attnx check model=history"),
+        (("adam",), "'adam' is of the kind optimizer, which has no laws; attnx check tests scorer, scope, "),
+        (("lr_schedule=cosine",), "'cosine' is of the kind lr_schedule, which has no laws"),
         (("dot", "scaled"), "tests one part"),
     ],
 )

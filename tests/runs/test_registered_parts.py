@@ -13,14 +13,10 @@ from typing import Any
 import pytest
 
 from attnx import registry
-from attnx.attention import build
-from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.inference.load import open_run
 from attnx.registry import source_scan
-from attnx.registry.python_parts import part_source
-from attnx.registry.source_scan import read_parts
-from attnx.training.fit import fit
+from attnx.registry.python_parts import source_text
 
 IMPORTS = """
 import attnx
@@ -64,7 +60,8 @@ class Mine(nn.Module):
         table = [self.steep * steeper(queries @ keys.mT) for _ in range(1)]
         return table[0]
 '''
-COPY = Path("one/plugins/scorer_mine.py")
+CLASS = SCORER.partition(")\n")[2]
+COPY = Path("one/plugins/scorer_mine.txt")
 Cell = Callable[..., None]
 
 
@@ -93,34 +90,25 @@ def forget() -> None:
     del registry._registered["scorer", "mine"]
 
 
-def test_a_registered_part_trains_and_its_copy_is_equal(
-    cell: Cell, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_registered_part_trains_and_its_source_is_kept(
+    cell: Cell, run: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The run is opened where the part is registered, and elsewhere one line says what to do."""
     cell(IMPORTS, HELPERS, SCORER)
     trained = run("+scorer=mine", "scorer.steep=5", folder="one")
     assert trained.config["scorer"] == {"name": "mine", "steep": 5}
+    assert COPY.read_text(encoding="utf-8") == CLASS
+    assert [path.name for path in COPY.parent.iterdir()] == [COPY.name]
     log_probabilities = [prediction.log_probability for prediction in trained.predict(["dab", "kebab"])]
-    (registered, copied) = registry.describe("scorer", "mine"), read_parts(COPY, "copy", "plug-in")[0]
-    assert [(option.name, option.annotation, option.default) for option in registered.options] == [
-        (option.name, option.annotation, option.default) for option in copied.options
-    ]
-    assert (registered.properties, registered.injected_params, registered.doc) == (
-        copied.properties,
-        copied.injected_params,
-        copied.doc,
-    )
-    open_run("one")
+    opened = open_run("one").predict(["dab", "kebab"])
+    assert [prediction.log_probability for prediction in opened] == log_probabilities
     assert capsys.readouterr().err == ""
     forget()
     with pytest.raises(UserError) as missing:
         open_run("one")
     assert str(missing.value) == (
-        "one: its scorer 'mine' was a plug-in part, registered in Python, which is not registered; register it "
-        "first; to use the run's copy, set ATTNX_PLUGINS=one/plugins"
+        "one: its scorer 'mine' was registered in Python; register it here, too; its source is in one/plugins"
     )
-    monkeypatch.setenv("ATTNX_PLUGINS", "one/plugins")
-    assert [prediction.log_probability for prediction in open_run("one").predict(["dab", "kebab"])] == log_probabilities
-    assert capsys.readouterr().err == ""
 
 
 def test_a_redefined_part_is_changed_code(
@@ -128,60 +116,37 @@ def test_a_redefined_part_is_changed_code(
 ) -> None:
     cell(IMPORTS, HELPERS, SCORER)
     run("+scorer=mine", folder="one")
-    cell("STEEP = -3.0")
+    cell(SCORER.replace("self.steep * steeper", "-self.steep * steeper"))
     open_run("one")
-    assert "one: the code of scorer_mine.py has changed since this run was trained" in capsys.readouterr().err
+    assert "one: the code of scorer_mine.txt has changed since this run was trained" in capsys.readouterr().err
 
 
-def test_the_copy_contains_only_what_the_part_uses(cell: Cell) -> None:
-    """Imports, constants and functions of other cells; not what only shares the name of a local variable."""
-    cell(IMPORTS, HELPERS, SCORER)
-    text = part_source("scorer", "mine", registry.find("scorer", "mine"))
-    assert text.splitlines()[4:10] == [
-        "from attnx.registry import register",
-        "import torch.nn as nn",
-        "from attnx.registry import PositiveFloat",
-        "from torch import Tensor",
-        "import torch.nn.functional as F",
-        "",
-    ]
-    assert "STEEP = 3.0\n" in text
-    assert text.index("def bounded") < text.index("def steeper") < text.index('@register("scorer", "mine")\nclass Mine')
-    assert "object" not in text
-
-
-def test_a_script_is_a_source(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its imports are kept as it has them, and what it does besides is not."""
+def test_the_source_of_a_script_is_that_of_the_part(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the script does besides is not kept, and a change of it is no change of the part."""
     text = IMPORTS + HELPERS + SCORER + "\nraise SystemExit('it trains here')\n"
     (work_folder / "train.py").write_text(text, encoding="utf-8")
     script = types.ModuleType("a_notebook")
     monkeypatch.setitem(sys.modules, "a_notebook", script)
     with pytest.raises(SystemExit):
         exec(compile(text, str(work_folder / "train.py"), "exec", dont_inherit=True), vars(script))
-    source = part_source("scorer", "mine", registry.find("scorer", "mine"))
-    assert "from torch import nn\n" in source
-    assert "it trains here" not in source
+    assert source_text(registry.find("scorer", "mine")) == CLASS
     assert registry.describe("scorer", "mine").file == work_folder / "train.py"
 
 
-def test_a_part_without_source_is_built_but_not_trained(cell: Cell, words: Path, small: list[str]) -> None:
+def test_a_part_without_source_trains(cell: Cell, run: Callable[..., Any]) -> None:
+    """As after ``exec``; nothing of it is kept."""
     cell(IMPORTS, HELPERS, SCORER, source=False)
-    assert build(scorer="mine", query_size=3, memory_size=3).scorer.steep == 2.0
-    with pytest.raises(UserError, match=r"^the scorer 'mine', which was registered in Python, has no source to keep"):
-        fit(compose(["scorer=mine", *small, "folder=one"]))
-    assert not Path("one").exists()
+    run("+scorer=mine", folder="one")
+    assert not Path("one/plugins").exists()
+    forget()
+    with pytest.raises(UserError) as missing:
+        open_run("one")
+    assert str(missing.value) == "one: its scorer 'mine' was registered in Python; register it here, too"
 
 
-def test_an_uncopyable_object_is_reported(cell: Cell) -> None:
-    cell(IMPORTS + "other = object()\n", HELPERS, SCORER.replace("[self.steep * ", "[hash(other) * "))
-    with pytest.raises(UserError, match="uses other, of type object, which cannot be kept with the run"):
-        part_source("scorer", "mine", registry.find("scorer", "mine"))
-
-
-def test_a_part_defined_in_a_function_is_reported(cell: Cell) -> None:
+def test_a_part_defined_in_a_function_has_its_source(cell: Cell) -> None:
     cell(IMPORTS, "def make():\n" + textwrap.indent(SCORER, "    ") + "\n\nmake()\n")
-    with pytest.raises(UserError, match="is defined within a function; define it outside"):
-        part_source("scorer", "mine", registry.find("scorer", "mine"))
+    assert source_text(registry.find("scorer", "mine")) == CLASS
 
 
 def test_a_sweep_refuses_a_part_of_a_notebook(

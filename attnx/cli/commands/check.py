@@ -2,7 +2,8 @@
 that do not mix, what it declares, masks, gradients, precision. Prints a line
 for each law: passed, FAILED or not tried; and for each failure the file and
 line, the result, and the law. docs/add-a-part.md has the contracts, and how
-much two numbers may differ.
+much two numbers may differ. A part is a scorer, scope, query, normalizer,
+bias, encoder, decoder, readout, output, decoding, metric, model or task.
 
 The exit code is 0 if no law failed, and 2 if one did or there is no such
 part. A part in a plug-in folder is tested by a few of these laws, in
@@ -30,7 +31,7 @@ from attnx.errors import UserError, suggest
 from attnx.files.parse_number import count_phrase
 from attnx.files.printable import print_line, printable
 from attnx.registry.plugin_files import searched
-from attnx.registry.source_scan import KINDS, MULTI_SELECT_KINDS, Part, catalog
+from attnx.registry.source_scan import CHECKED_KINDS, KINDS, MULTI_SELECT_KINDS, Part, catalog
 
 if TYPE_CHECKING:
     from attnx.laws.check import LawFailure, Outcome
@@ -65,7 +66,7 @@ def find_part(word: str) -> Part:
     """The part that a word means: a name, or a kind and a name, ``scorer=dot`` or ``scorer/dot``.
 
     Raises:
-        UserError: none is meant, or several are.
+        UserError: none is meant, several are, or one of a kind without laws.
     """
     parts = catalog().parts
     kind, separator, name = word.replace("=", "/", 1).rpartition("/")
@@ -77,10 +78,14 @@ def find_part(word: str) -> Part:
         hint = suggest(name, names)
         hint = hint if kind or "did you mean" in hint else "; attnx list shows all parts"
         raise UserError(f"no {kind or 'part'} {name!r}{hint}; {searched()}")
-    if len(matches) > 1:
-        ways = " or ".join(f"attnx check {part.kind}={name}" for part in matches)
+    checked = [part for part in matches if part.kind in CHECKED_KINDS]
+    if not checked:
+        kinds = ", ".join(CHECKED_KINDS)
+        raise UserError(f"{name!r} is of the kind {matches[0].kind}, which has no laws; attnx check tests {kinds}")
+    if len(checked) > 1:
+        ways = " or ".join(f"attnx check {part.kind}={name}" for part in checked)
         raise UserError(f"{name!r} is the name of several parts: write {ways}")
-    return matches[0]
+    return checked[0]
 
 
 def _show(part: Part, outcomes: Sequence[Outcome]) -> int:
