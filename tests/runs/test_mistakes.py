@@ -287,7 +287,6 @@ CONFIGURATIONS = {
     "resume nowhere": ["nowhere: not a folder"],
     "resume .": ["not a run folder", "run.json"],
     "predict": ["attnx predict RUN [FILE]"],
-    "try": ["attnx try RUN"],
     "compare one": ["attnx compare FOLDER FOLDER"],
     "compare one two": ["one: not a folder"],
 }

@@ -1,9 +1,10 @@
 """The output for each line of FILE, or of standard input, a line each and in the
 same order. Several runs answer together, by the mean of their probabilities.
 The input is streamed, 16 batches at a time; with --batch 1 each line is
-answered at once.
+answered at once. Lines that you type are, too, with the attention weights.
 
 Examples:
+  attnx predict multirun/runs/mine
   attnx predict multirun/runs/mine words.txt --nbest 5
   cut -f1 words.tsv | attnx predict multirun/runs/mine decoding=beam
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -22,8 +24,17 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from attnx.cli.args import add_checkpoint, decoding_override, split_overrides, whole_number
+from attnx.cli.commands.predict.heatmap import heatmap
 from attnx.cli.commands.predict.read import InputOptions, LineReader, ParsedLine, has_feature_files, numbered_lines
-from attnx.cli.commands.predict.write import JSON_LINES, PHARAOH, Layout, format_alignments, format_output
+from attnx.cli.commands.predict.write import (
+    JSON_LINES,
+    PHARAOH,
+    Layout,
+    format_alignments,
+    format_output,
+    labels,
+    mean_weights,
+)
 from attnx.cli.resumable_output import ResumableOutput
 from attnx.decoding.select import choose_decoding
 from attnx.errors import UserError
@@ -35,10 +46,12 @@ from attnx.runs.plugin_copies import current_code
 from attnx.runs.run import Run
 
 if TYPE_CHECKING:
+    from attnx.inference.predictor import Prediction
     from attnx.inference.trained_run import TrainedRun
 
 KEYS = ("decoding", "decoding.")
 UNKNOWN, ON_ERROR = ("replace", "refuse", "keep"), ("stop", "skip", "keep")
+UNKNOWN_HELP = "unknown source symbols: replace (by the unknown symbol), refuse, keep"
 ON_ERROR_HELP = "a line that cannot be read: stop, skip (leave it out), keep (an empty line in its place)"
 WINDOW_BATCHES = 16
 """Batches that are read, sorted by length and written together."""
@@ -71,9 +84,19 @@ class PredictArgs(NamedTuple):
         }
 
     @property
+    def is_typed(self) -> bool:
+        """Whether somebody types the lines."""
+        return self.lines.file is None and sys.stdin.isatty()
+
+    @property
+    def shows_weights(self) -> bool:
+        """Whether the attention is drawn below each output: for somebody who types and reads."""
+        return self.is_typed and self.out is None and sys.stdout.isatty()
+
+    @property
     def window(self) -> int:
         """Lines read at once: one if somebody waits for each answer."""
-        return 1 if self.batch == 1 or (self.lines.file is None and sys.stdin.isatty()) else WINDOW_BATCHES * self.batch
+        return 1 if self.batch == 1 or self.is_typed else WINDOW_BATCHES * self.batch
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,15 +112,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--scores", action="store_true", help="the score, a tab, the text")
     add("--alignments", metavar="FILE", type=Path, help="links 0-0 1-2 (.txt, .pharaoh), or weights (.jsonl)")
     add("--batch", metavar="N", type=whole_number, default=128, help="lines decoded at once (128); changes no result")
-    add_unknown(parser)
+    add("--unknown", metavar="WHAT", choices=UNKNOWN, default=UNKNOWN[0], help=UNKNOWN_HELP)
     add("--on-error", metavar="WHAT", choices=ON_ERROR, default=ON_ERROR[0], help=ON_ERROR_HELP)
     add_checkpoint(parser)
-
-
-def add_unknown(parser: argparse.ArgumentParser) -> None:
-    """Add ``--unknown``."""
-    help_text = "unknown source symbols: replace (by the unknown symbol), refuse, keep"
-    parser.add_argument("--unknown", metavar="WHAT", choices=UNKNOWN, default=UNKNOWN[0], help=help_text)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -133,7 +150,7 @@ def _open_reader(request: PredictArgs) -> LineReader:
         raise UserError(f"--alignments {request.alignments}: the attention of these runs cannot be averaged")
     if request.alignments and request.alignments.suffix != JSON_LINES and not run.reads_source:
         raise UserError(f"--alignments {request.alignments}: this run reads no source; {JSON_LINES} holds its weights")
-    if request.lines.file is None and sys.stdin.isatty():
+    if request.is_typed:
         print("reading from the terminal, a line each; Ctrl-D ends", file=sys.stderr)
     return LineReader(run, request.lines)
 
@@ -147,7 +164,7 @@ def _stream(
         while window := list(islice(lines, request.window)):
             parsed = [reader.read(*line) for line in window]
             errors = [line for line in parsed if line.error]
-            must_stop = bool(errors) and request.on_error == "stop"
+            must_stop = bool(errors) and request.on_error == "stop" and not request.is_typed
             done = parsed.index(errors[0]) if must_stop else len(parsed)
             _answer(reader.run, parsed[:done], request, output)
             raw_lines = [raw for _, raw in window[:done]]
@@ -165,10 +182,11 @@ def _answer(run: TrainedRun, lines: Sequence[ParsedLine], request: PredictArgs, 
     """Decode lines and write the outputs in the lines' order."""
     pairs = [line.pair for line in lines if line.pair is not None]
     copies = request.lines.unknown == "keep"
-    predictions = iter(run.decode(pairs, request.alignments is not None, request.batch, copies))
+    need_weights = request.alignments is not None or request.shows_weights
+    predictions = iter(run.decode(pairs, need_weights, request.batch, copies))
     sites = getattr(resolve_model(run.config), "sites", ())
     for line in lines:
-        if line.error and request.on_error == "skip":
+        if line.error and request.on_error != "keep":
             continue
         prediction = None if line.pair is None else next(predictions)
         text = format_output(line, prediction, request.layout, run.task)
@@ -176,10 +194,19 @@ def _answer(run: TrainedRun, lines: Sequence[ParsedLine], request: PredictArgs, 
             output.write(request.out, text)
         else:
             sys.stdout.buffer.write(text_for(sys.stdout, text).encode())
+            if request.shows_weights and prediction is not None and prediction.weights is not None:
+                _draw_weights(prediction)
         if request.alignments:
             output.write(request.alignments, format_alignments(line, prediction, request.alignments.suffix, sites))
     if not request.out:
         sys.stdout.flush()
+
+
+def _draw_weights(prediction: Prediction) -> None:
+    """Draw the weights of the best output as wide as the terminal."""
+    width, (rows, columns) = shutil.get_terminal_size().columns, labels(prediction)
+    for line in heatmap(mean_weights(prediction), rows, columns, width, prediction.num_decoder_states):
+        sys.stdout.buffer.write(f"{printable(line)}\n".encode())
 
 
 def _progress(request: PredictArgs) -> Progress:
@@ -201,7 +228,7 @@ def check_args(arguments: argparse.Namespace) -> PredictArgs:
         UserError: anything that is wrong with them, except what only the loaded model can tell.
     """
     names, overrides = split_overrides(arguments.words, KEYS)
-    runs, file = runs_and_file(names, arguments.checkpoint, "attnx predict RUN [FILE]")
+    runs, file = _runs_and_file(names, arguments.checkpoint)
     name, options = decoding_override(overrides)
     search = choose_decoding(runs[0].config["decoding"], name, options, arguments.nbest)
     layout = Layout(is_ranked=search.get("nbest", 1) > 1 or arguments.nbest is not None, has_scores=arguments.scores)
@@ -224,14 +251,14 @@ def check_args(arguments: argparse.Namespace) -> PredictArgs:
     )
 
 
-def runs_and_file(names: Sequence[str], checkpoint: str, usage: str) -> tuple[list[Run], Path | None]:
+def _runs_and_file(names: Sequence[str], checkpoint: str) -> tuple[list[Run], Path | None]:
     """Split names into runs and the file to read, which comes last; None and ``-`` are standard input.
 
     Raises:
         UserError: no run, one that cannot be read, runs that do not fit together, or more than one file.
     """
     if not names:
-        raise UserError(f"say which run is meant: {usage}")
+        raise UserError("say which run is meant: attnx predict RUN [FILE]")
     folders = [names[0], *(name for name in names[1:] if Path(name).is_dir())]
     files = [name for name in names[1:] if not Path(name).is_dir()]
     if len(files) > 1:
