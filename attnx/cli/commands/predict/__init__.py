@@ -15,10 +15,11 @@ import argparse
 import gc
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -35,14 +36,13 @@ from attnx.cli.commands.predict.write import (
     labels,
     mean_weights,
 )
-from attnx.cli.resumable_output import ResumableOutput
 from attnx.decoding.select import choose_decoding
 from attnx.errors import UserError
+from attnx.files.atomic_files import atomic_write
 from attnx.files.printable import print_line, printable, text_for
 from attnx.files.terminal import can_redraw
-from attnx.inference.validate import checkpoint_files, file_digest, read_complete_run, refuse_unlike
+from attnx.inference.validate import read_complete_run, refuse_unlike
 from attnx.models.resolve import resolve_model
-from attnx.runs.plugin_copies import current_code
 from attnx.runs.run import Run
 
 if TYPE_CHECKING:
@@ -71,19 +71,6 @@ class PredictArgs(NamedTuple):
     on_error: str
 
     @property
-    def fingerprint(self) -> dict[str, Any]:
-        """What decides the output: an interrupted output continues only if all of this is equal."""
-        return {
-            "weights": [file_digest(file) for run in self.runs for file in checkpoint_files(run.path, self.checkpoint)],
-            "decoding": self.search,
-            **self.lines._replace(file=None)._asdict(),
-            **self.layout._asdict(),
-            "on_error": self.on_error,
-            "alignments": self.alignments and str(self.alignments),
-            "plugins": [current_code(run.config) for run in self.runs],
-        }
-
-    @property
     def is_typed(self) -> bool:
         """Whether somebody types the lines."""
         return self.lines.file is None and sys.stdin.isatty()
@@ -107,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--column", metavar="N", type=whole_number, help="the source is column N of a tab-separated line, from 1")
     add("--tag", help="the language of every line, if the run knows several")
     add("--tag-column", metavar="N", type=whole_number, help="... or the column that holds it")
-    add("--out", metavar="FILE", type=Path, help="where to write; the same command continues it after an interruption")
+    add("--out", metavar="FILE", type=Path, help="where to write; the file appears when all lines are done")
     add("--nbest", metavar="N", type=whole_number, help="the N best of each: columns line, rank, score, text")
     add("--scores", action="store_true", help="the score, a tab, the text")
     add("--alignments", metavar="FILE", type=Path, help="links 0-0 1-2 (.txt, .pharaoh), or weights (.jsonl)")
@@ -117,24 +104,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_checkpoint(parser)
 
 
+class Outcome(NamedTuple):
+    """How many lines were read, how many of them were not understood, and the error in the line that ended it all."""
+
+    lines: int
+    unreadable: int
+    error: str = ""
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Write the output for each line."""
     request = check_args(arguments)
-    output = ResumableOutput(request.out, request.alignments, request.fingerprint)
-    start = output.lines
-    lines = output.remaining(numbered_lines(request.lines, has_feature_files(request.runs[0].config)))
+    lines = numbered_lines(request.lines, has_feature_files(request.runs[0].config))
     try:
         reader = _open_reader(request)
-        unreadable = _stream(reader, lines, request, output)
+        outcome = _stream(reader, lines, request)
     except KeyboardInterrupt:
-        hint = "; the same command continues" if request.out else ""
-        raise KeyboardInterrupt(f"{output.lines:,} lines are done{hint}") from None
-    if unreadable:
-        print_line(f"attnx: {unreadable:,} of {output.lines - start:,} lines could not be read", file=sys.stderr)
+        raise KeyboardInterrupt(f"{request.out} was not written" if request.out else "") from None
+    if outcome.error:
+        raise UserError(outcome.error)
+    if outcome.unreadable:
+        print_line(f"attnx: {outcome.unreadable:,} of {outcome.lines:,} lines could not be read", file=sys.stderr)
     if reader.unknown_symbols:
         print(f"attnx: {printable(reader.unknown_note)}", file=sys.stderr)
     if request.out:
-        print_line(f"{request.out}: {output.lines:,} lines")
+        print_line(f"{request.out}: {outcome.lines:,} lines")
     return 0
 
 
@@ -155,30 +149,46 @@ def _open_reader(request: PredictArgs) -> LineReader:
     return LineReader(run, request.lines)
 
 
-def _stream(
-    reader: LineReader, lines: Iterator[tuple[int, bytes]], request: PredictArgs, output: ResumableOutput
-) -> int:
-    """Answer the lines, window by window; return how many could not be read."""
-    unreadable = 0
-    with output, _progress(request) as progress:
+@contextmanager
+def _open_outputs(request: PredictArgs) -> Iterator[dict[Path, BinaryIO]]:
+    """Open temporary files, which get their names when the block ends without an exception."""
+    with ExitStack() as stack:
+        streams: dict[Path, BinaryIO] = {}
+        for path in filter(None, (request.out, request.alignments)):
+            try:
+                partial = stack.enter_context(atomic_write(path))
+                streams[path] = stack.enter_context(partial.open("wb"))
+            except OSError as error:
+                raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+        yield streams
+
+
+def _stream(reader: LineReader, lines: Iterator[tuple[int, bytes]], request: PredictArgs) -> Outcome:
+    """Answer the lines, window by window; a line that ends it keeps the outputs of the lines before it."""
+    num_lines = unreadable = 0
+    with _open_outputs(request) as streams, _progress(request) as progress:
         while window := list(islice(lines, request.window)):
             parsed = [reader.read(*line) for line in window]
             errors = [line for line in parsed if line.error]
             must_stop = bool(errors) and request.on_error == "stop" and not request.is_typed
             done = parsed.index(errors[0]) if must_stop else len(parsed)
-            _answer(reader.run, parsed[:done], request, output)
-            raw_lines = [raw for _, raw in window[:done]]
-            output.mark(raw_lines)
-            progress.update(progress.task_ids[0], advance=sum(map(len, raw_lines)), lines=output.lines)
-            if must_stop:
+            _answer(reader.run, parsed[:done], request, streams)
+            num_lines += done
+            size = sum(len(raw) for _, raw in window[:done])
+            progress.update(progress.task_ids[0], advance=size, lines=num_lines)
+            if must_stop and not num_lines:
                 raise UserError(errors[0].error)
+            if must_stop:
+                return Outcome(num_lines, unreadable, errors[0].error)
             for line in errors:
                 print(f"attnx: {printable(line.error)}", file=sys.stderr)
             unreadable += len(errors)
-    return unreadable
+    return Outcome(num_lines, unreadable)
 
 
-def _answer(run: TrainedRun, lines: Sequence[ParsedLine], request: PredictArgs, output: ResumableOutput) -> None:
+def _answer(
+    run: TrainedRun, lines: Sequence[ParsedLine], request: PredictArgs, streams: Mapping[Path, BinaryIO]
+) -> None:
     """Decode lines and write the outputs in the lines' order."""
     pairs = [line.pair for line in lines if line.pair is not None]
     copies = request.lines.unknown == "keep"
@@ -191,13 +201,14 @@ def _answer(run: TrainedRun, lines: Sequence[ParsedLine], request: PredictArgs, 
         prediction = None if line.pair is None else next(predictions)
         text = format_output(line, prediction, request.layout, run.task)
         if request.out:
-            output.write(request.out, text)
+            streams[request.out].write(text.encode())
         else:
             sys.stdout.buffer.write(text_for(sys.stdout, text).encode())
             if request.shows_weights and prediction is not None and prediction.weights is not None:
                 _draw_weights(prediction)
         if request.alignments:
-            output.write(request.alignments, format_alignments(line, prediction, request.alignments.suffix, sites))
+            text = format_alignments(line, prediction, request.alignments.suffix, sites)
+            streams[request.alignments].write(text.encode())
     if not request.out:
         sys.stdout.flush()
 
@@ -238,6 +249,8 @@ def check_args(arguments: argparse.Namespace) -> PredictArgs:
     out, alignments = arguments.out, arguments.alignments
     if out and out.suffix == ".gz":
         raise UserError(f"--out {out}: is written as plain text; leave .gz out")
+    for path in filter(None, (out, alignments)):
+        _refuse_to_write(path)
     if alignments:
         if alignments.suffix not in (*PHARAOH, JSON_LINES):
             formats = f"{' and '.join(PHARAOH)} are Pharaoh links, {JSON_LINES} is JSON with the weights"
@@ -249,6 +262,16 @@ def check_args(arguments: argparse.Namespace) -> PredictArgs:
     return PredictArgs(
         runs, lines, search, arguments.checkpoint, layout, out, alignments, arguments.batch, arguments.on_error
     )
+
+
+def _refuse_to_write(path: Path) -> None:
+    """Refuse an output that is there, or that has no folder."""
+    if path.is_dir():
+        raise UserError(f"{path}: is a folder; name a file to write")
+    if not path.parent.is_dir():
+        raise UserError(f"{path}: there is no folder {path.parent} to write it into")
+    if path.exists():
+        raise UserError(f"{path}: is there already; move it away, or name another file")
 
 
 def _runs_and_file(names: Sequence[str], checkpoint: str) -> tuple[list[Run], Path | None]:
