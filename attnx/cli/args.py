@@ -25,14 +25,12 @@ class Parser(argparse.ArgumentParser):
     command, and their words cannot come in any order.
     """
 
-    def __init__(self, prog: str, page: str = "", prefix_chars: str = "-") -> None:
+    def __init__(self, prog: str, page: str = "") -> None:
         description, heading, examples = page.partition("Examples:")
         super().__init__(
             prog,
             description=description,
             epilog=heading + examples,
-            prefix_chars=prefix_chars,
-            add_help=prefix_chars == "-",
             allow_abbrev=False,
             exit_on_error=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,

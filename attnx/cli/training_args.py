@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from attnx.cli.args import Parser, whole_number
-from attnx.cli.suggestions import explain_word, plain
-from attnx.errors import UserError
+from attnx.cli.commands import COMMANDS
+from attnx.config.groups import GROUPS, SCALARS, group_choices, option_keys
+from attnx.errors import UserError, suggest
 
 CONFIGS = ("job", "hydra", "all")
 CONFIG_INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
@@ -44,7 +45,7 @@ class TrainingParser(Parser):
         """
         arguments = super().parse(words)
         for word in arguments.overrides:
-            if not _is_override(word) or plain(word) != word:
+            if not _is_override(word):
                 self.refuse(words, words.index(word))
         for flag in ("package", "resolve"):
             if getattr(arguments, flag) and not arguments.cfg:
@@ -54,8 +55,21 @@ class TrainingParser(Parser):
         return arguments
 
     def refuse(self, words: Sequence[str], index: int) -> NoReturn:
-        """Refuse a word, and say what to write instead."""
-        raise UserError(explain_word(words, index, self.flags))
+        """Refuse a word, and name the likely one: a choice, else a flag or a command."""
+        name, _, value = words[index].partition("=")
+        choices = _choices(name.lstrip("-+").replace("-", "_"), value)
+        hint = f"; did you mean {' or '.join(choices)}?" if choices else ""
+        if name.startswith("-"):
+            raise UserError(f"unknown flag {name}{hint or suggest(name, [*self.flags, '--help', '--version'])}")
+        advice = f"{suggest(name, COMMANDS)}; a choice is written key=value, and attnx --help all shows all"
+        raise UserError(f"unknown command {words[index]!r}{hint or advice}")
+
+
+def _choices(name: str, value: str) -> list[str]:
+    """The choices that a name stands for: a key, the name of an option, or that of a part."""
+    keys = [name] if name in (*GROUPS, *SCALARS) else option_keys(name)
+    parts = [f"{group}={name}" for group in GROUPS if name in group_choices(group)]
+    return [f"{key}={value or 'VALUE'}" for key in keys] or parts
 
 
 def hydra_flags(arguments: argparse.Namespace) -> list[str]:

@@ -27,13 +27,12 @@ SCALARS = {
     "seed": "NonNegativeInt",
     "name": "str | None",
     "folder": "str | None",
-    "profile": "bool",
     "budget": "Literal['steps', 'time']",
     "accel": "Literal['auto', 'off']",
 }
 # Parts of a model that can be placed on a device: `placement.attention=cuda:1`.
 PLACED = ("encoder", "attention", "decoder")
-DEFAULTS = {"seed": 1, "profile": False, "budget": "steps", "accel": "auto"}
+DEFAULTS = {"seed": 1, "budget": "steps", "accel": "auto"}
 LARGEST_SEED = 2**32 - 1
 
 

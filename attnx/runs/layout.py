@@ -13,7 +13,7 @@ CONFIG_YAML: Final = "config.yaml"
 RUN_LOCK: Final = "run.lock"
 # What it measured.
 METRICS: Final = "metrics.csv"
-PROFILE: Final = "profile.json"
+PROFILE: Final = "profile"
 RESULTS: Final = "results.json"
 PREDICTIONS: Final = "predictions.tsv"
 MATRICES: Final = "predictions.npz"

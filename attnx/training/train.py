@@ -27,7 +27,7 @@ from attnx.inference.write_results import EvaluationResult, save_evaluation
 from attnx.laws.plug_ins import check_plug_ins
 from attnx.loggers.collection import Loggers
 from attnx.registry.plugin_errors import report_plug_in_errors
-from attnx.runs.layout import CHECKPOINTS, METRICS, PROFILE
+from attnx.runs.layout import CHECKPOINTS, METRICS
 from attnx.tasks.contract import SequenceData
 from attnx.training.callbacks.checkpoint import CheckpointManager
 from attnx.training.callbacks.early_stopping import ResumableEarlyStopping
@@ -36,7 +36,6 @@ from attnx.training.callbacks.logs import LoggerCallback
 from attnx.training.callbacks.metrics_csv import MetricsCsv
 from attnx.training.callbacks.nan_guard import NanGuard
 from attnx.training.callbacks.per_batch_seed import PerBatchSeed
-from attnx.training.callbacks.profile import Profile
 from attnx.training.callbacks.progress import ProgressDisplay
 from attnx.training.callbacks.step_plan import StepPlan, StepPlanCallback
 from attnx.training.callbacks.stop_signal import StopSignal
@@ -167,7 +166,7 @@ def train(
         )
         throughput = Throughput(prepared.clock)
         callbacks = [*_callbacks(prepared, folder, plan, console, throughput), checkpoints]
-        trainer = registry.build("trainer", options).trainer(callbacks, plan.end, prepared.devices)
+        trainer = registry.build("trainer", options).trainer(callbacks, plan.end, prepared.devices, folder)
         try:
             _fit(prepared, trainer, checkpoints, resume)
             results = _test(prepared, trainer, throughput, console)
@@ -245,8 +244,6 @@ def _callbacks(
     if loggers:
         callbacks.append(LoggerCallback(loggers, throughput, options["log_every_n_steps"]))
         callbacks.append(HeatMaps(loggers, prepared.loaders, config))
-    if config.get("profile") and process_group.is_main_process():
-        callbacks.append(Profile(folder / PROFILE, console))
     if options["patience"] is not None:
         mode = "max" if task.maximize else "min"
         # NaN is no better result, and no end by itself.

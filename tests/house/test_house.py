@@ -210,7 +210,6 @@ def test_commands_print_what_is_safe_to_show() -> None:
 
 # What writes a file in place: appended outputs and downloads, logs of processes, and a lock.
 WRITES_IN_PLACE = {
-    "cli/resumable_output.py",
     "data/downloads/download.py",
     "training/distributed/launcher.py",
     "training/plan_steps.py",

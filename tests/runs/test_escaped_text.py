@@ -100,15 +100,6 @@ def test_a_prediction_is_saved_raw_and_printed_escaped(
     assert command(*overrides).out == piped.out.replace(RIGHT_TO_LEFT, r"\u202e")
 
 
-def test_try_escapes_control_characters(runs: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = iter([f"da{RIGHT_TO_LEFT}b", f":unknown {RED}", ":quit"])
-    monkeypatch.setattr("attnx.cli.commands.try_._piped_line", lambda: next(lines))
-    answer = command("try", "one", "--unknown", "keep")
-    assert (answer.code, unsafe(answer.out + answer.err)) == (0, [])
-    assert r"\u202e" in answer.out
-    assert r"\x1b[31m" in answer.err
-
-
 def test_a_message_escapes_control_characters(work_folder: Path, command: Command) -> None:
     Path("words.tsv").write_text(f"dab {RED}{C1}\n", encoding="utf-8")
     answer = command("task.train=words.tsv")

@@ -17,9 +17,8 @@ import pytest
 import torch
 
 import attnx
-from attnx.cli import main, resumable_output
+from attnx.cli import main
 from attnx.cli.commands import predict as predicting
-from attnx.cli.resumable_output import SUFFIX, ResumableOutput
 from attnx.inference.trained_run import TrainedRun
 
 WORDS = ["dab", "kes", "", "sabeb", "be", "kadek", " ", "a"]
@@ -285,84 +284,37 @@ def test_lines_are_streamed(runs: Path, command: Callable[..., Any], monkeypatch
     assert ahead == [32, 32, 32, 32, 2]
 
 
-@pytest.fixture
-def cut(monkeypatch: pytest.MonkeyPatch, command: Callable[..., Any]) -> Callable[..., Any]:
-    """Press Ctrl-C while the n-th window of a command is decoded."""
-
-    def interrupt_at(window: int, *words: str) -> Any:
-        answer, num_windows = predicting._answer, 0
-
-        def press(*args: Any) -> None:
-            nonlocal num_windows
-            num_windows += 1
-            if num_windows == window:
-                raise KeyboardInterrupt
-            answer(*args)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(predicting, "_answer", press)
-            return command(*words)
-
-    return interrupt_at
-
-
-def set_record(**values: Any) -> None:
-    record = json.loads(Path(f"out.txt{SUFFIX}").read_text(encoding="utf-8"))
-    Path(f"out.txt{SUFFIX}").write_text(json.dumps({**record, **values}), encoding="utf-8")
-
-
-NO_PROGRESS = f"out.txt{SUFFIX}: holds no progress of a command; move it away to start anew"
 ARGUMENTS = ("predict", "one", "words.txt", "--out", "out.txt", "--alignments", "links.txt", "--batch", "1")
 
 
-def test_an_interrupted_output_is_resumed(runs: Path, command: Callable[..., Any], cut: Callable[..., Any]) -> None:
-    Path("words.txt").write_text(text(WORDS), encoding="utf-8")
-    assert command(*ARGUMENTS).out == "out.txt: 8 lines\n"
-    complete = [Path(name).read_bytes() for name in ("out.txt", "links.txt")]
-    assert complete[0].decode() == text(answers("one", WORDS))
-    for name in ("out.txt", "links.txt"):
-        Path(name).unlink()
-    answer = cut(5, *ARGUMENTS)
-    assert (answer.code, answer.out) == (130, "")
-    assert answer.err == "attnx: interrupted; 4 lines are done; the same command continues\n"
-    with open("out.txt", "ab") as out:
-        out.write(b"half a l")
-    answer = cut(2, *ARGUMENTS[:-2], "--batch", "2")  # how many at once changes nothing
-    assert (answer.code, answer.out) == (0, "out.txt: 8 lines\n")
-    assert [Path(name).read_bytes() for name in ("out.txt", "links.txt")] == complete
-    assert not Path(f"out.txt{SUFFIX}").exists()
-
-
-def test_an_output_that_another_process_writes_is_left_to_it(tmp_path: Path) -> None:
-    paths, request = (tmp_path / "out.txt", None), {"run": "one"}
-    with ResumableOutput(*paths, request) as first:
-        first.write(tmp_path / "out.txt", "written\n")
-        first.mark([b"a"])
-        with (
-            pytest.raises(attnx.UserError, match=r"out\.txt: another process writes it"),
-            ResumableOutput(*paths, request),
-        ):
-            pass
-    assert (tmp_path / "out.txt").read_text(encoding="utf-8") == "written\n"
-
-
-def test_an_output_on_a_full_disk_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fill(path: Path, value: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device", str(path))
-
-    monkeypatch.setattr(resumable_output, "write_json", fill)
-    with pytest.raises(OSError, match="No space left"), ResumableOutput(tmp_path / "out.txt", None, {"run": "one"}):
-        pass
-    assert not list(tmp_path.iterdir())
-
-
-def test_bad_lines_are_counted_from_where_an_output_is_resumed(
-    runs: Path, command: Callable[..., Any], cut: Callable[..., Any]
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(errno.ENOSPC, "No space left on device")])
+def test_an_interrupted_output_leaves_no_file(
+    error: BaseException, runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Path("words.txt").write_bytes(b"d\xff\n" + BROKEN)
-    words = (*ARGUMENTS[:5], "--batch", "1", "--on-error", "keep")
-    assert cut(3, *words).err.endswith("interrupted; 2 lines are done; the same command continues\n")
-    assert command(*words).err.endswith("attnx: 1 of 3 lines could not be read\n")
+    """Ctrl-C, and a full disk, while the third line is decoded."""
+    Path("words.txt").write_text(text(WORDS), encoding="utf-8")
+    write, lines = predicting._answer, iter(range(3))
+
+    def press(*args: Any) -> None:
+        if next(lines) == 2:
+            raise error
+        write(*args)
+
+    monkeypatch.setattr(predicting, "_answer", press)
+    answer = command(*ARGUMENTS)
+    expected = {130: "attnx: interrupted; out.txt was not written\n", 1: "attnx: No space left on device\n"}
+    assert answer.err == expected[answer.code]
+    assert {path.name for path in Path().glob("*.txt*")} == {"words.txt"}
+
+
+def test_the_lines_before_a_bad_one_are_kept(runs: Path, command: Callable[..., Any]) -> None:
+    Path("words.txt").write_bytes(BROKEN)
+    answer = command(*ARGUMENTS)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("attnx: words.txt:2: byte 0xff")
+    assert Path("out.txt").read_text(encoding="utf-8") == text(answers("one", ["dab"]))
+    assert len(Path("links.txt").read_text(encoding="utf-8").splitlines()) == 1
+    assert not list(Path().glob("*.partial"))
 
 
 def test_an_output_that_cannot_be_opened_leaves_no_other(runs: Path, command: Callable[..., Any]) -> None:
@@ -370,53 +322,12 @@ def test_an_output_that_cannot_be_opened_leaves_no_other(runs: Path, command: Ca
     answer = command("predict", "one", "words.txt", "--out", "out.txt", "--alignments", "/proc/links.txt")
     assert (answer.code, answer.err.startswith("attnx: /proc/links.txt: cannot be written")) == (2, True)
     assert not Path("out.txt").exists()
-    Path(f"out.txt{SUFFIX}").write_text("[1]", encoding="utf-8")
-    answer = command("predict", "one", "words.txt", "--out", "out.txt")
-    assert (answer.code, "holds no progress of a command; move it away" in answer.err) == (2, True)
-
-
-CHANGES: dict[str, tuple[Callable[[], Any], tuple[str, ...], str]] = {
-    "another search": (lambda: None, ("decoding=beam",), "was left by another request, which differs in decoding"),
-    "another run": (lambda: os.replace("two", "one"), (), "was left by another request, which differs in weights"),
-    "other scores": (lambda: None, ("--scores",), "was left by another request, which differs in has_scores"),
-    "another input": (
-        lambda: Path("words.txt").write_text("kab\n" * 8),
-        (),
-        "is of another input: its first 4 lines differ",
-    ),
-    "a shorter input": (lambda: Path("words.txt").write_text("dab\n"), (), "is of another input"),
-    "another output": (lambda: Path("out.txt").write_text("K AA\n" * 9), (), "does not begin with what was written"),
-    "no output": (lambda: Path("out.txt").unlink(), (), "out.txt: cannot be read"),
-    "no record": (lambda: Path(f"out.txt{SUFFIX}").unlink(), (), "out.txt: is there already"),
-    "a broken record": (lambda: Path(f"out.txt{SUFFIX}").write_text("{"), (), f"out.txt{SUFFIX}:1: not valid JSON"),
-    "a strange record": (lambda: Path(f"out.txt{SUFFIX}").write_text('{"lines": "4"}'), (), "left by another request"),
-    "a record of no request": (lambda: set_record(request=3), (), NO_PROGRESS),
-    "lines that are no number": (lambda: set_record(lines="4"), (), NO_PROGRESS),
-    "files that are no list": (lambda: set_record(files=3), (), NO_PROGRESS),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_partial_output_must_match_the_request(
-    change: str, runs: Path, command: Callable[..., Any], cut: Callable[..., Any]
-) -> None:
-    Path("words.txt").write_text(text(WORDS), encoding="utf-8")
-    assert cut(5, *ARGUMENTS).code == 130
-    do, words, message = CHANGES[change]
-    if change == "another run":
-        shutil.rmtree("one")
-    do()
-    files_before = {path: path.read_bytes() for path in Path().glob("*.txt*")}
-    answer = command(*ARGUMENTS, *words)
-    assert answer.code == 2
-    assert message in answer.err
-    assert answer.err.count("\n") == 1
-    assert {path: path.read_bytes() for path in Path().glob("*.txt*")} == files_before
 
 
 def test_a_finished_output_is_not_overwritten(runs: Path, command: Callable[..., Any]) -> None:
     Path("words.txt").write_text(text(WORDS), encoding="utf-8")
-    assert command(*ARGUMENTS).code == 0
+    assert command(*ARGUMENTS).out == "out.txt: 8 lines\n"
+    assert Path("out.txt").read_text(encoding="utf-8") == text(answers("one", WORDS))
     answer = command(*ARGUMENTS)
     assert (answer.code, answer.err) == (2, "attnx: out.txt: is there already; move it away, or name another file\n")
     Path("folder").mkdir()

@@ -69,11 +69,6 @@ MESSAGES = {
     "predict one words.tsv --out no/a.txt": ["there is no folder no"],
     "predict one words.tsv --tag fr --tag-column 2": ["--tag and --tag-column cannot go together"],
     "predict one other words.tsv": ["other: its vocabulary/source.json is not that of one"],
-    "try": ["attnx try RUN"],
-    "try one words.tsv": ["words.tsv: is not a run folder; attnx predict reads files"],
-    "try one --nbst 2": ["unknown flag --nbst; did you mean --nbest?"],
-    "try one decoding=beam decoding.beam_size=2 --nbest 3": ["decoding.beam_size=2 holds fewer"],
-    "try one two other": ["other: its vocabulary/source.json is not that of one"],
     "evaluate": ["attnx evaluate RUN"],
     "evaluate one words.tsv": ["words.tsv: is not a run folder; name data by task.test=words.tsv"],
     "evaluate one other": ["other: its vocabulary/source.json is not that of one"],
@@ -215,7 +210,7 @@ def test_an_incomplete_run_is_refused(case: str, runs: Path, command: Callable[.
     change, message = RUNS[case]
     change()
     files_before = sorted(runs.rglob("*"))
-    for words in (["predict", "one", "words.txt", "--out", "out.txt"], ["try", "one"], ["evaluate", "one"]):
+    for words in (["predict", "one", "words.txt", "--out", "out.txt"], ["evaluate", "one"]):
         answer = command(*words)
         assert (answer.code, answer.out) == (2, "")
         assert message in answer.err
@@ -241,7 +236,7 @@ def test_an_evaluation_is_not_a_run(runs: Path, command: Callable[..., Any]) -> 
     assert "is an evaluation; name its run" in answer.err
 
 
-@pytest.mark.parametrize("name", ["predict", "try", "evaluate"])
+@pytest.mark.parametrize("name", ["predict", "evaluate"])
 def test_each_command_has_its_own_page(name: str, command: Callable[..., Any]) -> None:
     for words in ([name, "--help"], [name, "one", "-h"]):
         answer = command(*words)

@@ -17,8 +17,7 @@ COMMANDS = {
     "runs": ("[FOLDER ...] [KEY=VALUE]", "list, filter, compare and prune runs"),
     "compare": ("FOLDER FOLDER ...", "runs side by side, with confidence intervals"),
     "report": ("FOLDER ...", "rank settings and test the differences: a page"),
-    "predict": ("RUN [FILE]", "the output for each line of a file"),
-    "try": ("RUN", "a prompt: see output and attention"),
+    "predict": ("RUN [FILE]", "the output for each line of a file, or typed"),
     "evaluate": ("RUN", "scores and errors on any data"),
     "plot": ("RUN", "heat maps of a run's attention, as PNG or SVG"),
     "page": ("RUN [RUN2]", "a browser page of one run or of two"),
@@ -32,7 +31,7 @@ TOPICS = {
     "data sets": ("data",),
     "runs": ("resume", "runs"),
     "results": ("compare", "report"),
-    "trained models": ("predict", "try", "evaluate"),
+    "trained models": ("predict", "evaluate"),
     "attention maps": ("plot", "page", "stats"),
     "other tools": ("export", "dashboard"),
 }
@@ -40,7 +39,7 @@ TOPICS = {
 HELP = ("help", "--help", "-h")
 COMPLETE_PAGE = "all"
 """The word after --help that asks for the page on all commands, flags and choices."""
-BUILTINS = ("list", "try")
+BUILTINS = ("list",)
 """Commands whose modules end in an underscore, so as not to hide a name of Python's."""
 
 

@@ -17,7 +17,7 @@ from attnx.runs.run import Run, read_run
 FILES = {
     layout.RUN_JSON: "the run: command, versions, commit of the code, schedule",
     layout.CONFIG_YAML: "the composed configuration",
-    layout.PROFILE: "the time of a training step by part of the model",
+    layout.PROFILE: "where the time of training and test went, by Lightning's profiler",
     layout.METRICS: "training losses every few steps; at validations all metrics of the task; speed",
     layout.RESULTS: "test results with 95 % confidence intervals, differences from baselines, and speed",
     layout.PREDICTIONS: "a line per test example: source, prediction, references, errors, log probability",

@@ -22,7 +22,7 @@ from attnx.runs.status import RunStatus
 from attnx.runs.sweep import Sweep, SweepJob, is_locked, is_sweep, read_sweep, split_override
 
 # Keys that are not part of a setting: the seed, the folder, and the loggers.
-IGNORED_KEYS = ("seed", "name", "folder", "logger", "profile", "hydra")
+IGNORED_KEYS = ("seed", "name", "folder", "logger", "hydra")
 COMMIT_LENGTH = 12
 TABLE = ".csv"
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial, wraps
 from typing import Any
 
@@ -15,7 +16,6 @@ from attnx import registry
 from attnx.accel.swap import PLAIN
 from attnx.laws.candidate import Candidate
 from attnx.registry.source_scan import KINDS
-from attnx.training.callbacks.wrap_methods import wrap_methods
 
 
 def first_not_finite(model: nn.Module, compute: Callable[[], Any]) -> str:
@@ -46,12 +46,24 @@ def first_not_finite(model: nn.Module, compute: Callable[[], Any]) -> str:
         for path, module in model.named_modules()
         for name in _methods(module)
     }
-    with wrap_methods(wrappers), torch.no_grad():
+    with _wrap_methods(wrappers), torch.no_grad():
         compute()
     if not outputs:
         return ""
     path, module, method = outputs[0]
     return _describe(path, module, method, model)
+
+
+@contextmanager
+def _wrap_methods(wrappers: Mapping[tuple[nn.Module, str], Callable[..., Any]]) -> Iterator[None]:
+    """Replace methods, by module and name, by what their wrapper makes of them."""
+    for (module, name), wrap in wrappers.items():
+        setattr(module, name, wrap(getattr(module, name)))
+    try:
+        yield
+    finally:
+        for module, name in wrappers:
+            delattr(module, name)
 
 
 def _methods(module: nn.Module) -> set[str]:

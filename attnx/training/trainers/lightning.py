@@ -6,18 +6,23 @@ import logging
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from lightning import Callback, Trainer
 from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+from lightning.pytorch.profilers import AdvancedProfiler, PyTorchProfiler, SimpleProfiler
 from lightning.pytorch.strategies import DDPStrategy
 
 from attnx.registry import NonNegativeInt, PositiveFloat, PositiveInt, Time, register
+from attnx.runs.layout import PROFILE
 from attnx.training.callbacks.checkpoint import AtomicCheckpointIO
 from attnx.training.distributed.devices import training_device
 from attnx.training.distributed.model_parallel import ModelParallelStrategy
 from attnx.training.distributed.process_group import rank_info
+
+PROFILERS = {"simple": SimpleProfiler, "advanced": AdvancedProfiler, "pytorch": PyTorchProfiler}
 
 
 @register(
@@ -48,7 +53,8 @@ class TrainerOptions:
     proportion to the number of their rows to the power of 1 / temperature. ``precision=tf32`` lets a GPU round the
     factors of its products to 10 bits. Every ``log_every_n_steps`` steps ``metrics.csv`` gets a row, and so do loggers.
     ``compile=steps`` has torch compile the steps of a loop over time, for which a run waits; ``graphs`` also records
-    them as CUDA graphs.
+    them as CUDA graphs. ``profiler`` is one of Lightning's, which writes into the run's folder ``profile`` where the
+    time goes: ``simple`` by call of the trainer, ``advanced`` by Python function, ``pytorch`` by torch's operator.
     """
 
     max_steps: PositiveInt | None = None
@@ -74,10 +80,14 @@ class TrainerOptions:
     num_nodes: PositiveInt = 1
     num_workers: NonNegativeInt = 0
     compile: Literal["off", "steps", "graphs"] = "off"
+    profiler: Literal["simple", "advanced", "pytorch"] | None = None
 
-    def trainer(self, callbacks: list[Callback], steps: int, placed: Mapping[str, torch.device]) -> Trainer:
-        """Lightning's trainer; ``placed`` has the devices of the model's parts, if they are placed."""
+    def trainer(
+        self, callbacks: list[Callback], steps: int, placed: Mapping[str, torch.device], folder: Path
+    ) -> Trainer:
+        """Lightning's trainer of the run in a folder; ``placed`` has the devices of the model's placed parts."""
         set_tf32(self.precision)
+        profiler = PROFILERS[self.profiler](folder / PROFILE, PROFILE) if self.profiler else None
         return Trainer(
             **self._devices(placed),
             precision=32 if self.precision == "tf32" else self.precision,
@@ -90,6 +100,7 @@ class TrainerOptions:
             num_sanity_val_steps=0,
             use_distributed_sampler=False,
             callbacks=callbacks,
+            profiler=profiler,
             plugins=[AtomicCheckpointIO()],
             logger=False,  # loggers are attnx.loggers
             enable_progress_bar=False,

@@ -1,9 +1,10 @@
 """The output for each line of FILE, or of standard input, a line each and in the
 same order. Several runs answer together, by the mean of their probabilities.
 The input is streamed, 16 batches at a time; with --batch 1 each line is
-answered at once.
+answered at once. Lines that you type are, too, with the attention weights.
 
 Examples:
+  attnx predict multirun/runs/mine
   attnx predict multirun/runs/mine words.txt --nbest 5
   cut -f1 words.tsv | attnx predict multirun/runs/mine decoding=beam
 """
@@ -12,33 +13,45 @@ from __future__ import annotations
 
 import argparse
 import gc
+import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from attnx.cli.args import add_checkpoint, decoding_override, split_overrides, whole_number
+from attnx.cli.commands.predict.heatmap import heatmap
 from attnx.cli.commands.predict.read import InputOptions, LineReader, ParsedLine, has_feature_files, numbered_lines
-from attnx.cli.commands.predict.write import JSON_LINES, PHARAOH, Layout, format_alignments, format_output
-from attnx.cli.resumable_output import ResumableOutput
+from attnx.cli.commands.predict.write import (
+    JSON_LINES,
+    PHARAOH,
+    Layout,
+    format_alignments,
+    format_output,
+    labels,
+    mean_weights,
+)
 from attnx.decoding.select import choose_decoding
 from attnx.errors import UserError
+from attnx.files.atomic_files import atomic_write
 from attnx.files.printable import print_line, printable, text_for
 from attnx.files.terminal import can_redraw
-from attnx.inference.validate import checkpoint_files, file_digest, read_complete_run, refuse_unlike
+from attnx.inference.validate import read_complete_run, refuse_unlike
 from attnx.models.resolve import resolve_model
-from attnx.runs.plugin_copies import current_code
 from attnx.runs.run import Run
 
 if TYPE_CHECKING:
+    from attnx.inference.predictor import Prediction
     from attnx.inference.trained_run import TrainedRun
 
 KEYS = ("decoding", "decoding.")
 UNKNOWN, ON_ERROR = ("replace", "refuse", "keep"), ("stop", "skip", "keep")
+UNKNOWN_HELP = "unknown source symbols: replace (by the unknown symbol), refuse, keep"
 ON_ERROR_HELP = "a line that cannot be read: stop, skip (leave it out), keep (an empty line in its place)"
 WINDOW_BATCHES = 16
 """Batches that are read, sorted by length and written together."""
@@ -58,22 +71,19 @@ class PredictArgs(NamedTuple):
     on_error: str
 
     @property
-    def fingerprint(self) -> dict[str, Any]:
-        """What decides the output: an interrupted output continues only if all of this is equal."""
-        return {
-            "weights": [file_digest(file) for run in self.runs for file in checkpoint_files(run.path, self.checkpoint)],
-            "decoding": self.search,
-            **self.lines._replace(file=None)._asdict(),
-            **self.layout._asdict(),
-            "on_error": self.on_error,
-            "alignments": self.alignments and str(self.alignments),
-            "plugins": [current_code(run.config) for run in self.runs],
-        }
+    def is_typed(self) -> bool:
+        """Whether somebody types the lines."""
+        return self.lines.file is None and sys.stdin.isatty()
+
+    @property
+    def shows_weights(self) -> bool:
+        """Whether the attention is drawn below each output: for somebody who types and reads."""
+        return self.is_typed and self.out is None and sys.stdout.isatty()
 
     @property
     def window(self) -> int:
         """Lines read at once: one if somebody waits for each answer."""
-        return 1 if self.batch == 1 or (self.lines.file is None and sys.stdin.isatty()) else WINDOW_BATCHES * self.batch
+        return 1 if self.batch == 1 or self.is_typed else WINDOW_BATCHES * self.batch
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,40 +94,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--column", metavar="N", type=whole_number, help="the source is column N of a tab-separated line, from 1")
     add("--tag", help="the language of every line, if the run knows several")
     add("--tag-column", metavar="N", type=whole_number, help="... or the column that holds it")
-    add("--out", metavar="FILE", type=Path, help="where to write; the same command continues it after an interruption")
+    add("--out", metavar="FILE", type=Path, help="where to write; the file appears when all lines are done")
     add("--nbest", metavar="N", type=whole_number, help="the N best of each: columns line, rank, score, text")
     add("--scores", action="store_true", help="the score, a tab, the text")
     add("--alignments", metavar="FILE", type=Path, help="links 0-0 1-2 (.txt, .pharaoh), or weights (.jsonl)")
     add("--batch", metavar="N", type=whole_number, default=128, help="lines decoded at once (128); changes no result")
-    add_unknown(parser)
+    add("--unknown", metavar="WHAT", choices=UNKNOWN, default=UNKNOWN[0], help=UNKNOWN_HELP)
     add("--on-error", metavar="WHAT", choices=ON_ERROR, default=ON_ERROR[0], help=ON_ERROR_HELP)
     add_checkpoint(parser)
 
 
-def add_unknown(parser: argparse.ArgumentParser) -> None:
-    """Add ``--unknown``."""
-    help_text = "unknown source symbols: replace (by the unknown symbol), refuse, keep"
-    parser.add_argument("--unknown", metavar="WHAT", choices=UNKNOWN, default=UNKNOWN[0], help=help_text)
+class Outcome(NamedTuple):
+    """How many lines were read, how many of them were not understood, and the error in the line that ended it all."""
+
+    lines: int
+    unreadable: int
+    error: str = ""
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the output for each line."""
     request = check_args(arguments)
-    output = ResumableOutput(request.out, request.alignments, request.fingerprint)
-    start = output.lines
-    lines = output.remaining(numbered_lines(request.lines, has_feature_files(request.runs[0].config)))
+    lines = numbered_lines(request.lines, has_feature_files(request.runs[0].config))
     try:
         reader = _open_reader(request)
-        unreadable = _stream(reader, lines, request, output)
+        outcome = _stream(reader, lines, request)
     except KeyboardInterrupt:
-        hint = "; the same command continues" if request.out else ""
-        raise KeyboardInterrupt(f"{output.lines:,} lines are done{hint}") from None
-    if unreadable:
-        print_line(f"attnx: {unreadable:,} of {output.lines - start:,} lines could not be read", file=sys.stderr)
+        raise KeyboardInterrupt(f"{request.out} was not written" if request.out else "") from None
+    if outcome.error:
+        raise UserError(outcome.error)
+    if outcome.unreadable:
+        print_line(f"attnx: {outcome.unreadable:,} of {outcome.lines:,} lines could not be read", file=sys.stderr)
     if reader.unknown_symbols:
         print(f"attnx: {printable(reader.unknown_note)}", file=sys.stderr)
     if request.out:
-        print_line(f"{request.out}: {output.lines:,} lines")
+        print_line(f"{request.out}: {outcome.lines:,} lines")
     return 0
 
 
@@ -133,53 +144,80 @@ def _open_reader(request: PredictArgs) -> LineReader:
         raise UserError(f"--alignments {request.alignments}: the attention of these runs cannot be averaged")
     if request.alignments and request.alignments.suffix != JSON_LINES and not run.reads_source:
         raise UserError(f"--alignments {request.alignments}: this run reads no source; {JSON_LINES} holds its weights")
-    if request.lines.file is None and sys.stdin.isatty():
+    if request.is_typed:
         print("reading from the terminal, a line each; Ctrl-D ends", file=sys.stderr)
     return LineReader(run, request.lines)
 
 
-def _stream(
-    reader: LineReader, lines: Iterator[tuple[int, bytes]], request: PredictArgs, output: ResumableOutput
-) -> int:
-    """Answer the lines, window by window; return how many could not be read."""
-    unreadable = 0
-    with output, _progress(request) as progress:
+@contextmanager
+def _open_outputs(request: PredictArgs) -> Iterator[dict[Path, BinaryIO]]:
+    """Open temporary files, which get their names when the block ends without an exception."""
+    with ExitStack() as stack:
+        streams: dict[Path, BinaryIO] = {}
+        for path in filter(None, (request.out, request.alignments)):
+            try:
+                partial = stack.enter_context(atomic_write(path))
+                streams[path] = stack.enter_context(partial.open("wb"))
+            except OSError as error:
+                raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+        yield streams
+
+
+def _stream(reader: LineReader, lines: Iterator[tuple[int, bytes]], request: PredictArgs) -> Outcome:
+    """Answer the lines, window by window; a line that ends it keeps the outputs of the lines before it."""
+    num_lines = unreadable = 0
+    with _open_outputs(request) as streams, _progress(request) as progress:
         while window := list(islice(lines, request.window)):
             parsed = [reader.read(*line) for line in window]
             errors = [line for line in parsed if line.error]
-            must_stop = bool(errors) and request.on_error == "stop"
+            must_stop = bool(errors) and request.on_error == "stop" and not request.is_typed
             done = parsed.index(errors[0]) if must_stop else len(parsed)
-            _answer(reader.run, parsed[:done], request, output)
-            raw_lines = [raw for _, raw in window[:done]]
-            output.mark(raw_lines)
-            progress.update(progress.task_ids[0], advance=sum(map(len, raw_lines)), lines=output.lines)
-            if must_stop:
+            _answer(reader.run, parsed[:done], request, streams)
+            num_lines += done
+            size = sum(len(raw) for _, raw in window[:done])
+            progress.update(progress.task_ids[0], advance=size, lines=num_lines)
+            if must_stop and not num_lines:
                 raise UserError(errors[0].error)
+            if must_stop:
+                return Outcome(num_lines, unreadable, errors[0].error)
             for line in errors:
                 print(f"attnx: {printable(line.error)}", file=sys.stderr)
             unreadable += len(errors)
-    return unreadable
+    return Outcome(num_lines, unreadable)
 
 
-def _answer(run: TrainedRun, lines: Sequence[ParsedLine], request: PredictArgs, output: ResumableOutput) -> None:
+def _answer(
+    run: TrainedRun, lines: Sequence[ParsedLine], request: PredictArgs, streams: Mapping[Path, BinaryIO]
+) -> None:
     """Decode lines and write the outputs in the lines' order."""
     pairs = [line.pair for line in lines if line.pair is not None]
     copies = request.lines.unknown == "keep"
-    predictions = iter(run.decode(pairs, request.alignments is not None, request.batch, copies))
+    need_weights = request.alignments is not None or request.shows_weights
+    predictions = iter(run.decode(pairs, need_weights, request.batch, copies))
     sites = getattr(resolve_model(run.config), "sites", ())
     for line in lines:
-        if line.error and request.on_error == "skip":
+        if line.error and request.on_error != "keep":
             continue
         prediction = None if line.pair is None else next(predictions)
         text = format_output(line, prediction, request.layout, run.task)
         if request.out:
-            output.write(request.out, text)
+            streams[request.out].write(text.encode())
         else:
             sys.stdout.buffer.write(text_for(sys.stdout, text).encode())
+            if request.shows_weights and prediction is not None and prediction.weights is not None:
+                _draw_weights(prediction)
         if request.alignments:
-            output.write(request.alignments, format_alignments(line, prediction, request.alignments.suffix, sites))
+            text = format_alignments(line, prediction, request.alignments.suffix, sites)
+            streams[request.alignments].write(text.encode())
     if not request.out:
         sys.stdout.flush()
+
+
+def _draw_weights(prediction: Prediction) -> None:
+    """Draw the weights of the best output as wide as the terminal."""
+    width, (rows, columns) = shutil.get_terminal_size().columns, labels(prediction)
+    for line in heatmap(mean_weights(prediction), rows, columns, width, prediction.num_decoder_states):
+        sys.stdout.buffer.write(f"{printable(line)}\n".encode())
 
 
 def _progress(request: PredictArgs) -> Progress:
@@ -201,7 +239,7 @@ def check_args(arguments: argparse.Namespace) -> PredictArgs:
         UserError: anything that is wrong with them, except what only the loaded model can tell.
     """
     names, overrides = split_overrides(arguments.words, KEYS)
-    runs, file = runs_and_file(names, arguments.checkpoint, "attnx predict RUN [FILE]")
+    runs, file = _runs_and_file(names, arguments.checkpoint)
     name, options = decoding_override(overrides)
     search = choose_decoding(runs[0].config["decoding"], name, options, arguments.nbest)
     layout = Layout(is_ranked=search.get("nbest", 1) > 1 or arguments.nbest is not None, has_scores=arguments.scores)
@@ -211,6 +249,8 @@ def check_args(arguments: argparse.Namespace) -> PredictArgs:
     out, alignments = arguments.out, arguments.alignments
     if out and out.suffix == ".gz":
         raise UserError(f"--out {out}: is written as plain text; leave .gz out")
+    for path in filter(None, (out, alignments)):
+        _refuse_to_write(path)
     if alignments:
         if alignments.suffix not in (*PHARAOH, JSON_LINES):
             formats = f"{' and '.join(PHARAOH)} are Pharaoh links, {JSON_LINES} is JSON with the weights"
@@ -224,14 +264,24 @@ def check_args(arguments: argparse.Namespace) -> PredictArgs:
     )
 
 
-def runs_and_file(names: Sequence[str], checkpoint: str, usage: str) -> tuple[list[Run], Path | None]:
+def _refuse_to_write(path: Path) -> None:
+    """Refuse an output that is there, or that has no folder."""
+    if path.is_dir():
+        raise UserError(f"{path}: is a folder; name a file to write")
+    if not path.parent.is_dir():
+        raise UserError(f"{path}: there is no folder {path.parent} to write it into")
+    if path.exists():
+        raise UserError(f"{path}: is there already; move it away, or name another file")
+
+
+def _runs_and_file(names: Sequence[str], checkpoint: str) -> tuple[list[Run], Path | None]:
     """Split names into runs and the file to read, which comes last; None and ``-`` are standard input.
 
     Raises:
         UserError: no run, one that cannot be read, runs that do not fit together, or more than one file.
     """
     if not names:
-        raise UserError(f"say which run is meant: {usage}")
+        raise UserError("say which run is meant: attnx predict RUN [FILE]")
     folders = [names[0], *(name for name in names[1:] if Path(name).is_dir())]
     files = [name for name in names[1:] if not Path(name).is_dir()]
     if len(files) > 1:
