@@ -21,9 +21,9 @@ OFF = ("null", "false", "0", "0.0", "[]", "")
 def ineffective_options(config: Mapping[str, Any]) -> Iterator[tuple[str, NoEffect]]:
     """The options of a checked configuration that its parts declare to be without effect, and why.
 
-    A part declares by ``read_if`` when it reads an option, ``{"batch_size": "batch_tokens=null"}``, by ``leaves_unread``
-    which options of other parts have no effect beside it, and by ``for_models`` which of its options only a model reads
-    that names them in its ``reads``.
+    A part declares by ``read_if`` when it reads an option, ``{"batch_size": "batch_tokens=null"}``, by
+    ``leaves_unread`` which options of other parts have no effect beside it, and by ``for_models`` which of its options
+    only a model reads that names them in its ``reads``.
     """
     for kind, name, key, node in _chosen_parts(config):
         declared = registry.describe(kind, name).properties
