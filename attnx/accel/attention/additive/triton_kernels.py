@@ -26,7 +26,7 @@ GRADIENT_TILES = (8, 128, 4), (1, 128, 4), (16, 32, 4)
 and one for a single row."""
 SMALLEST_PEAK, LARGEST_PEAK = (tl.constexpr(0.25), tl.constexpr(20.0)) if HAS_TRITON else (0.25, 20.0)
 """Bounds of ``max |a| + max |b|`` between which the exponentials serve."""
-IS_INTERPRETED = tl.constexpr(triton.options.runtime.interpret) if HAS_TRITON else False
+IS_INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret) if HAS_TRITON else False
 
 
 def compile_kernels(device: torch.device) -> None:
