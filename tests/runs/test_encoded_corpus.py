@@ -102,7 +102,7 @@ def two_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encode_sentences, "ROWS_PER_PROCESS", 40)
 
 
-def task(**knobs: Any) -> Translation:
+def task(**options: Any) -> Translation:
     return Translation(
         **{
             "train": ["a.de.gz", "b.en"],
@@ -110,16 +110,16 @@ def task(**knobs: Any) -> Translation:
             "vocab_size": 61,
             "max_length": 7,
             "holdout": 0.1,
-            **knobs,
+            **options,
         }
     )
 
 
-def in_memory(**knobs: Any) -> tuple[Translation, SequenceData]:
+def in_memory(**options: Any) -> tuple[Translation, SequenceData]:
     """The task, and its data in memory."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(translation, "MAX_BYTES_IN_MEMORY", 10**9)
-        built = task(**knobs)
+        built = task(**options)
         return built, built.load()
 
 
@@ -132,9 +132,9 @@ def same_rows(first: Rows, second: Rows) -> bool:
     )
 
 
-def message(**knobs: Any) -> str:
+def message(**options: Any) -> str:
     with pytest.raises(UserError) as caught:
-        task(**knobs).load()
+        task(**options).load()
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -165,11 +165,11 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("knobs", WAYS.values(), ids=WAYS)
-def test_an_encoded_corpus_equals_one_in_memory(knobs: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", WAYS.values(), ids=WAYS)
+def test_an_encoded_corpus_equals_one_in_memory(options: dict[str, Any]) -> None:
     """Symbols, rows and their order, other splits, tags, notes and fingerprint: when it is written, and when found."""
-    plain, expected = in_memory(**knobs)
-    for item in (task(**knobs), task(**knobs)):
+    plain, expected = in_memory(**options)
+    for item in (task(**options), task(**options)):
         data = item.load()
         assert (data.source, data.target, data.tags) == (expected.source, expected.target, expected.tags)
         assert same_rows(data.train_dataset(), expected.train_dataset())
@@ -187,8 +187,8 @@ def test_an_encoded_corpus_equals_one_in_memory(knobs: dict[str, Any]) -> None:
 @pytest.mark.parametrize("options", [{"size": 7}, {"tokens": 40}, {"tokens": 40, "temperature": 3.0}])
 def test_equal_seeds_give_equal_batches(options: dict[str, Any]) -> None:
     """With and without the cache, in every epoch; all numbers of a batch."""
-    knobs = {"train": "mixed.tsv", "languages": ["xa", "yb"]}
-    rows = [in_memory(**knobs)[1].train_dataset(), task(**knobs).load().train_dataset()]
+    mixed = {"train": "mixed.tsv", "languages": ["xa", "yb"]}
+    rows = [in_memory(**mixed)[1].train_dataset(), task(**mixed).load().train_dataset()]
     for epoch in range(2):
         orders = [BucketBatches(data, **options, seed=3, pool=2) for data in rows]
         for order in orders:
@@ -199,20 +199,20 @@ def test_equal_seeds_give_equal_batches(options: dict[str, Any]) -> None:
                 assert (numbers is None and expected is None) or torch.equal(numbers, expected)
 
 
-@pytest.mark.parametrize("knobs", [{}, FILES_OF_PARTS], ids=["held out", "given"])
-def test_an_encoded_corpus_is_not_encoded_again(knobs: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("options", [{}, FILES_OF_PARTS], ids=["held out", "given"])
+def test_an_encoded_corpus_is_not_encoded_again(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its training files are only looked at: their names, sizes and times."""
-    task(**knobs).load()
+    task(**options).load()
     opened: list[str] = []
 
-    def watch_reads(path: Path, **options: Any) -> Iterator[tuple[int, str]]:
+    def watch_reads(path: Path) -> Iterator[tuple[int, str]]:
         opened.append(path.name)
-        return read_lines(path, **options)
+        return read_lines(path)
 
     monkeypatch.setattr(parallel_corpus, "read_lines", watch_reads)
     files_before = contents()
-    task(**knobs, label_smoothing=0.1).load()
-    assert sorted(set(opened)) == sorted(name for part in knobs.values() for name in part)
+    task(**options, label_smoothing=0.1).load()
+    assert sorted(set(opened)) == sorted(name for part in options.values() for name in part)
     assert contents() == files_before
 
 
@@ -250,16 +250,16 @@ def test_a_plug_in_that_changes_encodes_anew(work_folder: Path, monkeypatch: pyt
     assert len(list(Path("cache/corpora").iterdir())) == 2
 
 
-@pytest.mark.parametrize("knobs", [{}, {"train": ["xa.tsv", "yb.tsv"], "languages": ["xa", "yb"]}])
+@pytest.mark.parametrize("options", [{}, {"train": ["xa.tsv", "yb.tsv"], "languages": ["xa", "yb"]}])
 def test_the_number_of_processes_changes_no_byte(
-    knobs: dict[str, Any], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """Nor is the environment another one afterwards."""
-    task(**knobs).load()
+    task(**options).load()
     expected, environment = contents(), os.environ
     shutil.rmtree("cache")
     request.getfixturevalue("two_processes")
-    task(**knobs).load()
+    task(**options).load()
     assert contents() == expected
     assert os.environ is environment
 
@@ -278,12 +278,12 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_corpus_is_encoded_again(damage: str) -> None:
-    knobs = {"train": ["xa.tsv", "yb.tsv"], "languages": ["xa", "yb"]}
-    task(**knobs).load()
+    options = {"train": ["xa.tsv", "yb.tsv"], "languages": ["xa", "yb"]}
+    task(**options).load()
     expected = contents()
     (folder,) = Path("cache/corpora").iterdir()
     DAMAGES[damage](folder)
-    task(**knobs).load()
+    task(**options).load()
     assert contents() == expected
 
 
@@ -312,8 +312,8 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("knobs", "reason"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_reported_and_leaves_no_file(knobs: dict[str, Any], reason: str, work_folder: Path) -> None:
+@pytest.mark.parametrize(("options", "reason"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_reported_and_leaves_no_file(options: dict[str, Any], reason: str, work_folder: Path) -> None:
     write("blank", ["", " "])
     write("only.tsv", ["rot\tred\txa"] * 5)
     mixed = [line for line in Path("mixed.tsv").read_text(encoding="utf-8").splitlines() if line.endswith("xa")]
@@ -321,7 +321,7 @@ def test_a_mistake_is_reported_and_leaves_no_file(knobs: dict[str, Any], reason:
     Path("bad").write_bytes(b"abc\ncaf\xe9\n" + 108 * b"abc\n")
     Path("late").write_bytes(40 * b"abc\n" + b"a\xe9\n" + 69 * b"abc\n")
     files_before = contents(".")
-    assert reason in message(**knobs)
+    assert reason in message(**options)
     assert contents(".") == files_before
 
 
@@ -557,9 +557,9 @@ def test_memory_use_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     def alive() -> int:
         return sum(type(instance) in (Sentence, Pair) for instance in gc.get_objects())
 
-    def watch_reads(path: Path, *options: Any) -> Iterator[tuple[int, str]]:
+    def watch_reads(path: Path, *kind: str) -> Iterator[tuple[int, str]]:
         readings.append(path.name)
-        for number, line in read_lines(path, *options):
+        for number, line in read_lines(path, *kind):
             if path.name == "long.tsv" and number % 503 == 0:
                 most["reading"] = max(most["reading"], alive() - count_before)
             yield number, line
