@@ -81,8 +81,8 @@ def load(sender: Connection, files: list[str], way: str, options: argparse.Names
         encode_sentences.available_cores = lambda: options.processes
     sender.send("start")
     started, cpu_start = time.perf_counter(), cpu_seconds()
-    options = {"tokenizer": options.tokenizer, "vocab_size": options.vocab_size, "holdout": options.holdout}
-    task = TimedTranslation(train=files, **options)
+    chosen = {"tokenizer": options.tokenizer, "vocab_size": options.vocab_size, "holdout": options.holdout}
+    task = TimedTranslation(train=files, **chosen)
     rows = task.load().train_dataset()
     loaded, busy = time.perf_counter(), cpu_seconds() - cpu_start
     sender.send("epoch")

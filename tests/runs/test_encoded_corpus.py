@@ -187,8 +187,8 @@ def test_an_encoded_corpus_equals_one_in_memory(options: dict[str, Any]) -> None
 @pytest.mark.parametrize("options", [{"size": 7}, {"tokens": 40}, {"tokens": 40, "temperature": 3.0}])
 def test_equal_seeds_give_equal_batches(options: dict[str, Any]) -> None:
     """With and without the cache, in every epoch; all numbers of a batch."""
-    options = {"train": "mixed.tsv", "languages": ["xa", "yb"]}
-    rows = [in_memory(**options)[1].train_dataset(), task(**options).load().train_dataset()]
+    mixed = {"train": "mixed.tsv", "languages": ["xa", "yb"]}
+    rows = [in_memory(**mixed)[1].train_dataset(), task(**mixed).load().train_dataset()]
     for epoch in range(2):
         orders = [BucketBatches(data, **options, seed=3, pool=2) for data in rows]
         for order in orders:
@@ -205,9 +205,9 @@ def test_an_encoded_corpus_is_not_encoded_again(options: dict[str, Any], monkeyp
     task(**options).load()
     opened: list[str] = []
 
-    def watch_reads(path: Path, **options: Any) -> Iterator[tuple[int, str]]:
+    def watch_reads(path: Path) -> Iterator[tuple[int, str]]:
         opened.append(path.name)
-        return read_lines(path, **options)
+        return read_lines(path)
 
     monkeypatch.setattr(parallel_corpus, "read_lines", watch_reads)
     files_before = contents()
@@ -557,9 +557,9 @@ def test_memory_use_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     def alive() -> int:
         return sum(type(instance) in (Sentence, Pair) for instance in gc.get_objects())
 
-    def watch_reads(path: Path, *options: Any) -> Iterator[tuple[int, str]]:
+    def watch_reads(path: Path, *kind: str) -> Iterator[tuple[int, str]]:
         readings.append(path.name)
-        for number, line in read_lines(path, *options):
+        for number, line in read_lines(path, *kind):
             if path.name == "long.tsv" and number % 503 == 0:
                 most["reading"] = max(most["reading"], alive() - count_before)
             yield number, line
