@@ -21,8 +21,8 @@ REPORTED = {"simple": "run_training_batch", "advanced": "cumtime", "pytorch": "a
 def test_the_report_is_in_the_run_folder(profiler: str, sized: Sized) -> None:
     options = ["trainer.max_steps=11", "trainer.num_validations=1", f"trainer.profiler={profiler}"]
     assert main.run(sized(*options, "folder=one")) == 0
-    assert REPORTED[profiler] in Path("one/profile/fit-profile-0.txt").read_text(encoding="utf-8")
-    assert Path("one/profile/test-profile-0.txt").is_file()
+    assert REPORTED[profiler] in Path("one/profile/fit-profile.txt").read_text(encoding="utf-8")
+    assert Path("one/profile/test-profile.txt").is_file()
     assert bool(list(Path("one/profile").glob("fit-*.pt.trace.json"))) == (profiler == "pytorch")
     assert "| `profile/` |" in Path("one/README.md").read_text(encoding="utf-8")
 
