@@ -302,7 +302,10 @@ def test_an_interrupted_output_leaves_no_file(
 
     monkeypatch.setattr(predicting, "_answer", press)
     answer = command(*ARGUMENTS)
-    expected = {130: "attnx: interrupted; out.txt was not written\n", 1: "attnx: No space left on device\n"}
+    expected = {
+        130: "attnx: interrupted; out.txt was not written\n",
+        1: "attnx: cannot write (No space left on device); free some space, then the same again\n",
+    }
     assert answer.err == expected[answer.code]
     assert {path.name for path in Path().glob("*.txt*")} == {"words.txt"}
 

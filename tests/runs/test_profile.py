@@ -21,17 +21,17 @@ REPORTED = {"simple": "run_training_batch", "advanced": "cumtime", "pytorch": "a
 def test_the_report_is_in_the_run_folder(profiler: str, sized: Sized) -> None:
     options = ["trainer.max_steps=11", "trainer.num_validations=1", f"trainer.profiler={profiler}"]
     assert main.run(sized(*options, "folder=one")) == 0
-    assert REPORTED[profiler] in Path("one/profile/fit-profile-0.txt").read_text(encoding="utf-8")
-    assert Path("one/profile/test-profile-0.txt").is_file()
+    assert REPORTED[profiler] in Path("one/profile/fit-profile.txt").read_text(encoding="utf-8")
+    assert Path("one/profile/test-profile.txt").is_file()
     assert bool(list(Path("one/profile").glob("fit-*.pt.trace.json"))) == (profiler == "pytorch")
-    assert "| `profile/` |" in Path("one/README.md").read_text(encoding="utf-8")
+    assert "by Lightning's profiler" in Path("one/README.md").read_text(encoding="utf-8")
 
 
 def test_a_profiler_changes_no_result(sized: Sized) -> None:
     for folder, profiler in (("with", "simple"), ("without", "null")):
         assert main.run(sized(f"trainer.profiler={profiler}", f"folder={folder}")) == 0
     first, second = (json.loads(Path(name, "results.json").read_text(encoding="utf-8")) for name in ("with", "without"))
-    for name in ("test_loss", "test_per", "test_wer"):
+    for name in ("test_per", "test_wer"):
         assert first[name] == second[name]
 
 

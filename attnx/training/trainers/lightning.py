@@ -142,6 +142,8 @@ def silence_warnings() -> None:
         ".*sync_dist=True.*",  # values are summed over ranks before they are logged
         ".*overridden `on_after_batch_transfer`.*",  # the module remembers the batch
         ".*exists and is not empty.*",
+        ".*PyTorch Profiler default schedule will be overridden.*",  # of a validation with few batches
+        ".*Profiler clears events at the end of each cycle.*",
         ".*The `srun` command is available.*",  # which a job needs only for several processes (docs/faults.md)
         ".*`isinstance\\(treespec, LeafSpec\\)` is deprecated.*",
     ):
