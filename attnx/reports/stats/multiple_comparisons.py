@@ -54,7 +54,7 @@ def compare_with_best(groups: Groups) -> Comparisons:
     and the others compared again, until none is worse: groups far behind, whose variances are often larger, too, say
     nothing about those in front (step-down, Romano and Wolf 2005, https://doi.org/10.1198/016214504000000539).
 
-    That the best is better than all others is one statement, and needs less (:func:`_is_sole_best`); where it holds,
+    That the best is better than all others is one statement, and needs less (``_is_sole_best``); where it holds,
     the differences allow for the largest one from the best alone, and are one-sided.
 
     Groups must have two values, and some must vary.
