@@ -10,6 +10,7 @@ from attnx.cli.args import Parser, whole_number
 from attnx.cli.commands import COMMANDS
 from attnx.config.groups import GROUPS, SCALARS, group_choices, option_keys
 from attnx.errors import UserError, suggest
+from attnx.registry.synonyms import known_as
 
 CONFIGS = ("job", "hydra", "all")
 CONFIG_INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
@@ -57,12 +58,13 @@ class TrainingParser(Parser):
     def refuse(self, words: Sequence[str], index: int) -> NoReturn:
         """Refuse a word, and name the likely one: a choice, else a flag or a command."""
         name, _, value = words[index].partition("=")
-        choices = _choices(name.lstrip("-+").replace("-", "_"), value)
+        word = name.lstrip("-+").replace("-", "_")
+        choices = _choices(word, value) or known_as(word)
         hint = f"; did you mean {' or '.join(choices)}?" if choices else ""
         if name.startswith("-"):
-            raise UserError(f"unknown flag {name}{hint or suggest(name, [*self.flags, '--help', '--version'])}")
-        advice = f"{suggest(name, COMMANDS)}; a choice is written key=value, and attnx --help all shows all"
-        raise UserError(f"unknown command {words[index]!r}{hint or advice}")
+            raise UserError(f"unknown flag {name}{hint or suggest(name, {*self.flags, '--help', '--version'})}")
+        advice = f"{hint or suggest(name, COMMANDS)}; attnx trains without a command"
+        raise UserError(f"unknown command {words[index]!r}{advice}")
 
 
 def _choices(name: str, value: str) -> list[str]:

@@ -31,6 +31,7 @@ KNOWN_AS: Final[Mapping[str, tuple[str, ...]]] = {
     "epochs": ("trainer.max_epochs",),
     "full": ("scope=global",),
     "general": ("scorer=multiplicative",),
+    "gpus": ("trainer.devices",),
     "grad_clip": ("trainer.gradient_clip_val",),
     "gradient_accumulation": ("trainer.accumulate_grad_batches",),
     "gradient_clipping": ("trainer.gradient_clip_val",),
