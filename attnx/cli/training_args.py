@@ -63,7 +63,7 @@ class TrainingParser(Parser):
         hint = f"; did you mean {' or '.join(choices)}?" if choices else ""
         if name.startswith("-"):
             raise UserError(f"unknown flag {name}{hint or suggest(name, {*self.flags, '--help', '--version'})}")
-        advice = f"{hint or suggest(name, COMMANDS)}; attnx trains without a command"
+        advice = f"{hint or suggest(name, COMMANDS)}; attnx trains without a command, by key=value"
         raise UserError(f"unknown command {words[index]!r}{advice}")
 
 

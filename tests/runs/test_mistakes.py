@@ -170,18 +170,22 @@ CONFIGURATIONS = {
     f"optimizer.lr={'1' * 400}": ["expected a number above 0"],
     f"trainer.max_steps={'1' * 400}": ["expected a whole number, 1 or more"],
     "dashboard mine --out .": ["--out .: it is a folder"],
-    "additive": ["unknown command 'additive'; did you mean scorer=additive?; attnx trains without a command\n"],
-    "bahdanau": ["unknown command 'bahdanau'; did you mean recipe=bahdanau?; attnx trains without a command\n"],
+    "additive": [
+        "unknown command 'additive'; did you mean scorer=additive?; attnx trains without a command, by key=value\n"
+    ],
+    "bahdanau": [
+        "unknown command 'bahdanau'; did you mean recipe=bahdanau?; attnx trains without a command, by key=value\n"
+    ],
     "--scorer dot": ["unknown flag --scorer; did you mean scorer=VALUE?\n"],
     "--scorer=dot": ["unknown flag --scorer; did you mean scorer=dot?\n"],
     "--batch-size 64": ["unknown flag --batch-size; did you mean trainer.batch_size=VALUE?\n"],
     "--gpus 1": ["unknown flag --gpus; did you mean trainer.devices=VALUE?\n"],
     "--lr 0.1": ["unknown flag --lr; did you mean optimizer.lr=VALUE?\n"],
     "--multirn scorer=dot": ["unknown flag --multirn; did you mean --multirun?\n"],
-    "scorer= dot": ["unknown command 'dot'; did you mean scorer=dot?; attnx trains without a command\n"],
-    "scorer": ["unknown command 'scorer'; did you mean scorer=VALUE?; attnx trains without a command\n"],
+    "scorer= dot": ["unknown command 'dot'; did you mean scorer=dot?; attnx trains without a command, by key=value\n"],
+    "scorer": ["unknown command 'scorer'; did you mean scorer=VALUE?; attnx trains without a command, by key=value\n"],
     "evalute one": ["unknown command 'evalute'; did you mean evaluate?"],
-    "..": ["unknown command '..'", "attnx trains without a command\n"],
+    "..": ["unknown command '..'", "attnx trains without a command, by key=value\n"],
     "-v -m scorer=dot,mlp": ["--multirun and --verbose cannot go together", "leave one out\n"],
     "'scorer=dot scope=local'": ["a choice is a word of its own", "write scorer=dot scope=local\n"],
     "scorer==dot": ["cannot read scorer==dot", "write scorer=dot\n"],
