@@ -66,10 +66,10 @@ class Parser(argparse.ArgumentParser):
         return arguments
 
     def _refuse_repeated(self, words: Sequence[str]) -> None:
-        """Refuse a flag whose value is given twice: argparse would take the last."""
+        """Refuse a flag whose value is given twice, of which argparse would take the last; some collect values."""
         actions = [self._option_string_actions.get(word.partition("=")[0]) for word in words]
         for action in filter(None, actions):
-            if action.nargs != 0 and actions.count(action) > 1:
+            if action.nargs != 0 and not isinstance(action.default, list) and actions.count(action) > 1:
                 raise UserError(f"{action.option_strings[-1]} is given twice; leave one out")
 
     def refuse(self, words: Sequence[str], index: int) -> NoReturn:

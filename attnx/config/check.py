@@ -43,11 +43,23 @@ def check_config(
     kinds = _ineffective_kinds(checked)
     used = {key: value for key, value in checked.items() if key not in kinds}
     declared = dict(ineffective_options(used)) | _ineffective_patience(used["trainer"])
-    refuse_ineffective(kinds | declared, overrides, in_files)
+    refuse_ineffective(kinds | _without_defaults(declared, used), overrides, in_files)
     _check_end(used)
     if resolved := resolve_model(used):
-        refuse_ineffective(resolved.ineffective, overrides, in_files)
+        refuse_ineffective(_without_defaults(resolved.ineffective, used), overrides, in_files)
     return used
+
+
+def _without_defaults(ineffective: Mapping[str, NoEffect], config: Mapping[str, Any]) -> dict[str, NoEffect]:
+    """Leave out options that have their default, as in a configuration that was written out whole."""
+    defaults = {
+        f"{kind}.{option.name}"
+        for kind, part in config.items()
+        if kind in PART_GROUPS and kind not in MULTI_SELECT_KINDS
+        for option in registry.describe(kind, part["name"]).options
+        if part[option.name] == option.default
+    }
+    return {key: reason for key, reason in ineffective.items() if key not in defaults}
 
 
 def _check_kind(kind: str, config: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:

@@ -113,8 +113,9 @@ REFUSALS = {
 @pytest.mark.parametrize("override", REFUSALS)
 def test_choices_that_cannot_be_are_refused(override: str) -> None:
     model = [] if override in ("model=seq2seq", "scope=history") else ["model=classifier"]
+    texts = [] if override.startswith("task.texts=") else ["task.texts=2"]
     with pytest.raises(UserError, match=REFUSALS[override]):
-        compose(["task=classification", "task.texts=2", "encoder=co_attention", *model, override])
+        compose(["task=classification", "encoder=co_attention", *model, *texts, override])
 
 
 def test_sources_of_one_text_are_refused() -> None:

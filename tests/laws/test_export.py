@@ -47,7 +47,7 @@ COMPOSITIONS = [
     ["recipe=las_location", "encoder.layers=2"],
     ["encoder=pyramid", "encoder.layers=3", "output=copy", "scope=encoder_decoder"],
     ["output=copy", "attention.heads=7", "scope=encoder_decoder"],
-    ["model.keys_from=inputs", "model.bridge=learned", "encoder.cell=rnn", "decoder.cell=rnn"],
+    ["model.keys_from=inputs", "model.values_from=states", "encoder.cell=rnn", "decoder.cell=rnn"],
     ["model.keys_from=one_hot", "model.feed=next", "model.tag_inputs=[encoder,decoder]"],
     ["model=transformer", "scorer=scaled"],
     [

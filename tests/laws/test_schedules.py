@@ -135,11 +135,12 @@ def all_is_read(query: tuple[str, ...], feed: str | None, scope: Any, read_out: 
     )
 
 
-def has_encoder(scope: Any, memory: str, values: str | None, bridge: str | None) -> bool:
+def has_encoder(scorer: str, scope: Any, memory: str, values: str | None, bridge: str | None) -> bool:
     """Something of an encoder is remembered; or nothing of the source is, and the decoder starts from one."""
     if "encoder" not in option(scope, "sources"):
         return bridge in (None, "last")
-    picked = {memory, values or ("states" if memory in POSITIONS else memory)}
+    picked = {values or ("states" if memory in POSITIONS else memory)}
+    picked |= {memory} if SCORERS[scorer].get("needs_keys", True) else set()
     return not picked <= {"inputs", *POSITIONS}
 
 
@@ -153,8 +154,10 @@ RULES: dict[tuple[str, ...], Callable[..., bool]] = {
         "encoder" in option(scope, "sources") or memory in ["states", *POSITIONS]
     ),
     ("scope", "values_from"): lambda scope, values: "encoder" in option(scope, "sources") or values in [None, "states"],
-    ("bridge", "scope", "keys_from", "values_from"): lambda bridge, *of: bridge != "last" or has_encoder(*of, bridge),
-    ("tag_inputs", "scope", "keys_from", "values_from", "bridge"): lambda tag, *of: (
+    ("bridge", "scorer", "scope", "keys_from", "values_from"): lambda bridge, *of: (
+        bridge != "last" or has_encoder(*of, bridge)
+    ),
+    ("tag_inputs", "scorer", "scope", "keys_from", "values_from", "bridge"): lambda tag, *of: (
         "encoder" not in (tag or []) or has_encoder(*of)
     ),
     ("query", "feed", "scope", "read_out"): all_is_read,

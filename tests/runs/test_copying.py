@@ -107,4 +107,4 @@ def test_nothing_to_copy_is_reported_before_anything_is_written(
 def test_a_shared_vocabulary_needs_symbols(command: Callable[..., Any], calls: None) -> None:
     answer = command("task=sequences", "task.train=calls.tsv", "task.source=features", "task.shared_vocabulary=true")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert "task.shared_vocabulary=true is for symbols, not for features; remove it" in answer.err
+    assert "task.shared_vocabulary=true has no effect beside task.source=features; leave it out" in answer.err

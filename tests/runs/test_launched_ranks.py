@@ -176,13 +176,13 @@ def test_a_script_may_train_again(
     ranks: list[dict[str, str]], run_ranks: RunRanks, sized: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a run, and after a mistake that all ranks find; the launcher's variables stay."""
-    words = sized("trainer=ddp", "trainer.devices=2", "trainer.test_examples=5")
+    words = ["trainer=ddp", "trainer.devices=2", "trainer.test_examples=5"]
 
     def script() -> None:
         variables = {name: os.environ.get(name) for name in TORCH_VARIABLES}
         for folder, data in {"one": "words.tsv", "none": "nowhere.tsv", "two": "words.tsv"}.items():
             with contextlib.suppress(UserError):
-                attnx.fit(attnx.compose([*words, f"task.train={data}", f"folder={folder}"]))
+                attnx.fit(attnx.compose(sized(*words, f"task.train={data}", f"folder={folder}")))
             assert {name: os.environ.get(name) for name in TORCH_VARIABLES} == variables
         sys.exit(0)
 

@@ -59,14 +59,14 @@ CHANCE = {"entity": "model.dropout=0.3", "transformer": "model.dropout=0.3", "hi
 
 
 @pytest.fixture
-def make(words: Path, no_pictures: None) -> Callable[..., Any]:
+def make(words: Path, no_pictures: None, sized: Callable[..., list[str]]) -> Callable[..., Any]:
     """Make a small run of a model: ``make("pointer", "trainer.max_steps=5", folder="one")``."""
     lines = [f"{step * 37 % 11},{step % 5}" if step % 13 else f",{step % 5}" for step in range(97)]
     Path("series.csv").write_text("\n".join(["a,b", *lines]), encoding="utf-8")
 
     def train_small(model: str, *overrides: str, folder: str) -> Any:
-        overrides = (*MODELS[model], "trainer.num_validations=2", *overrides)
-        return fit({**compose(overrides), "folder": folder}, overrides, console=Console(file=io.StringIO()))
+        words = sized("trainer.num_validations=2", *overrides, defaults=MODELS[model])
+        return fit({**compose(words), "folder": folder}, words, console=Console(file=io.StringIO()))
 
     return train_small
 

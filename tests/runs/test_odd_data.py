@@ -184,10 +184,12 @@ SERIES = ["task=forecasting", "task.file=series.csv", "task.time_column=day", "t
 
 
 @pytest.mark.parametrize("table", REFUSED_SERIES)
-def test_a_series_that_means_something_else_is_refused(table: str, command: Callable[..., Any]) -> None:
+def test_a_series_that_means_something_else_is_refused(
+    table: str, command: Callable[..., Any], sized: Callable[..., list[str]]
+) -> None:
     text, words, message = REFUSED_SERIES[table]
     Path("series.csv").write_bytes(text.encode())
-    answer = command(*SERIES, *words, "model=history", "folder=run")
+    answer = command(*sized(*words, "model=history", "folder=run", defaults=SERIES))
     assert answer.code == 2, answer.out
     assert message in answer.err
     assert answer.err.count("\n") == 1

@@ -211,12 +211,18 @@ def test_patience_outlives_one_nan_validation(run: Callable[..., Any], monkeypat
         ["recipe=bahdanau", "optimizer=adamw", "lr_schedule=cosine", "trainer.precision=64"],
         ["recipe=luong_local_p", "scope.window=1"],
         ["+query=[token,last_context]", "scorer=concat", "decoder.cell=gru", "decoder.layers=2", "optimizer=adadelta"],
-        ["+query=token", "model.keys_from=inputs", "scorer=scaled", "encoder.cell=rnn", "trainer.precision=bf16-mixed"],
+        [
+            "+query=token",
+            "model.keys_from=inputs",
+            "model.values_from=states",
+            "scorer=scaled",
+            "encoder.cell=rnn",
+            "trainer.precision=bf16-mixed",
+        ],
         [
             "scorer=cosine",
             "model.keys_from=layer:0",
             "model.values_from=inputs",
-            "encoder.layers=2",
             "model.bridge=zeros",
         ],
         [

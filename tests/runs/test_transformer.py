@@ -181,13 +181,13 @@ def test_a_stopped_run_resumes_with_equal_weights(
 
 def test_the_drawn_window_is_that_of_the_shown_weights() -> None:
     """Those of cross-attention, or of the one stream."""
-    overrides = ["model=transformer", "scope=local", "scope.window=2"]
-    for extra, reach in (
-        ([], 2),
-        (["model.self_scope=global"], 2),
-        (["model.cross_scope={name: local, window: 5}"], 5),
-        (["model.cross_scope=global"], None),
+    local = ["scope=local", "scope.window=2"]
+    for overrides, reach in (
+        (local, 2),
+        ([*local, "model.self_scope=global"], 2),
+        ([*local, "model.cross_scope={name: local, window: 5}"], 5),
+        ([*local, "model.cross_scope=global"], None),
         (["model.form=decoder_only", "model.self_scope={name: local, window: 7}"], 7),
     ):
-        result = read_window(compose([*overrides, *extra]))
+        result = read_window(compose(["model=transformer", *overrides]))
         assert (None if result is None else result.radius) == reach
