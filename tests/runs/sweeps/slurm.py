@@ -55,6 +55,8 @@ def srun(*words: str) -> None:
     for option, stream in (("--output", 1), ("--error", 2)):
         for sign, value in signs.items():
             files[option] = files[option].replace(sign, value)
+        while not Path(files[option]).parent.exists():  # submitit makes it when it knows the number of the job
+            time.sleep(SECONDS)
         os.dup2(os.open(files[option], os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
     os.environ.update(SLURM_STEP_ID="0", SLURM_PROCID="0", SLURM_NTASKS="1", SLURM_NODEID="0", SLURM_LOCALID="0")
     os.execvp(remaining[0], remaining)
