@@ -168,7 +168,7 @@ def _help(words: Sequence[str]) -> int:
 def _compose_and_run(argv: Sequence[str]) -> int:
     """Train, sweep or show a configuration."""
     from attnx.cli.training_args import TrainingParser, hydra_flags
-    from attnx.config.compose import canonicalize_overrides, compose
+    from attnx.config.compose import canonicalize_overrides, compose, reject_repeated
 
     arguments = TrainingParser().parse(argv)
     if arguments.version or arguments.hydra_help:
@@ -181,6 +181,7 @@ def _compose_and_run(argv: Sequence[str]) -> int:
         from attnx.cli.completion import complete
 
         return complete(arguments.shell_completion, config_dir)
+    reject_repeated(overrides)
     _warn_of_broken_plugins()
     if arguments.multirun:
         from attnx.cli.sweep import SweepArgs, sweep

@@ -81,8 +81,11 @@ def reject_repeated(overrides: Sequence[str]) -> None:
 
 
 def reject_ambiguous(overrides: Sequence[str]) -> None:
-    """Reject a key that is set twice, and a group whose value is not a name; multi-select kinds take a list."""
-    reject_repeated(overrides)
+    """Reject a group that is chosen twice, or whose value is not a name; multi-select kinds take a list.
+
+    In a list of a program the last value of an option holds, as of one that is added to others.
+    """
+    reject_repeated([override for override in overrides if override.partition("=")[0] in GROUPS])
     for override in overrides:
         key, _, value = override.partition("=")
         if key not in GROUPS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from attnx.config.compose import canonicalize_overrides, reject_ambiguous, reject_repeated
+from attnx.config.compose import canonicalize_overrides, reject_ambiguous
 from attnx.config.hydra_internals import BASIC_SWEEPER, is_glob, override_parser, split_jobs
 from attnx.config.hydra_session import hydra_session
 from attnx.errors import UserError
@@ -46,7 +46,6 @@ def expand_sweep(overrides: Sequence[str], config_dir: str | None = None) -> Swe
     Raises:
         UserError: it cannot be parsed, or has no job.
     """
-    reject_repeated(overrides)
     with hydra_session(overrides, config_dir):
         request = _expand(overrides)
     if not request.jobs:
