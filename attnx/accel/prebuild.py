@@ -13,8 +13,8 @@ from attnx.accel import c_build
 INSTEAD = "what would be in C is computed by torch"
 COST = "training takes about a quarter longer"
 CURE = "install gcc or clang (Debian, Ubuntu: apt install gcc libc6-dev; macOS: xcode-select --install)"
-# Paths, because importing the modules that use them would import torch.
-LSTM, READS = (Path(__file__).parent / name for name in ("lstm/lstm.c", "attention/softmax_cpu.c"))
+# A path, because importing the module that uses it would import torch.
+LSTM = Path(__file__).parent / "lstm" / "lstm.c"
 
 
 def start_compiling(config: Mapping[str, Any]) -> None:
@@ -38,14 +38,13 @@ def without_c(config: Mapping[str, Any]) -> str | None:
 
 
 def _sources(config: Mapping[str, Any]) -> Iterator[Path]:
-    """The C files of the recurrence, of softmax, and of the kernels, which declare theirs as ``source``."""
+    """The C files of the recurrence, and of the kernels, which declare theirs as ``source``."""
     if config.get("accel", "auto") == "off":
         return
     if any(isinstance(group, Mapping) and group.get("cell") == "lstm" for group in config.values()):
         yield LSTM
     if config.get("attention", {}).get("name", "none") == "none":
         return
-    yield READS
     scorer = config.get("scorer", {}).get("name")
     for name in registry.names("kernel"):
         kernel = registry.describe("kernel", name)

@@ -10,14 +10,12 @@ from attnx.accel.attention.modules import (
     FastAdditive,
     FastAttention,
     FastMultiHeadAttention,
-    FastSoftmax,
     matching_kernels,
 )
 from attnx.accel.linear_cpu import FastLinearOutput
 from attnx.accel.lstm.module import FastEmbedding, FastMemoryCellLayer
 from attnx.attention.attention import Attention
 from attnx.attention.multi_head import MultiHeadAttention
-from attnx.attention.normalizers.softmax import Softmax
 from attnx.attention.scorers.additive import Additive
 from attnx.nn.outputs.linear import LinearOutput
 from attnx.nn.recurrent import MemoryCellLayer
@@ -27,7 +25,6 @@ FAST: dict[type[nn.Module], type[nn.Module]] = {
     Attention: FastAttention,
     MultiHeadAttention: FastMultiHeadAttention,
     Additive: FastAdditive,
-    Softmax: FastSoftmax,
     LinearOutput: FastLinearOutput,
     MemoryCellLayer: FastMemoryCellLayer,
     nn.Embedding: FastEmbedding,

@@ -206,7 +206,7 @@ class Attention(nn.Module):
         if mask.gain is not None:
             weights = weights * mask.gain.to(weights.dtype)
         mixed = weights if inputs.dropout_mask is None else weights * inputs.dropout_mask
-        context = self.weighted_sum(mixed, inputs.memory.values)
+        context = mixed @ inputs.memory.values  # (b, q, v)
         penalties = [] if sampled is None else [sampled.penalty]
         if (add_penalty := getattr(self.scorer, "penalty", None)) is not None:
             penalties.append(add_penalty(weights, inputs.history))
@@ -233,10 +233,6 @@ class Attention(nn.Module):
             return scores, history.normalizer_carry, None
         normalizer = cast("RecurrentNormalizer", self.normalizer)
         return *normalizer(scores, allowed_mask, history.normalizer_carry), None
-
-    def weighted_sum(self, weights: Tensor, values: Tensor) -> Tensor:
-        """(b, q, m) weights and (b, m, v) values -> contexts (b, q, v)."""
-        return weights @ values
 
 
 def _full_gain(mask: ScopeMask, dtype: torch.dtype) -> Tensor:

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from attnx.accel import c_build
-from attnx.accel.attention import kernel_call, softmax_cpu
+from attnx.accel.attention import kernel_call
 from attnx.accel.attention.additive import cpu
 from attnx.accel.lstm import bindings
 from attnx.reports.run.start_table import start_table
@@ -51,7 +51,7 @@ class Mine:
 @pytest.fixture
 def without_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No C compiler, as if nothing had been compiled in this process."""
-    cached_functions = (c_build.compile_library, cpu._library, bindings.library, softmax_cpu.library)
+    cached_functions = (c_build.compile_library, cpu._library, bindings.library)
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setattr(kernel_call, "_failures", {})

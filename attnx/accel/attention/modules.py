@@ -9,14 +9,12 @@ import torch
 from torch import Tensor
 
 from attnx import registry
-from attnx.accel.attention import softmax_cpu
 from attnx.accel.attention.contract import Kernel
 from attnx.accel.attention.kernel_call import call_kernels, warn_once
 from attnx.accel.attention.sdpa import Sdpa
 from attnx.accel.linear_cpu import fast_linear
 from attnx.attention.attention import Attention, is_recurrent
 from attnx.attention.multi_head import MultiHeadAttention
-from attnx.attention.normalizers.softmax import Softmax
 from attnx.attention.scopes.global_ import Global
 from attnx.attention.scorers.additive import Additive
 from attnx.attention.types import AttentionInputs, AttentionOutput
@@ -44,10 +42,6 @@ class FastAttention(Attention):
             return super().attend(inputs)
         output = call_kernels(self.kernels, self, inputs)
         return super().attend(inputs) if output is None else output
-
-    def weighted_sum(self, weights: Tensor, values: Tensor) -> Tensor:
-        """In C where that is faster."""
-        return softmax_cpu.weighted_sum(weights, values)
 
 
 class FastMultiHeadAttention(MultiHeadAttention):
@@ -89,16 +83,6 @@ class FastMultiHeadAttention(MultiHeadAttention):
         first = self.heads[0]
         has_parameters = any(first.get_submodule(part).state_dict() for part in ("scope", "normalizer"))
         return not (hasattr(first.scorer, "penalty") or has_parameters or first.bias is not None)
-
-
-class FastSoftmax(Softmax):
-    """Softmax in C without gradients."""
-
-    def forward(self, scores: Tensor, allowed_mask: Tensor) -> Tensor:
-        """Scores (..., m) and their mask -> weights (..., m)."""
-        if softmax_cpu.can_sum_in_c(scores) and softmax_cpu.mask_matches(allowed_mask, scores):
-            return softmax_cpu.masked_softmax_in_c(scores / self.temperature, allowed_mask)
-        return super().forward(scores, allowed_mask)
 
 
 class FastAdditive(Additive):
