@@ -18,8 +18,8 @@ COLUMNS = "80"
 INTRODUCTION = """\
 # Commands
 
-The text of `attnx --help`, of `attnx --help all`, and of `attnx COMMAND --help` for each command. [The command
-line](../../command-line.md) explains overrides, flags, exit codes and completion."""
+The text of `attnx --help`, of `attnx --help all`, and of `attnx COMMAND --help` for each command.
+[Runs](../../runs.md) explains overrides, exit codes and completion."""
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -20,7 +20,7 @@ pytest.importorskip("submitit")
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("slurm")]
 
 SWEEP = ("-m", "hydra/launcher=slurm", "hydra.launcher.cpus_per_task=1")
-# The script of docs/faults.md with a scorer that waits until SLURM takes its machine.
+# The script of docs/distributed.md with a scorer that waits until SLURM takes its machine.
 SCRIPT = """\
 #!/bin/bash
 #SBATCH --requeue

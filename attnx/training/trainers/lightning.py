@@ -144,7 +144,7 @@ def silence_warnings() -> None:
         ".*exists and is not empty.*",
         ".*PyTorch Profiler default schedule will be overridden.*",  # of a validation with few batches
         ".*Profiler clears events at the end of each cycle.*",
-        ".*The `srun` command is available.*",  # which a job needs only for several processes (docs/faults.md)
+        ".*The `srun` command is available.*",  # which a job needs only for several processes (docs/distributed.md)
         ".*`isinstance\\(treespec, LeafSpec\\)` is deprecated.*",
     ):
         warnings.filterwarnings("ignore", message=message)
