@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnx.files.atomic_files import atomic_write
-from attnx.files.bounded_arrays import read_array
+from attnx.files.bounded_files import read_array
 
 Numbers = npt.NDArray[np.floating]
 

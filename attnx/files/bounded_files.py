@@ -1,8 +1,8 @@
-"""Reads untrusted files: regular files of bounded size; JSON and YAML of bounded depth.
+"""Reads untrusted files: plain files of bounded size; JSON, YAML and CSV; NumPy's arrays without pickle.
 
 A run folder may come from somebody else. Reading it can neither fill the memory, nor end in a traceback, nor block: no
-pipe or device is read, a YAML alias counts as all values that it stands for, and numbers are finite and have at most
-64 bits.
+pipe or device is read, YAML has no aliases, values are nested to a bounded depth, and numbers are finite and have at
+most 64 bits.
 """
 
 from __future__ import annotations
@@ -14,27 +14,30 @@ import math
 import os
 import re
 import stat
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
 import yaml
 
 from attnx.errors import UserError
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+T = TypeVar("T")
 MEBIBYTE: Final = 2**20
 # Size limits of run.json and config.yaml; of sweep.json and vocabularies; of metrics.csv and predictions.tsv.
 MAX_FILE_BYTES: Final = 4 * MEBIBYTE
 MAX_LIST_BYTES: Final = 256 * MEBIBYTE
 MAX_TABLE_BYTES: Final = 1024 * MEBIBYTE
-BYTE_ORDER_MARK: Final = "\N{ZERO WIDTH NO-BREAK SPACE}"  # which spreadsheets and some editors write
+MAX_UNPACKED_BYTES: Final = 4096 * MEBIBYTE  # a zip file of a few megabytes can claim to hold any number of bytes
 MAX_DEPTH: Final = 50
-MAX_NUMBER_LENGTH: Final = 64
-MAX_NUMBER_BITS: Final = 64
-MAX_VALUES: Final = 100_000
-
+MAX_NUMBER_LENGTH = MAX_NUMBER_BITS = 64
+BYTE_ORDER_MARK: Final = "\N{ZERO WIDTH NO-BREAK SPACE}"  # which spreadsheets and some editors write
 SURROGATE: Final = re.compile("[\ud800-\udfff]")
 # The C loader is many times faster.
 SAFE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -43,19 +46,15 @@ SAFE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 class _Loader(SAFE_LOADER):  # type: ignore[misc]
     """Loads plain values only: dates stay texts, and numbers are bounded."""
 
-
-def _construct_scalar(loader: Any, node: Any) -> Any:
-    kind, problem = node.tag.rpartition(":")[2], f"a number of {len(node.value):,} characters"
-    if len(node.value) <= MAX_NUMBER_LENGTH:
-        try:
-            return getattr(loader, f"construct_yaml_{kind}")(node)
-        except (ValueError, KeyError, IndexError):  # of a text with a tag, as in ``!!int x``
-            problem = f"{node.value!r} is no {kind}"
-    raise yaml.constructor.ConstructorError(problem=problem, problem_mark=node.start_mark)
+    def construct_scalar(self, node: Any) -> Any:
+        kind = node.tag.rpartition(":")[2]
+        if kind in ("int", "float") and len(node.value) > MAX_NUMBER_LENGTH:
+            raise yaml.constructor.ConstructorError(
+                problem=f"a number of {len(node.value):,} characters", problem_mark=node.start_mark
+            )
+        return super().construct_scalar(node)
 
 
-for _tag in ("int", "float", "bool"):
-    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _construct_scalar)
 _Loader.add_constructor("tag:yaml.org,2002:timestamp", SAFE_LOADER.construct_yaml_str)
 
 
@@ -79,21 +78,13 @@ def open_regular_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def refuse_pipe(path: Path) -> None:
-    """Refuse a pipe: opening one without a writer would block for ever.
-
-    Raises:
-        UserError: it is one.
-    """
+    """Refuse a pipe, of which opening would wait for a writer; raises UserError."""
     if path.is_fifo():
         raise UserError(f"{path}: is a pipe; name a file")
 
 
 def read_bytes(path: Path, largest: int = MAX_FILE_BYTES) -> bytes:
-    """Read a plain file of at most ``largest`` bytes.
-
-    Raises:
-        UserError: see :func:`open_regular_file`; or it is larger.
-    """
+    """Read a plain file of at most ``largest`` bytes; raises UserError for another."""
     with open_regular_file(path) as file:
         content = file.read(largest + 1)
     if len(content) > largest:
@@ -102,11 +93,7 @@ def read_bytes(path: Path, largest: int = MAX_FILE_BYTES) -> bytes:
 
 
 def read_text(path: Path, largest: int = MAX_TABLE_BYTES) -> str:
-    """Read a UTF-8 file; see :func:`read_bytes`.
-
-    Raises:
-        UserError: see there; or it is not UTF-8, with the line.
-    """
+    """Read a UTF-8 file as :func:`read_bytes` does; raises UserError, also with the line that is no UTF-8."""
     content = read_bytes(path, largest)
     try:
         return content.decode("utf-8")
@@ -116,30 +103,17 @@ def read_text(path: Path, largest: int = MAX_TABLE_BYTES) -> str:
 
 
 def read_json(path: Path, largest: int = MAX_FILE_BYTES) -> Any:
-    """Read a JSON file.
-
-    Raises:
-        UserError: see :func:`read_text`; or it is not JSON, with the line; is nested more than ``MAX_DEPTH`` times; or
-            holds a number of more than 64 bits, or one that is not finite.
-    """
+    """Read a JSON file of plain values; raises UserError as :func:`read_text` and :func:`parse_json`."""
     return parse_json(read_text(path, largest), str(path))
 
 
 def read_yaml(path: Path, largest: int = MAX_FILE_BYTES) -> Any:
-    """Read a YAML file of plain values: mappings with texts as keys, lists, texts, numbers, truth values and nulls.
-
-    Raises:
-        UserError: see :func:`read_json`; or it holds more than ``MAX_VALUES``, an alias counting as all its values.
-    """
+    """Read a YAML file of plain values; raises UserError as :func:`read_text` and :func:`parse_yaml`."""
     return parse_yaml(read_text(path, largest), str(path))
 
 
 def read_mapping(path: Path, largest: int = MAX_FILE_BYTES) -> dict[str, Any]:
-    """Read the mapping in a JSON or YAML file; empty without the file.
-
-    Raises:
-        UserError: see :func:`read_json`; or it holds something else.
-    """
+    """Read the mapping in a JSON or YAML file, empty without the file; raises UserError for anything else in it."""
     if not path.is_symlink() and not path.exists():
         return {}
     content = read_json(path, largest) if path.suffix == ".json" else read_yaml(path, largest) or {}
@@ -152,7 +126,7 @@ def read_rows(path: Path) -> Iterator[dict[str, str]]:
     """The rows of a CSV file under its first line's names; of a row that is too short, the cells that it has.
 
     Raises:
-        UserError: see :func:`read_text`; or it is no CSV file, with the line.
+        UserError: as :func:`read_text`; or it is no CSV file, with the line.
     """
     rows = csv.reader(io.StringIO(read_text(path), newline=""))
     try:
@@ -163,8 +137,51 @@ def read_rows(path: Path) -> Iterator[dict[str, str]]:
         raise UserError(f"{path}:{rows.line_num}: not valid CSV: {error}") from error
 
 
+def read_array(path: Path) -> NDArray[Any]:
+    """Read the array of an ``.npy`` file; raises UserError if it is damaged or has Python objects."""
+    from numpy.lib import format as npy_format
+
+    return _read_numpy(path, lambda file: npy_format.read_array(file, allow_pickle=False))
+
+
+def read_arrays(path: Path, names: Iterable[str] | None = None) -> dict[str, NDArray[Any]]:
+    """Read arrays of an ``.npz`` file by their names; all by default.
+
+    Raises:
+        UserError: as :func:`read_array`; or it unpacks to more than ``MAX_UNPACKED_BYTES``, or has no array of a name.
+    """
+    from numpy.lib.npyio import NpzFile
+
+    def read(file: BinaryIO) -> dict[str, NDArray[Any]]:
+        size = sum(member.file_size for member in zipfile.ZipFile(file).infolist())
+        if size > MAX_UNPACKED_BYTES:
+            most = MAX_UNPACKED_BYTES // 1024 // MEBIBYTE
+            raise UserError(f"{path}: unpacks to {size:,} bytes; at most {most} GiB are read of such a file")
+        with NpzFile(file, allow_pickle=False) as arrays:
+            if missing := set(names or ()) - {*arrays.files}:
+                raise UserError(f"{path}: {min(missing)} is not a file in the archive")
+            return {name: arrays[name] for name in (arrays.files if names is None else names)}
+
+    return _read_numpy(path, read)
+
+
+def _read_numpy(path: Path, read: Callable[[BinaryIO], T]) -> T:
+    try:
+        with open_regular_file(path) as file:
+            return read(file)
+    except UserError:
+        raise
+    except Exception as error:  # NumPy reads a header as Python, and believes the sizes that it claims
+        raise UserError(f"{path}: is damaged, or no file of NumPy's arrays") from error
+
+
 def parse_json(text: str, place: str) -> Any:
-    """The value of a JSON text; see :func:`read_json`. ``place`` begins the message."""
+    """The value of a JSON text; ``place`` begins the message.
+
+    Raises:
+        UserError: it is not JSON, with the line; is nested more than ``MAX_DEPTH`` times; or has a number that is not
+            finite or has more than 64 bits.
+    """
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
@@ -173,65 +190,57 @@ def parse_json(text: str, place: str) -> Any:
         raise UserError(f"{place}: nested more than {MAX_DEPTH} times") from error
     except ValueError as error:  # Python's own limit for the digits of a number
         raise UserError(f"{place}: holds a number of more than {MAX_NUMBER_BITS} bits") from error
-    _reject_complex(content, place)
+    _check(content, place)
     return content
 
 
 def parse_yaml(text: str, place: str) -> Any:
-    """The value of a YAML text; see :func:`read_yaml`. ``place`` begins the message."""
+    """The value of a YAML text: mappings with texts as keys, lists, texts, numbers, truth values and nulls.
+
+    Raises:
+        UserError: as :func:`parse_json`; or it has an alias, of which a few could stand for any number of values.
+    """
+    depth = 0
     try:
-        _reject_too_large(text, place)
+        for event in yaml.parse(text, SAFE_LOADER):  # the loader would recurse into what is nested
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            is_alias = isinstance(event, yaml.AliasEvent)
+            if is_alias or depth > MAX_DEPTH:
+                problem = (
+                    "an alias is not read; repeat its value" if is_alias else f"nested more than {MAX_DEPTH} times"
+                )
+                raise UserError(f"{place}:{event.start_mark.line + 1}: {problem}")
         content = yaml.load(text, _Loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or getattr(error, "reason", "unreadable")
         raise UserError(f"{place}:{mark.line + 1 if mark else 1}: not valid YAML: {reason}") from error
-    _reject_complex(content, place)
+    except UserError:
+        raise
+    except (ValueError, LookupError) as error:  # a text with the tag of a number, as ``!!int x``
+        raise UserError(f"{place}: not valid YAML: {error}") from error
+    _check(content, place)
     return content
 
 
-def _reject_too_large(text: str, place: str) -> None:
-    """Count the values of a YAML text, event by event before it is loaded; an alias counts as all its values."""
-    sizes: dict[str, int] = {}
-    open_collections: list[tuple[str | None, int]] = []  # anchor, and the count when it began
-    count = 0
-    for event in yaml.parse(text, SAFE_LOADER):
-        anchor = getattr(event, "anchor", None)
-        if isinstance(event, yaml.CollectionEndEvent):
-            anchor, count_at_start = open_collections.pop()
-            sizes |= {anchor: count - count_at_start} if anchor else {}
-        elif isinstance(event, yaml.AliasEvent):
-            count += sizes.get(str(anchor), 1)
-        elif isinstance(event, yaml.NodeEvent):
-            count += 1
-            sizes |= {anchor: 1} if anchor else {}
-            if isinstance(event, yaml.CollectionStartEvent):
-                open_collections.append((anchor, count - 1))
-        if count > MAX_VALUES or len(open_collections) > MAX_DEPTH:
-            what = f"more than {MAX_VALUES:,} values" if count > MAX_VALUES else f"nested more than {MAX_DEPTH} times"
-            raise UserError(f"{place}:{event.start_mark.line + 1 if event.start_mark else 1}: {what}")
-
-
-def _reject_complex(value: Any, place: str, depth: int = 0) -> None:
+def _check(value: Any, place: str, depth: int = 0) -> None:
     """Check the types, sizes and depth of a value and all values in it."""
+    problem = ""
     if isinstance(value, dict | list):
-        if depth == MAX_DEPTH:
-            raise UserError(f"{place}: nested more than {MAX_DEPTH} times")
         if keys := [key for key in value if not isinstance(key, str)] if isinstance(value, dict) else []:
-            raise UserError(f"{place}: holds the key {keys[0]!r}, which is no text")
-        for item in value if isinstance(value, list) else chain(value, value.values()):
-            _reject_complex(item, place, depth + 1)
-    elif isinstance(value, int | float):
-        _reject_number(value, place)
-    elif isinstance(value, str):
-        if not value.isascii() and SURROGATE.search(value):
-            raise UserError(f"{place}: holds half of a surrogate pair, which is no text")
-    elif value is not None:
-        raise UserError(f"{place}: holds a {type(value).__name__}, which is no plain value")
-
-
-def _reject_number(value: float, place: str) -> None:
-    if isinstance(value, int) and value.bit_length() > MAX_NUMBER_BITS:
-        raise UserError(f"{place}: holds a number of more than {MAX_NUMBER_BITS} bits")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise UserError(f"{place}: holds the number {value}, where numbers are finite")
+            problem = f"holds the key {keys[0]!r}, which is no text"
+        elif depth == MAX_DEPTH:
+            problem = f"nested more than {MAX_DEPTH} times"
+        else:
+            for item in value if isinstance(value, list) else chain(value, value.values()):
+                _check(item, place, depth + 1)
+    elif isinstance(value, int) and value.bit_length() > MAX_NUMBER_BITS:
+        problem = f"holds a number of more than {MAX_NUMBER_BITS} bits"
+    elif isinstance(value, float) and not math.isfinite(value):
+        problem = f"holds the number {value}, where numbers are finite"
+    elif isinstance(value, str) and not value.isascii() and SURROGATE.search(value):
+        problem = "holds half of a surrogate pair, which is no text"
+    elif not isinstance(value, str | int | float | None):
+        problem = f"holds a {type(value).__name__}, which is no plain value"
+    if problem:
+        raise UserError(f"{place}: {problem}")

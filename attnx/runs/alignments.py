@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnx.errors import UserError
-from attnx.files.bounded_arrays import read_arrays
-from attnx.files.bounded_files import parse_json, read_text
+from attnx.files.bounded_files import parse_json, read_arrays, read_text
 from attnx.runs.layout import ALIGNMENTS
 
 END = "</s>"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attnx.files.bounded_arrays import read_arrays
+from attnx.files.bounded_files import read_arrays
 from attnx.runs.layout import MATRICES
 
 Row = Mapping[str, str]

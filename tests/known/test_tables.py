@@ -358,7 +358,7 @@ def test_a_bad_archive_is_reported(tmp_path: Path) -> None:
 
 
 def test_an_archive_is_refused_before_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnx.files.bounded_arrays.MAX_UNPACKED_BYTES", 100_000)
+    monkeypatch.setattr("attnx.files.bounded_files.MAX_UNPACKED_BYTES", 100_000)
     np.savez_compressed(tmp_path / "a.npz", features=np.zeros((10_007, 2)))
     assert "unpacks to 160,240 bytes" in refusal_message(tmp_path / "a.npz")
 

@@ -247,6 +247,15 @@ def test_python_fits_and_reopens_repeatedly(words: Path, no_pictures: None, smal
     assert last.predict([]) == []
 
 
+def test_a_list_that_two_options_share_is_read_again(no_pictures: None, work_folder: Path) -> None:
+    """YAML would write an alias, which no reader of a run folder follows."""
+    words = ["task=pointing", "task.examples=31", "task.num_held_out=7", "trainer.max_steps=1", "folder=one"]
+    config = attnx.compose(["recipe=pointer", *words, "encoder.hidden_size=7", "decoder.hidden_size=11"])
+    config["task"]["sizes"] = config["task"]["test"] = [5, 3]
+    attnx.fit(config, console=Console(file=io.StringIO()))
+    assert read_run(Path("one")).config["task"] == config["task"]
+
+
 def test_a_folder_that_cannot_be_opened_is_reported(run: Callable[..., Any], work_folder: Path) -> None:
     run(folder="one")
     with pytest.raises(attnx.UserError, match="empty source"):

@@ -248,8 +248,6 @@ widths:
 - 5
 text: "of
   two lines"
-anchor: &one [1, 2]
-again: *one
 """
     for text in (awkward, 'a: "x\ny: z"\nb: 1\n', "a: 1\na: 2\n", "a:\n  b:\n\n    c: 1\n# end\n...\n"):
         file = Path("config.yaml")

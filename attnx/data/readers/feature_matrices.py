@@ -14,8 +14,7 @@ from attnx.data.features import Matrix
 from attnx.data.paths import missing_file_message
 from attnx.data.readers.lines import read_csv_rows, reject_duplicate_columns
 from attnx.errors import UserError, suggest
-from attnx.files.bounded_arrays import read_array, read_arrays
-from attnx.files.bounded_files import refuse_pipe
+from attnx.files.bounded_files import read_array, read_arrays, refuse_pipe
 from attnx.files.parse_number import is_number
 from attnx.files.printable import quoted
 from attnx.registry.optional_deps import require_package

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.data.readers.series import Series
-from attnx.files.bounded_arrays import read_arrays
+from attnx.files.bounded_files import read_arrays
 from attnx.reports.figures.curves import DPI, INK, PALE, style_axes
 from attnx.reports.figures.fonts import choose_fonts, shorten
 from attnx.reports.figures.heatmaps import WHITE_TO_BLUE, Format, save_figure

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.data.features import FeatureScaler
-from attnx.files.bounded_arrays import read_arrays
+from attnx.files.bounded_files import read_arrays
 from attnx.reports.figures.curves import DPI, INK, MAX_MARKED_POINTS, style_axes
 from attnx.reports.figures.fonts import choose_fonts, shorten
 from attnx.reports.figures.heatmaps import Format, save_figure

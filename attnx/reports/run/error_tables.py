@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rapidfuzz.distance import Levenshtein
 
 from attnx.errors import UserError
-from attnx.files.bounded_arrays import read_arrays
+from attnx.files.bounded_files import read_arrays
 from attnx.metrics.aligned_errors import Matrix, aligned_errors
 from attnx.metrics.nearest_reference import nearest_reference
 from attnx.reports.metric_names import COUNTED

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from attnx.errors import UserError
-from attnx.files.bounded_arrays import read_arrays
+from attnx.files.bounded_files import read_arrays
 from attnx.runs.layout import RESAMPLED
 
 SAMPLES, SEED = 2000, 0
