@@ -43,6 +43,8 @@ def check_config(
     kinds = _ineffective_kinds(checked)
     used = {key: value for key, value in checked.items() if key not in kinds}
     declared = dict(ineffective_options(used)) | _ineffective_patience(used["trainer"])
+    if used["accel"] == "off":
+        declared["attention.chunk_mib"] = NoEffect("accel=off")
     refuse_ineffective(kinds | _without_defaults(declared, used), overrides, in_files)
     _check_end(used)
     if resolved := resolve_model(used):

@@ -270,7 +270,7 @@ def build(kind: str, choice: PartSpec, /, **supplied: Any) -> Any:
 
     Raises:
         UserError: as :func:`check` and :func:`find`, the part itself refused its options, or the constructor of a
-            plug-in raised something.
+            plug-in raised something or returned nothing.
     """
     name, values = parse_spec(kind, choice)
     options = check(kind, name, values)
@@ -280,7 +280,10 @@ def build(kind: str, choice: PartSpec, /, **supplied: Any) -> Any:
         raise UserError(f"the {kind} {name!r} needs {', '.join(missing)}, which nothing supplies here")
     constructor, sizes = find(kind, name), {size: supplied[size] for size in info.injected_params}
     with nullcontext() if info.origin == "core" else name_plug_in(info):
-        return constructor(**sizes, **options)
+        part = constructor(**sizes, **options)
+    if part is None:
+        raise UserError(f"{info.place}: the {kind} {name!r} returned nothing; return what it builds")
+    return part
 
 
 def with_defaults(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,8 @@ MAX_STEPS = 2**16
 """Of an output beyond what its source asks for."""
 MAX_LENGTH_RATIO = 2**10
 """Of an output's steps to those of its source."""
+MAX_WORKERS = 2**10
+"""Processes that read data; each takes memory and a start of its own."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,12 @@ LengthRatio = Annotated[
         lambda value: _is_finite(value) and 0 < value <= MAX_LENGTH_RATIO,
     ),
 ]
+WorkerCount = Annotated[
+    int,
+    OptionType(
+        f"a whole number from 0 to {MAX_WORKERS:,}", lambda value: _is_whole(value) and 0 <= value <= MAX_WORKERS
+    ),
+]
 Probability = Annotated[
     float, OptionType("a number from 0 up to, not including, 1", lambda value: _is_finite(value) and 0 <= value < 1)
 ]
@@ -95,6 +103,7 @@ ALIASES: dict[str, Any] = {
     "Depth": Depth,
     "StepCount": StepCount,
     "LengthRatio": LengthRatio,
+    "WorkerCount": WorkerCount,
     "Probability": Probability,
     "PositiveFloat": PositiveFloat,
     "NonNegativeFloat": NonNegativeFloat,

@@ -31,7 +31,7 @@ from attnx.runs.layout import TARGET_SYMBOLS
 from attnx.tasks.contract import SequenceData, SequenceTask, check_splits
 
 
-@register("task", "classification")
+@register("task", "classification", read_if={"holdout": ["valid=null", "test=null"]})
 class Classification(SequenceTask):
     """Read a text, or two; the answer is one label.
 

@@ -31,6 +31,7 @@ RATES = {"per": "phone_error_rate", "wer": "word_error_rate"}
     "task",
     "g2p",
     read_if={
+        "holdout": ["valid=null", "test=null"],
         "valid": "train!=null",
         "test": "train!=null",
         "languages": "train!=null",

@@ -22,7 +22,7 @@ from attnx.registry import PositiveInt, Probability, register
 from attnx.tasks.contract import SequenceData, TaskOutput, TextTask, check_splits
 
 
-@register("task", "language_model")
+@register("task", "language_model", read_if={"holdout": ["valid=null", "test=null"]})
 class LanguageModel(TextTask):
     """Predict each symbol of a text from the symbols before it; there is no source.
 

@@ -34,6 +34,7 @@ SCALED = "scaled_error"
     "task",
     "sequences",
     read_if={
+        "holdout": ["valid=null", "test=null"],
         "step_names": "source=features",
         "target_step_names": "target=features",
         "shared_vocabulary": "source!=features target!=features",

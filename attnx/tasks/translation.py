@@ -32,7 +32,7 @@ EVALUATION_SPLITS: Final = ("valid", "test")
 MAX_BYTES_IN_MEMORY: Final = 50_000_000
 
 
-@register("task", "translation")
+@register("task", "translation", read_if={"holdout": ["valid=null", "test=null"]})
 class Translation(ScoredTextTask):
     """Translate sentences: text in, text in another language out.
 

@@ -131,6 +131,8 @@ def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
         build_lr_schedule=partial(registry.build, "lr_schedule", config["lr_schedule"]),
         scheduled_sampling=config["model"].get("scheduled_sampling", 0.0),
     )
+    # Built here for its errors, before anything is written, and again when the length of the run is known.
+    module.build_lr_schedule(optimizer=module.build_optimizer(parameters=model.parameters()), progress=float)
     loggers = Loggers(config.get("logger", {}) if process_group.is_main_process() else {})
     notes = [*reference_length_notes(module.predictor, drawn.pairs.valid, drawn.pairs.test), *task.notes]
     return PreparedRun(config, data, module, loaders, loggers, devices, notes)

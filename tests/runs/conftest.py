@@ -301,6 +301,8 @@ composed = cache(compose)  # of the many small runs most are of a few compositio
 
 def _sized(*overrides: str, defaults: Sequence[str] = SMALL) -> list[str]:
     given_keys = {override.partition("=")[0] for override in overrides}
+    if given_keys >= {"task.valid", "task.test"}:
+        given_keys.add("task.holdout")  # nothing is held out
     return [*(default for default in defaults if default.partition("=")[0] not in given_keys), *overrides]
 
 

@@ -33,6 +33,7 @@ CONFIGURATIONS = {
     "decoding.max_length_ratio=1e8": ["decoding.max_length_ratio=100000000.0", "above 0, up to 1,024"],
     "decoding.max_length_extra=9000000000": ["decoding.max_length_extra=9000000000", "from 0 to 65,536"],
     "decoding.min_length=9000000000": ["decoding.min_length=9000000000", "from 0 to 65,536"],
+    "trainer.num_workers=1000000": ["trainer.num_workers=1000000", "from 0 to 1,024"],
     "attention.hops=9223372036854775807": ["attention.hops=9223372036854775807", "from 1 to 1,024"],
     "model.embedding_dim=2147483648": ["model.embedding_dim=2147483648", "from 1 to 65,536"],
     "scorer.hidden_size=0": ["scorer.hidden_size=0", "from 1 to 65,536"],
@@ -101,6 +102,11 @@ CONFIGURATIONS = {
     ],
     "normalizer=monotonic model=transformer": ["normalizer=monotonic", "a layer of a transformer"],
     "model=transformer model.cross_normalizer=monotonic": ["model.cross_normalizer=monotonic", "a transformer"],
+    "task.train=words.tsv task.valid=words.tsv task.test=words.tsv task.holdout=0.1": [
+        "task.holdout=0.1 has no effect beside task.valid=words.tsv and task.test=words.tsv; leave it out, or set "
+        "task.valid=null or set task.test=null"
+    ],
+    "accel=off attention.chunk_mib=32": ["attention.chunk_mib=32 has no effect beside accel=off; leave it out"],
     "encoder.dropout=0.2": ["encoder.dropout=0.2 has no effect beside encoder.layers=1"],
     "decoder.dropout=0.2": ["decoder.dropout=0.2 has no effect beside decoder.layers=1"],
     "decoding=beam decoding.length_penalty_alpha=0.3": [

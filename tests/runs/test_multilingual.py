@@ -216,7 +216,7 @@ def test_mistakes_give_one_line_and_leave_nothing(
     message: str,
     work_folder: Path,
 ) -> None:
-    answer = command(*dict.fromkeys([*sized(*arguments, defaults=[*small[1:], *FOLDERS]), "folder=one"]))
+    answer = command(*dict.fromkeys([*sized(*arguments, defaults=[*small[2:], *FOLDERS]), "folder=one"]))
     assert answer.code == 2
     assert message in answer.err
     assert len(answer.err.strip().splitlines()) == 1

@@ -257,3 +257,20 @@ def test_errors_of_the_core_are_no_plug_ins() -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         1 / 0  # noqa: B018
     assert find_plug_in(raised.value) == ""
+
+
+@pytest.mark.parametrize("kind", ["optimizer", "lr_schedule"])
+def test_a_constructor_that_returns_nothing_is_named(
+    kind: str, write_words: Callable[[Path], Path], work_folder: Path, command: Callable[..., Any], small: list[str]
+) -> None:
+    """A function that builds a part and forgets to return it."""
+    parameters = {"optimizer": "parameters", "lr_schedule": "optimizer, progress"}[kind]
+    write_words(work_folder)
+    (work_folder / "plugins").mkdir()
+    text = f"from attnx.registry import register\n\n\n@register({kind!r}, 'mine')\ndef mine({parameters}):\n    pass\n"
+    path = work_folder / "plugins" / "mine.py"
+    path.write_text(text, encoding="utf-8")
+    answer = command(f"{kind}=mine", "folder=new", *small)
+    assert answer.code == 2
+    assert answer.err == f"attnx: {path}:5: the {kind} 'mine' returned nothing; return what it builds\n"
+    assert not Path("new").exists()

@@ -15,7 +15,8 @@ from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvir
 from lightning.pytorch.profilers import AdvancedProfiler, PyTorchProfiler, SimpleProfiler
 from lightning.pytorch.strategies import DDPStrategy
 
-from attnx.registry import NonNegativeInt, PositiveFloat, PositiveInt, Time, register
+from attnx.registry import PositiveFloat, PositiveInt, Time, register
+from attnx.registry.option_types import WorkerCount
 from attnx.runs.layout import PROFILE
 from attnx.training.callbacks.checkpoint import AtomicCheckpointIO
 from attnx.training.distributed.devices import training_device
@@ -78,7 +79,7 @@ class TrainerOptions:
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
     devices: PositiveInt | None = 1
     num_nodes: PositiveInt = 1
-    num_workers: NonNegativeInt = 0
+    num_workers: WorkerCount = 0
     compile: Literal["off", "steps", "graphs"] = "off"
     profiler: Literal["simple", "advanced", "pytorch"] | None = None
 
