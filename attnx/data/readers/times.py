@@ -17,6 +17,7 @@ from attnx.files.printable import quoted
 # A month, a day, and maybe hours, minutes and seconds. Seconds since 1970 have ten digits too, of no such year yet.
 DIGITS_OF_DATE: Final = re.compile(r"((?:1[5-9]|2[01])\d{4}(?:\d\d)?|(?:19|20)\d{8}(?:\d\d){0,2})(?:\.0)?", re.ASCII)
 MONTH_OR_QUARTER: Final = re.compile(r"(\d{4})(?:(?:[-/]|[- ]?M)(\d\d?)|[- ]?Q([1-4]))", re.ASCII | re.IGNORECASE)
+ZONE: Final = re.compile(r" (?=[+-]\d\d:?\d\d$)| ?(?:UTC|GMT)$", re.ASCII)
 EXPECTED: Final = "2016-07-01 00:00:00 (ISO 8601), 20160701, 2016-07, 2016Q3 or a number"
 
 
@@ -37,7 +38,7 @@ def parse_date(label: str) -> datetime | None:
         elif is_number(label):
             return None
         else:
-            moment = datetime.fromisoformat(label)
+            moment = datetime.fromisoformat(ZONE.sub("", label))  # UTC without a zone
     except ValueError:
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -81,6 +82,6 @@ def months_of(labels: Sequence[str]) -> npt.NDArray[np.float64] | None:
         return None
     for days in (0, 1):
         moved = [date + timedelta(days) for date in dates if date is not None]
-        if len({(date.day, date.timetz()) for date in moved}) == 1 and (not days or moved[0].day == 1):
+        if len({(date.day, date.time()) for date in moved}) == 1 and (not days or moved[0].day == 1):
             return np.array([12.0 * date.year + date.month for date in moved])
     return None
