@@ -29,6 +29,7 @@ class Task(NamedTuple):
         changes: the baseline, settings that differ from the first levels in one factor, and values trained alone.
         combinations: the further settings of all seeds.
         rates: settings of the first seed only.
+        caveat: why nothing is advised for it; empty where something is.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Task(NamedTuple):
     changes: list[Setting]
     combinations: list[Setting]
     rates: list[Setting]
+    caveat: str
 
     @property
     def default(self) -> Setting:
@@ -97,6 +99,7 @@ def _task(name: str, task: Mapping[str, Any], content: Mapping[str, Any]) -> Tas
         changes,
         [setting for setting in settings(chosen) if setting not in changes],
         [(*setting, f"optimizer.lr={rate}") for rate in rates for setting in settings(grid(factors, ["scorer"]))],
+        task.get("caveat", ""),
     )
 
 
