@@ -232,8 +232,8 @@ def train_one(config: dict[str, Any], overrides: Sequence[str], is_verbose: bool
     from attnx.accel.prebuild import start_compiling
     from attnx.data.paths import check_task_files
     from attnx.runs.naming import chosen_folder
+    from attnx.training.distributed.launched_rank import find_begun_run
     from attnx.training.distributed.slurm import find_interrupted_run
-    from attnx.training.distributed.torchrun import find_begun_run
 
     earlier = find_interrupted_run(overrides, config["folder"]) or find_begun_run()
     if earlier is None:

@@ -16,7 +16,7 @@ from attnx.registry.option_types import OptionType, parse_type
 from attnx.registry.part_names import NAME_RULE, is_part_name
 from attnx.registry.read_if import check_conditions
 
-# The package of the core's parts, by kind.
+# The package or module of the core's parts, by kind.
 KINDS = {
     "scorer": "attnx.attention.scorers",
     "scope": "attnx.attention.scopes",
@@ -36,7 +36,7 @@ KINDS = {
     "decoding": "attnx.decoding",
     "optimizer": "attnx.training.optimizers",
     "lr_schedule": "attnx.training.lr_schedules",
-    "trainer": "attnx.training.trainers",
+    "trainer": "attnx.training.trainer",
     "logger": "attnx.loggers",
     "callback": "attnx.training.callbacks",
 }
@@ -164,8 +164,10 @@ def scan_files(stamps: tuple[tuple[Path, int], ...], left_out: tuple[str, ...]) 
 def _core_parts() -> tuple[Part, ...]:
     """The parts of the core, which do not change while it runs."""
     root = Path(__file__).parents[1]
-    folders = (root.joinpath(*package.split(".")[1:]) for package in KINDS.values())
-    files = dict.fromkeys(file for folder in folders for file in sorted(folder.rglob("*.py")))
+    places = [root.joinpath(*module.split(".")[1:]) for module in KINDS.values()]
+    files = dict.fromkeys(
+        file for place in places for file in sorted(place.rglob("*.py")) or [place.with_suffix(".py")]
+    )
     modules = {file: ".".join(["attnx", *file.relative_to(root).with_suffix("").parts]) for file in files}
     return tuple(part for file, module in modules.items() for part in read_parts(file, module, "core"))
 

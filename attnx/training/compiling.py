@@ -18,9 +18,8 @@ from attnx.errors import UserError, in_a_line
 from attnx.models.planner import WORDS
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.training.distributed.devices import training_device
-from attnx.training.lightning_module import TrainingModule
+from attnx.training.lightning_module import TrainingModule, compute_gradients, keep_random_state, precision_plugin
 from attnx.training.loaders import TrainingDataModule
-from attnx.training.trial_step import compute_gradients, keep_random_state, precision_plugin
 
 # Trial batches: sizes that differ between them become symbolic, so that later sizes need no compilation.
 NUM_TRIAL_BATCHES = 3

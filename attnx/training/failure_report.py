@@ -33,7 +33,7 @@ from attnx.runs.naming import resume_command
 from attnx.runs.status import RunStatus
 from attnx.training.callbacks.nan_guard import PHASES, STEP_NOTE_PREFIX
 from attnx.training.callbacks.stop_signal import StopSignal
-from attnx.training.data_workers import is_out_of_shared_memory
+from attnx.training.loaders import is_out_of_shared_memory
 
 
 @contextmanager

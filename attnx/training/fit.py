@@ -26,10 +26,9 @@ from attnx.runs.run import Run, read_run
 from attnx.runs.status import RunStatus
 from attnx.training.callbacks.step_plan import StepPlan, read_plan
 from attnx.training.distributed.devices import launched_info, needs_processes, rank_infos, resolve_devices
-from attnx.training.distributed.launched_rank import is_main_launch
+from attnx.training.distributed.launched_rank import is_main_launch, record_begun_run
 from attnx.training.distributed.launcher import can_fork, launch_ranks
 from attnx.training.distributed.process_group import RankInfo, init_process_group, rank_info, receive_commands
-from attnx.training.distributed.torchrun import record_begun_run
 from attnx.training.failure_report import record_failure
 from attnx.training.logger_session import logger_session
 from attnx.training.plan_steps import measure_step, plan_steps

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import lightning
 import torch
+from lightning.fabric.plugins.precision import DoublePrecision, MixedPrecision, Precision
+from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -184,3 +187,25 @@ def _row_indices(batch: Batch) -> list[int]:
     """The data indices of the rows; none for the dummy row of an empty shard."""
     rows: list[int] = batch.row_index.tolist()
     return rows if rows[0] >= 0 else []
+
+
+def precision_plugin(name: object, device: torch.device) -> Precision:
+    """Lightning's plug-in of a ``trainer.precision``."""
+    if name in ("bf16-mixed", "16-mixed"):
+        return MixedPrecision(name, device.type)
+    return DoublePrecision() if name == 64 else Precision()
+
+
+def keep_random_state(device: torch.device) -> AbstractContextManager[None]:
+    """Restore the random state of the CPU, and of a GPU that is used, afterwards; other GPUs are not looked at."""
+    return torch.random.fork_rng([device] if device.type == "cuda" else [])
+
+
+def compute_gradients(
+    model: nn.Module, module: TrainingModule, batch: Batch, precision: Precision, device: torch.device
+) -> None:
+    """Add the gradients of a batch's mean loss to a model, with the loss of ``module``."""
+    batch = precision.convert_input(move_data_to_device(batch, device))
+    with precision.forward_context():
+        loss = token_loss(model, batch, module.task.label_smoothing, module.scheduled_sampling)
+    precision.backward((loss.total + loss.penalty) / loss.tokens.clamp(min=1), None)

@@ -1,24 +1,30 @@
-"""Loaders of a run: bucketed batches for training, a sample of examples for validation and test."""
+"""Loaders of a run: bucketed batches for training, a sample of examples for validation and test; their workers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import errno
+import multiprocessing
+import signal
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from multiprocessing import synchronize
 from typing import Any
 
 import lightning
+from torch import Tensor
 from torch.utils.data import DataLoader
 
-from attnx.data.batches import collate
+from attnx.data.batches import Batch, collate
 from attnx.data.buckets import BucketBatches
 from attnx.data.dataset import Row, Rows
 from attnx.data.distributed_batches import ShardedBatchSampler, ShardedDataset, collate_shard
 from attnx.data.sample import sample_examples
-from attnx.errors import UserError
+from attnx.errors import UserError, error_text
+from attnx.files.parent_process import interrupt_with_parent
 from attnx.metrics.per_tag import MACRO
 from attnx.tasks.contract import SequenceData
-from attnx.training.data_workers import begin_worker, collate_shared, refuse_full_memory
 from attnx.training.distributed.devices import training_device
 from attnx.training.distributed.process_group import rank_info
 
@@ -26,6 +32,9 @@ Loader = DataLoader[Row]
 
 EVALUATION_FACTOR = 4
 """How much larger batches are that need no gradients."""
+SEMAPHORES_PER_EVENT = 5
+# Parts of the messages of PyTorch, multiprocessing and the system for full shared memory.
+FULL_MEMORY_MESSAGES = ("shared memory", "unable to write to file </torch_", "Bus error")
 
 
 class TrainingDataModule(lightning.LightningDataModule):
@@ -151,3 +160,48 @@ def draw_examples(data: SequenceData, trainer: Mapping[str, Any], monitor: str) 
             raise UserError(f"trainer.valid_examples={count}: {mean}; set {len(data.tags)} or more, or null for all")
     test = sample_examples(parts.test, trainer["test_examples"])
     return replace(data, pairs=parts._replace(valid=valid, test=test))
+
+
+def collate_shared(collate: Callable[[Sequence[Row]], Batch], rows: Sequence[Row]) -> Batch:
+    """Collate a batch in shared memory.
+
+    A tensor in a queue would be shared by the queue's thread, whose errors are lost; here they reach the main process.
+
+    Raises:
+        RuntimeError: shared memory is full.
+    """
+    batch = collate(rows)
+    for tensor in batch:
+        if isinstance(tensor, Tensor):
+            tensor.share_memory_()  # type: ignore[no-untyped-call]
+    return batch
+
+
+def begin_worker(worker_id: int) -> None:
+    """Let the system kill this worker when its parent dies; it has nothing to save."""
+    parent: Any = multiprocessing.parent_process()
+    interrupt_with_parent(parent.pid, signal.SIGKILL)
+
+
+def refuse_full_memory(workers: int) -> None:
+    """Check before anything is written that shared memory can be used.
+
+    Raises:
+        UserError: it cannot.
+    """
+    try:
+        # The semaphores of a loader: of a queue to each worker, the queue of results, and the event that ends them.
+        _ = [multiprocessing.Semaphore() for _ in range(workers and 3 * (workers + 1) + SEMAPHORES_PER_EVENT)]
+    except OSError as error:
+        raise UserError(
+            f"trainer.num_workers={workers}: shared memory cannot be used (/dev/shm: {error.strerror}); "
+            "free some of it, give a container more (docker run --shm-size), or set trainer.num_workers=0"
+        ) from error
+
+
+def is_out_of_shared_memory(error: BaseException) -> bool:
+    """Whether an exception is about full shared memory, by its message or the place it was raised at."""
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        frames = traceback.extract_tb(error.__traceback__)
+        return bool(frames) and frames[-1].filename == synchronize.__file__
+    return isinstance(error, RuntimeError) and any(message in error_text(error) for message in FULL_MEMORY_MESSAGES)

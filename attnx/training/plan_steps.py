@@ -24,9 +24,9 @@ from attnx.training.callbacks.step_plan import Revision, StepPlan
 from attnx.training.callbacks.time_budget import VALIDATION_SHARE
 from attnx.training.distributed import process_group
 from attnx.training.distributed.devices import training_device
+from attnx.training.lightning_module import compute_gradients, keep_random_state, precision_plugin
 from attnx.training.train import PreparedRun
-from attnx.training.trainers.lightning import set_tf32
-from attnx.training.trial_step import compute_gradients, keep_random_state, precision_plugin
+from attnx.training.trainer import set_tf32
 
 MAX_STEPS = 2**63 - 1  # the largest number that a record holds
 WAITING = "waiting for the job of this sweep that measures how many steps fit into the time ..."

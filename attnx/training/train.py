@@ -31,8 +31,7 @@ from attnx.runs.layout import CHECKPOINTS, METRICS
 from attnx.tasks.contract import SequenceData
 from attnx.training.callbacks.checkpoint import CheckpointManager
 from attnx.training.callbacks.early_stopping import ResumableEarlyStopping
-from attnx.training.callbacks.heat_maps import HeatMaps
-from attnx.training.callbacks.logs import LoggerCallback
+from attnx.training.callbacks.logger_rows import HeatMaps, LoggerCallback
 from attnx.training.callbacks.metrics_csv import MetricsCsv
 from attnx.training.callbacks.nan_guard import NanGuard
 from attnx.training.callbacks.per_batch_seed import PerBatchSeed
@@ -48,7 +47,7 @@ from attnx.training.distributed.model_parallel import place_model, placement_dev
 from attnx.training.lightning_module import TrainingModule
 from attnx.training.loaders import TrainingDataModule, draw_examples
 from attnx.training.save_examples import save_examples
-from attnx.training.trainers.lightning import silence_warnings
+from attnx.training.trainer import silence_warnings
 
 Config = Mapping[str, Any]
 

@@ -25,7 +25,7 @@ from attnx.registry import with_defaults
 from attnx.training.plan_steps import plan_steps
 from attnx.training.run_folder import create_run_folder
 from attnx.training.train import prepare, train
-from attnx.training.trainers.lightning import set_tf32
+from attnx.training.trainer import set_tf32
 from gpu_sections.cases import Setting
 from gpu_sections.timing import synchronize
 

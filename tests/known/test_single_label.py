@@ -8,7 +8,7 @@ import torch
 
 from attnx.data.special_tokens import EOS, PAD, UNK
 from attnx.nn.targets.single_label import SingleLabelTarget
-from attnx.training.lr_schedules.halving import halving
+from attnx.training.lr_schedules import halving
 
 INF = math.inf
 # PAD, BOS, EOS and UNK have the largest scores, and are no answers; three answers weigh 1, 2 and 5.

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 from attnx import accel
 from attnx.data.batches import Batch
 from attnx.tasks.contract import token_loss
-from attnx.training.trainers.lightning import set_tf32
+from attnx.training.trainer import set_tf32
 
 aten = torch.ops.aten
 # What fake tensors are made of, and a third of their cost. Autograd ends the process for CUDA where torch has none.

@@ -27,7 +27,7 @@ from attnx.training.callbacks.nan_guard import NanGuard
 from attnx.training.callbacks.progress import ProgressDisplay
 from attnx.training.callbacks.throughput import WARMUP_BATCHES, Throughput
 from attnx.training.loaders import TrainingDataModule
-from attnx.training.trainers.lightning import TrainerOptions
+from attnx.training.trainer import TrainerOptions
 
 DEVICE = torch.device("meta")
 SOURCE = torch.tensor([[3, 19, 7], [5, 0, 0]])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from attnx.training.data_workers import is_out_of_shared_memory
+from attnx.training.loaders import is_out_of_shared_memory
 
 # A page each: seventeen semaphores are taken at once by two workers, a tensor takes one more.
 FULL, NEARLY = 4, 20
@@ -50,7 +50,7 @@ def test_full_shared_memory_ends_a_run_with_one_line(words: Path, small: list[st
 PARENT = """
 import sys, time
 from multiprocessing import Process, Event
-from attnx.training.data_workers import begin_worker
+from attnx.training.loaders import begin_worker
 
 def work(ready):
     begin_worker(0)

@@ -27,7 +27,7 @@ from attnx.loggers.tensorboard import TensorBoard
 from attnx.runs.status import RunStatus
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save_sweep
-from attnx.training.callbacks.logs import gradient_norms
+from attnx.training.callbacks.logger_rows import gradient_norms
 from attnx.training.callbacks.progress import ProgressDisplay
 
 PAGE = Path(__file__).parents[2] / "docs" / "logging.md"

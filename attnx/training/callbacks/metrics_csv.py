@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from lightning import Callback, Trainer
+from torch import Tensor
 
 from attnx.files.atomic_files import fsync, write_text
 from attnx.runs.metrics_csv import STEP, VALID, with_row
-from attnx.training.callbacks.step_losses import StepLosses
 from attnx.training.callbacks.step_plan import is_validation_due
 from attnx.training.callbacks.throughput import Throughput
 
@@ -101,3 +102,41 @@ def row_interval(step: int, interval: int) -> int:
     while step > EVENLY_SPACED_ROWS * interval:
         interval *= 2
     return interval
+
+
+class StepLosses:
+    """Losses since the last mean. They stay where they were computed: to read one waits for a GPU.
+
+    >>> losses = StepLosses()
+    >>> for loss in (1.0, 3.0):
+    ...     losses.add(torch.tensor(loss))
+    >>> losses.take_mean(), losses.take_mean()
+    (tensor(2., dtype=torch.float64), None)
+    """
+
+    def __init__(self) -> None:
+        self._losses: list[Tensor] = []
+
+    def add(self, loss: Tensor) -> None:
+        """Add the loss () of a step."""
+        self._losses.append(loss)
+
+    def take_mean(self) -> Tensor | None:
+        """The mean (), after which there are none; None if there are none."""
+        if not self._losses:
+            return None
+        mean = self._stacked().mean()
+        self._losses = []
+        return mean
+
+    def state(self) -> Tensor:
+        """The losses (n,) on the CPU, for a checkpoint."""
+        return self._stacked().cpu() if self._losses else torch.zeros(0)
+
+    def restore(self, state: Tensor) -> None:
+        """Restore the losses of a checkpoint."""
+        self._losses = list(state.unbind())
+
+    def _stacked(self) -> Tensor:
+        device = self._losses[-1].device  # those of a checkpoint are on the CPU
+        return torch.stack([loss.to(device, torch.float64) for loss in self._losses])

@@ -1,21 +1,30 @@
-"""Stop a run whose loss is NaN or infinite, save the batch, and note at which batch any error arose."""
+"""Stop a run whose loss is NaN or infinite, save the batch, name the part, and note at which batch any error arose."""
 
 from __future__ import annotations
 
+import types
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
 import torch
 from lightning import Callback, Trainer
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
+from attnx import registry
+from attnx.accel.swap import PLAIN
 from attnx.data.batches import Batch
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import RunFailed
 from attnx.files.atomic_files import atomic_write
 from attnx.files.parse_number import count_phrase
+from attnx.laws.candidate import Candidate
+from attnx.registry.source_scan import KINDS
 from attnx.runs.layout import BAD_BATCH
 from attnx.tasks.contract import SequenceData, token_loss
-from attnx.training.callbacks.first_not_finite import first_not_finite
 from attnx.training.distributed import process_group
 
 # How many row numbers, and how many characters of the first row, a message holds.
@@ -105,3 +114,73 @@ class NanGuard(Callback):
                 f"{STEP_NOTE_PREFIX} {trainer.global_step}, {PHASES[trainer.state.stage]}, with a batch of {rows} rows "
                 f"of up to {source_length} source and {batch.target.shape[1]} target positions"
             )
+
+
+def first_not_finite(model: nn.Module, compute: Callable[[], Any]) -> str:
+    """Describe the first module whose output is not finite in a forward pass: its path in the model, part, file, line.
+
+    Returns:
+        a clause; "" if every output is finite this time.
+    """
+    if bad_weights := [name for name, weight in model.named_parameters() if not bool(weight.isfinite().all())]:
+        return (
+            f"weights were not finite before this step ({bad_weights[0]}), so a gradient of the previous step was not"
+        )
+    outputs: list[tuple[str, nn.Module, str]] = []  # path, module and method of the first one
+
+    def check_output(path: str, module: nn.Module, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            output = method(*args, **kwargs)
+            tensors = (leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor) and leaf.is_floating_point())
+            if not outputs and not all(bool(tensor.isfinite().all()) for tensor in tensors):
+                outputs.append((path, module, name))
+            return output
+
+        return call
+
+    wrappers = {
+        (module, name): partial(check_output, path, module, name)
+        for path, module in model.named_modules()
+        for name in _methods(module)
+    }
+    with _wrap_methods(wrappers), torch.no_grad():
+        compute()
+    if not outputs:
+        return ""
+    path, module, method = outputs[0]
+    return _describe(path, module, method, model)
+
+
+@contextmanager
+def _wrap_methods(wrappers: Mapping[tuple[nn.Module, str], Callable[..., Any]]) -> Iterator[None]:
+    """Replace methods, by module and name, by what their wrapper makes of them."""
+    for (module, name), wrap in wrappers.items():
+        setattr(module, name, wrap(getattr(module, name)))
+    try:
+        yield
+    finally:
+        for module, name in wrappers:
+            delattr(module, name)
+
+
+def _methods(module: nn.Module) -> set[str]:
+    """A module's forward, and its other public methods, such as a scorer's ``score``."""
+    classes = type(module).__mro__[: type(module).__mro__.index(nn.Module)]
+    functions = {name for cls in classes for name, item in vars(cls).items() if isinstance(item, types.FunctionType)}
+    return {name for name in functions if not name.startswith("_")} - vars(module).keys()
+
+
+def _describe(path: str, module: nn.Module, method: str, model: nn.Module) -> str:
+    """A module by its path, and the registered part that it is or belongs to."""
+    names = path.split(".") if path else []
+    first = f"the first output that is not finite is of {path or 'the model'}.{method}"
+    for depth in range(len(names), -1, -1):
+        part = model.get_submodule(".".join(names[:depth]))
+        cls = PLAIN.get(type(part), type(part))
+        for kind in KINDS:
+            name = registry.registered_name(kind, cls)
+            if name is not None:
+                location = Candidate(kind, name).location(method if part is module else "")
+                return f"{first}: the {kind} {name!r}, {location}"
+    return f"{first}, a {type(module).__name__}"

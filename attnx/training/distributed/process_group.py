@@ -23,7 +23,7 @@ from torch.distributed.rendezvous import rendezvous
 from attnx.files.atomic_files import write_text
 from attnx.files.available_cores import available_cores
 from attnx.training.callbacks.step_plan import StepPlan
-from attnx.training.distributed.torchrun import open_rank_store
+from attnx.training.distributed.launched_rank import open_rank_store
 
 T = TypeVar("T")
 # The init method of ranks whose environment says where they meet.

@@ -1,18 +1,28 @@
-"""Log losses, speed, gradient norms and validation metrics."""
+"""Give loggers the losses, speed, gradient norms and metrics of training, and pictures of attention."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from lightning import Callback, LightningModule, Trainer
+from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor, nn
 
-from attnx.loggers.collection import Loggers
-from attnx.training.callbacks.step_losses import StepLosses
+from attnx.data.batches import collate
+from attnx.data.evenly_spaced import evenly_by_length
+from attnx.loggers.collection import Loggers, one_line
+from attnx.reports.figures.forbidden_positions import read_window
+from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, draw_alignments_page, save_figure
+from attnx.runs.layout import ALIGNMENTS_PICTURE
+from attnx.training.callbacks.metrics_csv import StepLosses
 from attnx.training.callbacks.throughput import Throughput
+from attnx.training.loaders import TrainingDataModule
 
 # Names under which the gradient norms of a model's children are logged; a child that is missing keeps its name.
 CHILD_NAMES = {
@@ -99,3 +109,32 @@ def gradient_norms(model: nn.Module) -> dict[str, Tensor]:
     norms = {part: nn.utils.get_total_norm(grads).float() for part, grads in gradients.items()}
     all_gradients = list(chain.from_iterable(gradients.values()))
     return {**norms, "all": nn.utils.get_total_norm(all_gradients).float()} if norms else {}
+
+
+class HeatMaps(Callback):
+    """Decodes the same validation examples at each validation, evenly from short to long, and shows their weights."""
+
+    def __init__(self, loggers: Loggers, loaders: TrainingDataModule, config: Mapping[str, Any]) -> None:
+        pairs = loaders.data.pairs.valid
+        indices = evenly_by_length([pair.source for pair in pairs], MAX_PANELS_ON_PAGE)
+        self.pairs, self.rows = [pairs[index] for index in indices], [loaders.valid_rows[index] for index in indices]
+        self.loggers, self.window = loggers, read_window(config)
+
+    def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
+        """Decode and draw."""
+        was_training = pl_module.training
+        precision = trainer.precision_plugin
+        batch = move_data_to_device(precision.convert_input(collate(self.rows)), pl_module.device)
+        with torch.no_grad(), precision.val_step_context():
+            decoded = pl_module.eval().predictor.decode_batch(self.pairs, batch, need_weights=True)
+        pl_module.train(was_training)
+        alignments = [shown for prediction in decoded if (shown := prediction.scored_alignment(pl_module.task))]
+        if not alignments:
+            return
+        try:
+            with TemporaryDirectory() as folder:
+                figure = draw_alignments_page(alignments, self.window)
+                picture = save_figure(figure, Path(folder) / ALIGNMENTS_PICTURE)
+                self.loggers.show(trainer.global_step, {"valid/alignments": picture})
+        except OSError as error:  # such as a full disk: what is for loggers never stops a run
+            self.loggers.report(f"no picture of attention for the loggers: {one_line(error)}")

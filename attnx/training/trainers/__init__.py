@@ -1,1 +1,0 @@
-"""The trainers, by name."""
