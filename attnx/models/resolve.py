@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Collection, Mapping
+from contextlib import nullcontext
 from typing import Any, NamedTuple, Protocol
 
 from attnx import registry
 from attnx.errors import UserError
 from attnx.models.planner import KNOWN_IN_ADVANCE
-from attnx.registry.plugin_errors import report_plug_in_errors
+from attnx.registry.plugin_errors import name_plug_in
 
 QUERY_NEEDS = ("token", "prev_state", "state", "context", "tag", "nothing")
 
@@ -37,16 +38,19 @@ class ResolvedConfig(Protocol):
 def resolve_model(config: Mapping[str, Any]) -> ResolvedConfig | None:
     """Resolve a checked configuration by the function that its model declares as ``resolver``; None without one.
 
+    ``resolver = ".config.resolve"`` is the function ``resolve`` of the module ``config`` beside the model's.
+
     Raises:
         UserError: options that contradict each other.
     """
     check_bias(config)
-    resolver = registry.describe("model", config["model"]["name"]).properties.get("resolver")
+    model = registry.describe("model", config["model"]["name"])
+    resolver = model.properties.get("resolver")
     if resolver is None:
         return None
     module, _, function = resolver.rpartition(".")
-    with report_plug_in_errors():
-        resolved: ResolvedConfig = getattr(importlib.import_module(module), function)(config)
+    with nullcontext() if model.origin == "core" else name_plug_in(model):
+        resolved: ResolvedConfig = getattr(importlib.import_module(module, model.package), function)(config)
     return resolved
 
 

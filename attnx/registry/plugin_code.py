@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from attnx import registry
 from attnx.errors import UserError
 from attnx.registry import plugin_files
 from attnx.registry.definitions import installed_file
-from attnx.registry.plugin_files import PACKAGE
+from attnx.registry.plugin_files import INIT, PACKAGE
 from attnx.registry.python_parts import source_text
 from attnx.registry.source_scan import BY_HAND, MULTI_SELECT_KINDS, REGISTER, Part, catalog
 
@@ -42,11 +43,11 @@ def source_files(parts: Iterable[Part]) -> dict[str, bytes]:
             files[f"{part.kind}_{part.name}.txt"] = text.encode()
     while pending:
         module = pending.pop()
-        file, place = _file(module)
-        if file is None or place in files:
+        file = _file(module)
+        if file is None or (place := plugin_files.relative_place(module, file)) in files:
             continue
         files[place] = plugin_files.source(module, file)
-        pending += _imported(files[place], module if file.name == "__init__.py" else module.rpartition(".")[0])
+        pending += _imported(files[place], module if file.name == INIT else module.rpartition(".")[0])
         package = module.rpartition(".")[0]
         if package not in ("", PACKAGE):
             pending.append(package)  # it is run before what lies in it
@@ -102,20 +103,16 @@ def _option_words(config: Mapping[str, Any]) -> Iterator[str]:
             yield value
 
 
-def _file(module: str) -> tuple[Path | None, str]:
-    """The file of a module and its place in a plug-in folder, or with its package; None if there is none."""
-    if module.startswith(f"{PACKAGE}."):
-        file, depth = plugin_files.locate(module), module.count(".") - PACKAGE.count(".")
-    else:
-        file, depth = installed_file(module), module.count(".") + 1
-    if file is None:
-        return None, ""
-    inside = file.parts[-depth - (file.name == "__init__.py") :]
-    return file, "/".join(inside)
+def _file(module: str) -> Path | None:
+    """The file of a module, of a plug-in or installed; None if there is none."""
+    return plugin_files.locate(module) if module.startswith(f"{PACKAGE}.") else installed_file(module)
 
 
 def _imported(text: bytes, package: str) -> list[str]:
-    """The modules of plug-ins, and of the same package, that a source imports, and names that may be such."""
+    """The modules of plug-ins, and of the same package, that a source imports, and names that may be such.
+
+    A text such as ``".config.resolve"`` is what a part declares to be loaded later.
+    """
     modules: list[str] = []
     for node in ast.walk(_tree(text)):
         match node:
@@ -126,6 +123,8 @@ def _imported(text: bytes, package: str) -> list[str]:
                     ".".join([*package.split(".")[: 1 - level or None], *filter(None, [module])]) if level else module
                 )
                 modules += [str(base), *(f"{base}.{alias.name}" for alias in names)]
+            case ast.Constant(value=str(text)) if re.fullmatch(r"(\.[a-z_]\w*)+", text):
+                modules += [package + text, package + text.rpartition(".")[0]]
     top = package.partition(".")[0]
     return [name for name in modules if name.startswith(f"{PACKAGE}.") or name.partition(".")[0] == top != "attnx"]
 

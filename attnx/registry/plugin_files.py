@@ -1,4 +1,4 @@
-"""Finds plug-in files and imports them as ``attnx.plugins.NAME``.
+"""Finds plug-ins, each a file or a package, and imports them as ``attnx.plugins.NAME``.
 
 The folders are those in ``$ATTNX_PLUGINS`` and ``plugins/`` in the working folder. A folder or a file counts only if
 the user owns it and others may not write to it, since its code is run.
@@ -10,7 +10,9 @@ import io
 import os
 import stat
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
@@ -18,31 +20,118 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 PACKAGE = "attnx.plugins"
+INIT = "__init__.py"
 # The source that each plug-in module was imported from; its file may have been written since.
 _sources: dict[str, bytes] = {}
+# A path that was written later than this before a search may be written again without another time of change.
+SETTLED_NANOSECONDS = 100_000_000
+_searches: dict[tuple[str, str], Search] = {}
+
+
+def is_module(path: Path) -> bool:
+    """Whether a path is a Python file or a package."""
+    return path.suffix == ".py" or os.path.isfile(path / INIT)
+
+
+def find_modules(folder: Path, package: str, accepts: Callable[[Path], bool] = is_module) -> Iterator[tuple[str, Path]]:
+    """The modules in a folder and in the packages there, ``package.NAME`` with its file, in alphabetical order.
+
+    What begins with ``_`` is left to those that import it. A package comes before what lies in it.
+    """
+    for path in sorted(folder.glob("[!_.]*")):
+        if accepts(path):
+            module = f"{package}.{path.name.removesuffix('.py')}"
+            yield module, path / INIT if path.is_dir() else path
+            yield from find_modules(path, module, accepts)
+
+
+def module_tree(module: str, file: Path) -> Iterator[tuple[str, Path]]:
+    """A module with its file; of a package then what lies in it."""
+    yield module, file
+    if file.name == INIT:
+        yield from find_modules(file.parent, module)
+
+
+@dataclass(eq=False)
+class Search:
+    """A search of the plug-in folders.
+
+    Attributes:
+        modules: the file of each module, folder by folder.
+        left_out: a line on each file or folder that is left out: why, and what to do.
+    """
+
+    modules: dict[str, Path] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    _places: dict[str, Path] = field(default_factory=dict)  # of the modules that are in no package
+    _stamps: dict[Path, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether another search would find the same."""
+        return all(_stamp(path) == stamp for path, stamp in self._stamps.items())
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether a change from now on shows in the times of files and folders."""
+        newest = max(max(stamp, default=0) for stamp in self._stamps.values())
+        return time.time_ns() - newest > SETTLED_NANOSECONDS
+
+    def add_folders(self, folders: Sequence[Path]) -> None:
+        """Add the modules of plug-in folders, of those that exist and are safe."""
+        self._stamps |= {folder: _stamp(folder) for folder in folders}
+        for folder in dict.fromkeys(folder.resolve() for folder in folders if folder.is_dir()):
+            if self._is_safe(folder):
+                self._add_modules(folder)
+
+    def _add_modules(self, folder: Path) -> None:
+        """Add the modules of a folder; one that has the name of an earlier one is left out."""
+        for module, file in find_modules(folder, PACKAGE, self._accepts):
+            name, *inner = module.removeprefix(f"{PACKAGE}.").split(".")
+            place = folder / file.relative_to(folder).parts[0]
+            first = self._places.setdefault(name, place)
+            if first == place:
+                self.modules[module] = file
+            elif not inner:
+                self.left_out.append(f"{file}:1: {first} has the same name and comes first")
+
+    def _accepts(self, path: Path) -> bool:
+        """Whether a path is a Python file or a package, and safe."""
+        if path.suffix == ".py":
+            return self._is_safe(path)
+        if is_module(path):
+            return self._is_safe(path) and self._is_safe(path / INIT)
+        self._stamps[path] = _stamp(path)
+        if path.is_dir() and next(path.glob("*.py"), None):
+            self.left_out.append(f"{path}: its Python files are plug-ins only beside an {INIT}; write an empty one")
+        return False
+
+    def _is_safe(self, path: Path) -> bool:
+        self._stamps[path] = _stamp(path)
+        reason = _reason_ignored(path)
+        if reason:
+            self.left_out.append(f"{path}: {reason}")
+        return not reason
+
+
+def search() -> Search:
+    """Search the current plug-in folders; as long as no file or folder changes, the result is the same object."""
+    folders = os.environ.get("ATTNX_PLUGINS", "")
+    key = (folders, os.getcwd())
+    if key not in _searches or not _searches[key].is_current:
+        new = Search()
+        new.add_folders(_configured_folders())
+        if not new.is_settled:
+            _searches.pop(key, None)
+            return new
+        _searches[key] = new
+    return _searches[key]
 
 
 def folders() -> list[Path]:
     """The current plug-in folders that are safe: those of ``$ATTNX_PLUGINS``, then ``plugins/``."""
-    return [folder for folder in _configured_folders() if distrust(folder.stat()) is None]
-
-
-def find_files() -> tuple[list[Path], list[str]]:
-    """The current plug-in files that are safe, folder by folder in alphabetical order, and why the others are left out.
-
-    The messages name folders and files that others may write to, and what to do.
-    """
-    files, messages = [], []
-    for folder in _configured_folders():
-        if reason := distrust(folder.stat()):
-            messages.append(f"{folder}: {reason}")
-            continue
-        for file in sorted(folder.glob("[!_.]*.py")):
-            if reason := _reason_ignored(file):
-                messages.append(f"{file}: {reason}")
-            else:
-                files.append(file)
-    return files, messages
+    existing = dict.fromkeys(folder.resolve() for folder in _configured_folders() if folder.is_dir())
+    return [folder for folder in existing if distrust(folder.stat()) is None]
 
 
 def searched() -> str:
@@ -65,9 +154,20 @@ def distrust(status: os.stat_result) -> str | None:
 
 def locate(module: str) -> Path | None:
     """The file that ``import attnx.plugins.NAME`` would find now; None if there is none."""
-    place = Path(*module.removeprefix(f"{PACKAGE}.").split("."))
-    files = (folder / file for folder in folders() for file in (place / "__init__.py", Path(f"{place}.py")))
-    return next((file for file in files if file.is_file()), None)
+    name, *inner = module.removeprefix(f"{PACKAGE}.").split(".")
+    folder = next((folder for folder in folders() if module_file(folder / name)), None)
+    return module_file(folder.joinpath(name, *inner)) if folder else None
+
+
+def module_file(place: Path) -> Path | None:
+    """The file of a module at a place, of a package or ``place.py``; None if there is none."""
+    return next((file for file in (place / INIT, place.with_name(f"{place.name}.py")) if file.is_file()), None)
+
+
+def relative_place(module: str, file: Path) -> str:
+    """The place of a module's file in its plug-in folder, ``mine/part.py``, or with its installed package."""
+    place = module.removeprefix(f"{PACKAGE}.").replace(".", "/")
+    return f"{place}/{INIT}" if file.name == INIT else f"{place}.py"
 
 
 def source(module: str, file: Path) -> bytes:
@@ -100,17 +200,25 @@ def install() -> None:
 
 
 def _configured_folders() -> list[Path]:
-    """The plug-in folders, safe or not, with links resolved."""
-    folders = [Path(entry) for entry in os.environ.get("ATTNX_PLUGINS", "").split(os.pathsep) if entry]
-    return list(dict.fromkeys(folder.resolve() for folder in [*folders, Path("plugins")] if folder.is_dir()))
+    """The plug-in folders, whether or not they exist and are safe."""
+    return [*(Path(entry) for entry in os.environ.get("ATTNX_PLUGINS", "").split(os.pathsep) if entry), Path("plugins")]
 
 
-def _reason_ignored(file: Path) -> str | None:
+def _reason_ignored(path: Path) -> str | None:
     try:
-        status = file.stat()
+        status = path.stat()
     except OSError as error:
         return str(error.strerror)
-    return distrust(status) if stat.S_ISREG(status.st_mode) else "it is no file"
+    return "it is no file" if path.suffix == ".py" and not stat.S_ISREG(status.st_mode) else distrust(status)
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """What changes with a file or folder; empty if there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ()
+    return (status.st_mtime_ns, status.st_ino, status.st_size, status.st_mode, status.st_uid)
 
 
 class _Finder(MetaPathFinder):
@@ -122,7 +230,7 @@ class _Finder(MetaPathFinder):
         if not fullname.startswith(f"{PACKAGE}."):
             return None
         if file := locate(fullname):
-            search_locations = [str(file.parent)] if file.name == "__init__.py" else None
+            search_locations = [str(file.parent)] if file.name == INIT else None
             loader = _Loader(fullname, str(file))
             return spec_from_file_location(fullname, file, loader=loader, submodule_search_locations=search_locations)
         raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)

@@ -40,6 +40,8 @@ KINDS = {
     "logger": "attnx.loggers",
     "callback": "attnx.training.callbacks",
 }
+# What is searched for parts that come with attnx: these modules and packages, and the folders of whole problems.
+CORE = (*KINDS.values(), "attnx.problems")
 # Kinds of which several can be chosen at once, each a key of the one node: ``+query=[token,last_context]``.
 MULTI_SELECT_KINDS = ("query", "logger", "callback")
 # Kinds whose parts people write most, with laws that `attnx check` tests.
@@ -102,6 +104,11 @@ class Part:
         """``file:line`` of the part."""
         return f"{self.file}:{self.line}"
 
+    @property
+    def package(self) -> str:
+        """The package of the part's module, to which the names of modules that it declares are relative."""
+        return self.module if self.file.name == plugin_files.INIT else self.module.rpartition(".")[0]
+
     def doc_line(self, word: str) -> str:
         """The text after ``word:`` in the docstring; every part has ``Formula`` and ``Source``."""
         result = re.search(rf"^{word}:(.*(?:\n[ \t]+\S.*)*)", self.doc, re.MULTILINE)
@@ -132,31 +139,26 @@ class Catalog:
 
 
 def catalog() -> Catalog:
-    """All parts of the core, of the current plug-in files, and of this process."""
-    files, messages = plugin_files.find_files()
-    result = scan_files(tuple((file, file.stat().st_mtime_ns) for file in files), tuple(messages))
+    """All parts of the core, of the current plug-ins, and of this process."""
+    result = scan_files(plugin_files.search())
     return Catalog({**by_hand, **result.parts}, result.broken) if by_hand else result
 
 
 @functools.lru_cache(maxsize=8)
-def scan_files(stamps: tuple[tuple[Path, int], ...], left_out: tuple[str, ...]) -> Catalog:
-    """Scan all files; cached until a plug-in file changes."""
-    result = Catalog(broken=list(left_out))
+def scan_files(search: plugin_files.Search) -> Catalog:
+    """Scan all files; cached until a plug-in changes."""
+    result = Catalog(broken=list(search.left_out))
     for part in _core_parts():
         result.add(part)
-    files_by_stem: dict[str, Path] = {}
-    for file, _ in stamps:
-        if file.stem in files_by_stem:
-            result.broken.append(f"{file}:1: {files_by_stem[file.stem]} has the same name and comes first")
-        else:
-            files_by_stem[file.stem] = file
-            _add_plugin(result, file, f"attnx.plugins.{file.stem}", f"plug-in {file.name}")
+    for module, file in search.modules.items():
+        _add_plugin(result, file, module, f"plug-in {plugin_files.relative_place(module, file)}")
     for point in importlib.metadata.entry_points(group="attnx.plugins"):
         installed = installed_file(point.value)
         if installed is None:
             result.broken.append(f"the entry point {point.name} = {point.value}: no such module is installed")
-        else:
-            _add_plugin(result, installed, point.value, f"package {point.value.partition('.')[0]}")
+            continue
+        for module, file in plugin_files.module_tree(point.value, installed):
+            _add_plugin(result, file, module, f"package {point.value.partition('.')[0]}")
     return result
 
 
@@ -164,12 +166,13 @@ def scan_files(stamps: tuple[tuple[Path, int], ...], left_out: tuple[str, ...]) 
 def _core_parts() -> tuple[Part, ...]:
     """The parts of the core, which do not change while it runs."""
     root = Path(__file__).parents[1]
-    places = [root.joinpath(*module.split(".")[1:]) for module in KINDS.values()]
-    files = dict.fromkeys(
-        file for place in places for file in sorted(place.rglob("*.py")) or [place.with_suffix(".py")]
-    )
-    modules = {file: ".".join(["attnx", *file.relative_to(root).with_suffix("").parts]) for file in files}
-    return tuple(part for file, module in modules.items() for part in read_parts(file, module, "core"))
+    files = {
+        module: file
+        for place in CORE
+        if (top := plugin_files.module_file(root.joinpath(*place.split(".")[1:])))
+        for module, file in plugin_files.module_tree(place, top)
+    }
+    return tuple(part for module, file in files.items() for part in read_parts(file, module, "core"))
 
 
 def _add_plugin(result: Catalog, file: Path, module: str, origin: str) -> None:

@@ -84,6 +84,8 @@ def _copy_variables(run: Run) -> str:
         copy = folder / path
         if not copy.is_file() or hashlib.sha256(copy.read_bytes()).hexdigest() != digest:
             return ""
-    packages = [path.partition("/")[0] for path in files if "/" in path]
-    variables = {"PYTHONPATH": bool(packages), "ATTNX_PLUGINS": any("/" not in path for path in files)}
+    origins = [record.get("origin", "") for record in plugin_records(run.info).values()]
+    packages = {origin.removeprefix("package ") for origin in origins if origin.startswith("package ")}
+    is_installed = [path.partition("/")[0] in packages for path in files]
+    variables = {"PYTHONPATH": any(is_installed), "ATTNX_PLUGINS": not all(is_installed)}
     return " ".join(f"{name}={shlex.quote(str(folder))}" for name, is_needed in variables.items() if is_needed)

@@ -48,6 +48,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
 
     def write(name: str, text: str) -> Path:
         file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(textwrap.dedent(text), encoding="utf-8")
         return file
 
@@ -253,6 +254,84 @@ def test_a_plug_in_that_is_not_text_is_broken(write: Write) -> None:
     file.write_bytes("x = 'é'\n".encode("latin-1"))
     (broken_part,) = catalog().broken
     assert broken_part.startswith(f"{file}:1: not UTF-8 text")
+
+
+def test_a_plug_in_may_be_a_folder(write: Write) -> None:
+    """The package, its files and the packages in it; what begins with an underscore is left to those that import it."""
+    for place in ("pack/__init__", "pack/part", "pack/deep/__init__", "pack/deep/part", "pack/_shared", "_kept/part"):
+        write(f"{place}.py", GOOD.replace("sound", place.replace("/", "_").strip("_")))
+    parts = {key: part for key, part in catalog().parts.items() if part.origin != "core"}
+    assert not catalog().broken
+    assert {(part.name, part.module, part.origin, part.package) for part in parts.values()} == {
+        ("pack___init", "attnx.plugins.pack", "plug-in pack/__init__.py", "attnx.plugins.pack"),
+        ("pack_part", "attnx.plugins.pack.part", "plug-in pack/part.py", "attnx.plugins.pack"),
+        ("pack_deep___init", "attnx.plugins.pack.deep", "plug-in pack/deep/__init__.py", "attnx.plugins.pack.deep"),
+        ("pack_deep_part", "attnx.plugins.pack.deep.part", "plug-in pack/deep/part.py", "attnx.plugins.pack.deep"),
+    }
+
+
+def test_a_folder_of_python_files_needs_an_init(write: Write) -> None:
+    """It is told what is missing; a folder of other files is none of ours."""
+    folder = write("pack/part.py", GOOD).parent
+    write("data/words.tsv", "")
+    assert catalog().broken == [
+        f"{folder}: its Python files are plug-ins only beside an __init__.py; write an empty one"
+    ]
+    write("pack/__init__.py", "")
+    assert not catalog().broken
+    assert "sound" in catalog().names("scorer")
+
+
+@OWNED
+@pytest.mark.parametrize("open_place", ["pack", "pack/deep", "pack/deep/__init__.py", "pack/deep/part.py"])
+def test_what_others_may_write_to_in_a_folder_is_left_out(write: Write, open_place: str) -> None:
+    """With all that lies in it; importing it by its name is refused, too."""
+    write("pack/__init__.py", "")
+    write("pack/deep/__init__.py", "")
+    folder = write("pack/deep/part.py", GOOD).parents[2]
+    (folder / open_place).chmod(0o777)
+    assert "sound" not in catalog().names("scorer")
+    (broken_part,) = catalog().broken
+    assert broken_part.startswith(f"{folder / open_place}: anybody may write to it")
+    with pytest.raises(ImportError, match=f"{re.escape(str(folder / open_place))}: anybody may write to it"):
+        importlib.import_module("attnx.plugins.pack.deep.part")
+
+
+def test_a_folder_and_a_file_of_one_name_are_reported(write: Write, tmp_path: Path) -> None:
+    """As Python does, the first folder's comes first, and there the package; nothing of the others is offered."""
+    write("pack/__init__.py", "")
+    write("pack/part.py", GOOD)
+    file = write("pack.py", GOOD.replace("sound", "loud"))
+    other = tmp_path / "other" / "pack"
+    other.mkdir(parents=True)
+    (other / "__init__.py").write_text("")
+    (other / "further.py").write_text(textwrap.dedent(GOOD).replace("sound", "loud"))
+    os.environ["ATTNX_PLUGINS"] += f"{os.pathsep}{other.parent}"
+    assert catalog().broken == [
+        f"{place}:1: {file.parent / 'pack'} has the same name and comes first"
+        for place in (file, other / "__init__.py")
+    ]
+    assert catalog().names("scorer")[-1] == "sound"
+    assert plugin_files.locate("attnx.plugins.pack.further") is None
+
+
+def test_folders_are_searched_again_only_after_a_change(write: Write) -> None:
+    """Of a file, of a folder or of what may be run; not by every question for a part."""
+    part = write("pack/part.py", GOOD)
+    for path in (write("pack/__init__.py", ""), part, part.parent, part.parents[1], Path.cwd()):
+        os.utime(path, (1, 1))
+    first = plugin_files.search()
+    assert plugin_files.search() is first
+    part.write_text(textwrap.dedent(GOOD).replace("sound", "loud"))
+    assert "loud" in catalog().names("scorer")
+    write("pack/further.py", GOOD)
+    assert {"loud", "sound"} <= set(catalog().names("scorer"))
+    os.utime(part, (1, 1))
+    os.utime(part.with_name("further.py"), (1, 1))
+    os.utime(part.parent, (1, 1))
+    assert "loud" in catalog().names("scorer")
+    part.unlink()
+    assert "loud" not in catalog().names("scorer")
 
 
 def test_two_plug_ins_of_one_name_clash(write: Write) -> None:
@@ -521,9 +600,11 @@ def test_an_installed_package_offers_parts(tmp_path: Path, monkeypatch: pytest.M
     (package / "__init__.py").write_text("raise RuntimeError('imported')")
     (package / "parts.py").write_text(textwrap.dedent(GOOD))
     monkeypatch.syspath_prepend(str(tmp_path / "lib"))
-    info = with_entry_point(monkeypatch, "foreign_attention.parts").parts["scorer", "sound"]
-    assert info.module == "foreign_attention.parts"
-    assert info.origin == "package foreign_attention"
+    for offered in ("foreign_attention.parts", "foreign_attention"):  # a module, or the package with all in it
+        info = with_entry_point(monkeypatch, offered).parts["scorer", "sound"]
+        assert info.module == "foreign_attention.parts"
+        assert info.origin == "package foreign_attention"
+        scan_files.cache_clear()
 
 
 @pytest.mark.usefixtures("_read_anew")

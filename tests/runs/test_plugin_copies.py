@@ -16,7 +16,7 @@ from rich.console import Console
 
 from attnx import registry
 from attnx.config.compose import compose
-from attnx.errors import UserError
+from attnx.errors import Interrupted, UserError
 from attnx.inference.load import open_run
 from attnx.registry.plugin_code import plugin_parts, source_files
 from attnx.reports.sweep.load_runs import load_runs
@@ -206,6 +206,48 @@ def test_removed_options_are_reported_with_the_code(command: Callable[..., Any])
     edit(NEGATED)
     with pytest.raises(UserError, match=r"the scorer 'mine' has no option 'cap'.*; one: the code of mine\.py has"):
         open_run("one")
+
+
+def test_a_plug_in_that_is_a_folder_is_copied_and_reopened(
+    run: Callable[..., Any],
+    interrupt_at: Callable[..., None],
+    command: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the files it imports and those it names to be loaded later; predict and resume use the copy."""
+    files = {
+        "__init__": "",
+        "scorers": SCORER.replace('"mine"', '"foldered"').replace("attnx.plugins", "."),
+        "_steep": 'FIGURES = ".figures"\n' + HELPER,
+        "figures": "",
+        "unused": UNUSED.replace('"unused"', '"other"'),
+    }
+    Path("plugins/pack").mkdir()
+    for name, text in files.items():
+        Path(f"plugins/pack/{name}.py").write_text(text, encoding="utf-8")
+    interrupt_at(3)
+    with pytest.raises(Interrupted, match="two"):
+        run("scorer=foldered", "trainer.max_steps=5", folder="two")
+    saved = json.loads(Path("two/run.json").read_text(encoding="utf-8"))["plugins"]
+    places = [f"pack/{name}.py" for name in ("__init__", "_steep", "figures", "scorers")]
+    assert (saved["parts"]["scorer=foldered"]["origin"], list(saved["files"])) == ("plug-in pack/scorers.py", places)
+    assert sorted(str(path.relative_to("two/plugins")) for path in Path("two/plugins").rglob("*.py")) == places
+
+    shutil.rmtree("plugins/pack")
+    registry.forget_changed()
+    copy = "set ATTNX_PLUGINS=two/plugins"
+    for words in (("predict", "two", "in.txt"), ("resume", "two")):
+        answer = command(*words)
+        assert answer.code == 2
+        assert "its scorer 'foldered' was a plug-in part, plug-in pack/scorers.py, which is missing" in answer.err
+        assert copy in answer.err
+    monkeypatch.setenv("ATTNX_PLUGINS", "two/plugins")
+    answer = command("resume", "two")
+    assert answer.code == 0, answer.err
+    Path("in.txt").write_text("dab\n", encoding="utf-8")
+    answer = command("predict", "two", "in.txt")
+    assert (answer.code, answer.err) == (0, "")
+    assert open_run("two").model.attention.scorer.__module__ == "attnx.plugins.pack.scorers"
 
 
 def test_a_missing_plug_in_is_reported(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:

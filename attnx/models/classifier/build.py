@@ -20,7 +20,7 @@ from attnx.registry import Probability, Size, Width, register
 @register(
     "model",
     "classifier",
-    resolver="attnx.models.classifier.config.resolve_classifier",
+    resolver=".config.resolve_classifier",
     uses=("encoder", "readout", "attention", "scorer", "scope", "query", "normalizer"),
     reads=("rows", "penalty"),
     leaves_unread=(

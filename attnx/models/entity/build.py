@@ -20,7 +20,7 @@ from attnx.registry import PartSpec, PositiveInt, Probability, Size, Width, regi
 @register(
     "model",
     "entity",
-    resolver="attnx.models.entity.config.resolve_entity",
+    resolver=".config.resolve_entity",
     uses=("attention", "scorer", "scope", "normalizer"),
     reads=("entities",),
     leaves_unread=(

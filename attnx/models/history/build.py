@@ -18,7 +18,7 @@ from attnx.registry import Probability, Size, Width, register
 @register(
     "model",
     "history",
-    resolver="attnx.models.history.config.resolve_history",
+    resolver=".config.resolve_history",
     uses=("decoder", "readout", "attention", "scorer", "scope", "query", "normalizer"),
 )
 def build_history(

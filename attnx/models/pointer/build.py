@@ -21,7 +21,7 @@ from attnx.registry import Size, Width, register
 @register(
     "model",
     "pointer",
-    resolver="attnx.models.pointer.config.resolve_pointer",
+    resolver=".config.resolve_pointer",
     uses=("encoder", "decoder", "attention", "scorer", "scope", "query", "normalizer"),
 )
 def build_pointer(

@@ -28,7 +28,7 @@ from attnx.registry import Probability, Size, Width, register
 @register(
     "model",
     "seq2seq",
-    resolver="attnx.models.seq2seq.config.resolve_seq2seq",
+    resolver=".config.resolve_seq2seq",
     read_if={"position_dim": "keys_from=one_hot|sinusoidal", "tag_dim": "tag_inputs!=null"},
 )
 def build_seq2seq(

@@ -17,7 +17,7 @@ from attnx.registry import Depth, PartSpec, PositiveInt, Probability, Size, Widt
 @register(
     "model",
     "transformer",
-    resolver="attnx.models.transformer.config.resolve_transformer",
+    resolver=".config.resolve_transformer",
     uses=("attention", "scorer", "scope", "query", "normalizer"),
     read_if={
         "encoder_layers": "form=encoder_decoder",
