@@ -98,7 +98,8 @@ def test_a_preempted_job_goes_on_bit_by_bit(
     Path("job.sh").write_text(SCRIPT.format(command=" ".join(command)), encoding="utf-8")
     Path("wait").touch()
     job = slurm_command("sbatch", "--parsable", "job.sh").strip()
-    wait_for_jobs()
+    wait_for_state(job, "RUNNING")
+    wait_for_jobs(lambda: "JobState=RUNNING " in shown_job(job))
     clear_moods()
     slurm_command("sbatch", "--partition=urgent", "--exclusive", "--output=urgent.txt", "--wrap=true")
     start_requeued(job)
@@ -123,7 +124,7 @@ def test_a_sweep_waits_for_jobs_that_are_requeued(
     limits = ["hydra.launcher.timeout_min=10", "hydra.launcher.signal_delay_s=60"]
     with start_command(*SWEEP, *limits, "scorer=moody", "seed=1,2", "name=cut") as process:
         jobs = lost, late = sent_jobs(process, 2)
-        wait_for_jobs(2)
+        wait_for_jobs(lambda: process.poll() is None, 2)
         clear_moods()
         slurm_command("scontrol", "update", f"JobId={late}", "TimeLimit=1")
         slurm_command("scontrol", "requeue", lost)

@@ -105,34 +105,48 @@ def start_command(
     return start
 
 
+def jobs_that_wait(count: int, is_running: Callable[[], bool]) -> list[int]:
+    """The processes of jobs that wait, once there are so many, or once nothing runs that could start more."""
+    while len(files := list(Path().glob("reached-*"))) < count and is_running():
+        time.sleep(SECONDS)
+    return [int(file.name.partition("-")[2]) for file in files]
+
+
 @pytest.fixture
 def wait_for_jobs() -> Callable[..., list[int]]:
-    """The processes of jobs that wait, once there are so many."""
+    """The processes of jobs that wait, once there are so many; fails when what starts them has ended before."""
 
-    def wait(count: int = 1) -> list[int]:
-        while len(result := list(Path().glob("reached-*"))) < count:
-            time.sleep(SECONDS)
-        return [int(file.name.partition("-")[2]) for file in result]
+    def wait(is_running: Callable[[], bool], count: int = 1) -> list[int]:
+        jobs = jobs_that_wait(count, is_running)
+        assert len(jobs) >= count, f"{len(jobs)} of {count} jobs have started, and no more will"
+        return jobs
 
     return wait
 
 
 @pytest.fixture
-def stop_sweep(wait_for_jobs: Callable[..., list[int]]) -> Iterator[Callable[..., None]]:
-    """Send a signal to the sweep of this process, once so many of its jobs wait."""
-    threads: list[threading.Thread] = []
+def when_jobs_wait() -> Iterator[Callable[..., None]]:
+    """Act on the processes of jobs, once so many of this process's sweep wait; not at all when the test ends before."""
+    threads, has_ended = [], threading.Event()
 
-    def stop(number: int, count: int = 1) -> None:
-        def send() -> None:
-            wait_for_jobs(count)
-            os.kill(os.getpid(), number)
+    def set_up(act: Callable[[list[int]], None], count: int = 1) -> None:
+        def watch() -> None:
+            if len(jobs := jobs_that_wait(count, lambda: not has_ended.is_set())) >= count:
+                act(jobs)
 
-        threads.append(threading.Thread(target=send))
+        threads.append(threading.Thread(target=watch))
         threads[-1].start()
 
-    yield stop
+    yield set_up
+    has_ended.set()
     for thread in threads:
         thread.join()
+
+
+@pytest.fixture
+def stop_sweep(when_jobs_wait: Callable[..., None]) -> Callable[..., None]:
+    """Send a signal to the sweep of this process, once so many of its jobs wait."""
+    return lambda number, count=1: when_jobs_wait(lambda jobs: os.kill(os.getpid(), number), count)
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ def test_preempted_jobs_are_requeued_and_end_with_equal_results(
     """One job is warned, as at its time limit; the other is terminated, as in a preemption."""
     Path("wait").touch()
     with start_command("-m", "hydra/launcher=slurm", "scorer=moody", "seed=1,2", "name=cut") as process:
-        wait_for_jobs(2)
+        wait_for_jobs(lambda: process.poll() is None, 2)
         clear_moods()
         for job, signal_name in (("4711_0", "SIGUSR2"), ("4711_1", "SIGTERM")):
             subprocess.run(["scancel", "--signal", signal_name, job], check=True)

@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -32,7 +31,6 @@ from attnx.sweeps.processes import ForkServerProcesses
 from attnx.sweeps.record import open_record, save_sweep
 from attnx.sweeps.session import POLL_SECONDS, SweepSession
 
-SECONDS = 0.01
 ClearMoods = Callable[[], None]
 WaitForJobs = Callable[..., list[int]]
 
@@ -341,19 +339,21 @@ def test_a_sweep_folder_is_locked(sweep: Callable[..., Any]) -> None:
     assert {path.name for path in Path("multirun/one").iterdir()} == {SWEEP_LOCK}
 
 
-def test_jobs_run_in_parallel(sweep: Callable[..., Any], moody: Path, wait_for_jobs: WaitForJobs) -> None:
+def test_a_wait_for_jobs_ends_with_what_starts_them(work_folder: Path, wait_for_jobs: WaitForJobs) -> None:
+    with pytest.raises(AssertionError, match="0 of 2 jobs have started, and no more will"):
+        wait_for_jobs(lambda: False, 2)
+
+
+def test_jobs_run_in_parallel(sweep: Callable[..., Any], moody: Path, when_jobs_wait: Callable[..., None]) -> None:
     Path("wait").touch()
 
-    def interrupt() -> None:
-        processes = wait_for_jobs(2)  # one by one, the second would never come
+    def interrupt(jobs: list[int]) -> None:
         Path("wait").unlink()
-        for process in processes:
-            os.kill(process, signal.SIGINT)
+        for job in jobs:
+            os.kill(job, signal.SIGINT)
 
-    killer = threading.Thread(target=interrupt)
-    killer.start()
+    when_jobs_wait(interrupt, 2)  # one by one, the second would never come
     answer = sweep("scorer=moody", "seed=1,2,3", "name=three", "-j", "2")
-    killer.join()
     assert answer.code == 1
     assert sorted(stands("multirun/three")) == ["finished", "interrupted", "interrupted"]
     assert "-j 2" in read_sweep("multirun/three").command
@@ -382,7 +382,7 @@ def test_a_stopped_sweep_saves_its_jobs_and_prints_how_to_resume(
 ) -> None:
     Path("wait").touch()
     with start_command("-m", "scorer=moody", "seed=1,2,3", "name=cut", "-j", "2") as process:
-        jobs = wait_for_jobs(2)
+        jobs = wait_for_jobs(lambda: process.poll() is None, 2)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate()
     assert process.returncode == 128 + signal.SIGINT
@@ -423,7 +423,7 @@ def test_a_third_ctrl_c_records_the_job_as_interrupted(
     moody.write_text(moody.read_text(encoding="utf-8").replace("heard.append(before(*what))", "None"), encoding="utf-8")
     Path("wait").touch()
     with start_command("-m", "scorer=moody", "seed=1,2", "name=cut") as process:
-        jobs = wait_for_jobs()
+        jobs = wait_for_jobs(lambda: process.poll() is None)
         for _ in range(3):
             process.send_signal(signal.SIGINT)
             time.sleep(2 * POLL_SECONDS)  # of several that wait, a process hears one
@@ -464,19 +464,16 @@ def test_a_finished_sweep_stays_finished(
 
 
 def test_a_sweep_whose_folder_is_deleted_ends_in_one_line(
-    sweep: Callable[..., Any], moody: Path, wait_for_jobs: WaitForJobs
+    sweep: Callable[..., Any], moody: Path, when_jobs_wait: Callable[..., None]
 ) -> None:
     Path("wait").touch()
 
-    def delete() -> None:
-        (job,) = wait_for_jobs()
+    def delete(jobs: list[int]) -> None:
         shutil.rmtree("multirun/gone")
-        os.kill(job, signal.SIGINT)
+        os.kill(jobs[0], signal.SIGINT)
 
-    thread = threading.Thread(target=delete)
-    thread.start()
+    when_jobs_wait(delete)
     answer = sweep("scorer=moody", "seed=1,2", "name=gone")
-    thread.join()
     message = "multirun/gone: the sweep's folder was deleted while it ran; start the sweep anew"
     assert (answer.code, answer.err) == (1, f"attnx: {message}\n")
     assert not Path("multirun/gone").exists()
@@ -493,7 +490,7 @@ def test_a_killed_sweep_leaves_no_process_and_resumes(
     """It could write no report; the report command lists what exists and what is missing."""
     Path("wait").touch()
     with start_command("-m", "scorer=moody", "seed=1,2", "name=cut") as process:
-        jobs = wait_for_jobs()
+        jobs = wait_for_jobs(lambda: process.poll() is None)
         process.kill()
         process.communicate()
     until_free("multirun/cut")
@@ -511,21 +508,16 @@ def test_a_killed_sweep_leaves_no_process_and_resumes(
 
 
 def test_a_killed_server_does_not_affect_later_jobs(
-    sweep: Callable[..., Any], moody: Path, server: ForkServerProcesses, wait_for_jobs: WaitForJobs
+    sweep: Callable[..., Any], moody: Path, server: ForkServerProcesses, when_jobs_wait: Callable[..., None]
 ) -> None:
     Path("wait").touch()
 
-    def kill() -> None:
-        jobs = wait_for_jobs()
+    def kill(jobs: list[int]) -> None:
         Path("wait").unlink()
         server.server.send_signal(signal.SIGKILL)
-        while not all(map(has_ended, jobs)):
-            time.sleep(SECONDS)
 
-    killer = threading.Thread(target=kill)
-    killer.start()
+    when_jobs_wait(kill)
     answer = sweep("scorer=moody", "seed=1,2", "name=two")
-    killer.join()
     assert answer.code == 1
     assert "was killed" in answer.err
     assert stands("multirun/two") == ["failed", "finished"]
