@@ -36,6 +36,14 @@ def write_bytes(path: Path, content: bytes) -> None:
         partial.write_bytes(content)
 
 
+def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write NumPy's arrays as a compressed ``.npz`` archive."""
+    import numpy as np  # a command that checks its words needs none
+
+    with atomic_write(path) as partial, partial.open("wb") as file:  # given a path, numpy appends a suffix
+        np.savez_compressed(file, **arrays)
+
+
 def refuse_foreign(path: Path, beginning: str) -> None:
     """Refuse to replace a file that does not begin as one by attnx does; an empty one is replaced.
 

@@ -1,14 +1,14 @@
-r"""Text that is safe to show: no character of it moves the cursor, colors, renames the window or turns the direction.
-
-Data, and files of other people, may hold such characters; a terminal obeys those that it is sent. What is shown goes
-through here; a file or a pipe gets what there is.
-"""
+"""Text that is safe to print, and what a stream can show."""
 
 from __future__ import annotations
 
 import re
 import sys
-from typing import Final, TextIO
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Final, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 # Control characters (C0, DEL, C1), line and paragraph separators, what embeds, overrides or isolates a direction
 # (Unicode TR9), and halves of surrogate pairs, which no stream can encode.
@@ -53,3 +53,16 @@ def print_line(text: object, file: TextIO | None = None, *, flush: bool = False)
 def text_for(stream: TextIO, text: str) -> str:
     """Lines and columns for a stream: a terminal gets them safe to show, a file or a pipe as they are."""
     return printable(text, keep="\t\n") if stream.isatty() else text
+
+
+def can_redraw(console: Console) -> bool:
+    """Whether a bar or a table can be drawn over itself, which takes control codes.
+
+    ``TERM=dumb`` and ``TTY_INTERACTIVE=0`` refuse them. ``FORCE_COLOR`` has a pipe colored, but it is no terminal.
+    """
+    return console.is_interactive and console.file.isatty()
+
+
+def show_waiting(console: Console, message: str) -> AbstractContextManager[object]:
+    """A context that shows why the user waits; nothing where it could not be removed again."""
+    return console.status(message) if can_redraw(console) else nullcontext()

@@ -1,22 +1,29 @@
-"""95 % intervals of test metrics and of their differences from baselines."""
+"""95 % intervals of test metrics and of their differences from baselines, by bootstrap or the binomial distribution."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import cast
+from types import MethodType
+from typing import NamedTuple, cast
 
 import numpy as np
-from torch import nn
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn, vmap
+from torchmetrics import Metric
+from torchmetrics.utilities import dim_zero_sum
 
-from attnx.inference.metric_bootstrap import Numbers
-from attnx.inference.predictor import Prediction
+from attnx.inference.predictor import Prediction, metric_results
 from attnx.metrics.proportions import ProportionMetric, interval_of_mean
-from attnx.reports.stats.bootstrap import percentile_interval
+from attnx.reports.stats.bootstrap import percentile_interval, resample_sums
 from attnx.runs.results_json import BaselineDifference, Interval
 from attnx.tasks.contract import SequenceTask
 
 PERCENT = 100
+Numbers = NDArray[np.float64]
+
+MAX_NUMBERS_IN_MEMORY = 2**22
 
 
 def measure_intervals(
@@ -82,3 +89,113 @@ def baseline_differences(
                 low, high = percentile_interval(samples)
                 differences.setdefault(baseline, {})[metric] = BaselineDifference(difference, low, high)
     return differences
+
+
+class _Sum(NamedTuple):
+    """A state of a metric that adds up over examples."""
+
+    metric: Metric
+    name: str
+
+    @property
+    def state(self) -> Tensor:
+        return cast("Tensor", getattr(self.metric, self.name))
+
+
+def bootstrap_metrics(task: SequenceTask, tags: Sequence[str], predictions: Sequence[Prediction]) -> dict[str, Numbers]:
+    """Draw the test examples with replacement and compute the metrics of each draw.
+
+    Runs tested on the same examples in the same order share the draws, so that their differences are a paired bootstrap
+    (Koehn 2004, https://aclanthology.org/W04-3250). If the task has ``neighbors``, as the windows of a
+    series, dependent examples are drawn in blocks.
+
+    Returns:
+        (SAMPLES,) of each metric by its name in the results. Metrics whose states are not sums are left out, and so are
+        metrics that some draw cannot compute.
+    """
+    metrics = nn.ModuleDict({name: metric for name, metric in task.metrics(tags).items() if _has_sum_states(metric)})
+    if not metrics or len(predictions) < 2:
+        return {}
+    sums = {name: _unwrap_metric(metric) for name, metric in metrics.items()}
+    order, block = task.neighbors([prediction.pair for prediction in predictions])
+    columns, per_example = _example_sums(task, metrics, sums, [predictions[index] for index in order])
+    totals = resample_sums(per_example, block)
+    draws: dict[str, Numbers] = {}
+    start = 0
+    for name, metric in metrics.items():
+        end = start + sum(part.state.numel() for part in sums[name])
+        column_mask = (start <= columns) & (columns < end)
+        state_columns, state_totals = columns[column_mask] - start, totals[:, column_mask]
+        draws |= _compute_draws(nn.ModuleDict({name: metric}), sums[name], state_columns, state_totals)
+        start = end
+    return draws
+
+
+def _compute_draws(
+    metrics: nn.ModuleDict, sums: Sequence[_Sum], columns: NDArray[np.int64], totals: Numbers
+) -> dict[str, Numbers]:
+    """Compute a metric of all draws at once, or one by one if it looks at the numbers.
+
+    Args:
+        metrics: one metric by its name.
+        sums: its states.
+        columns: (k,) those of the concatenated states that some example adds to.
+        totals: (draws, k) their values.
+    """
+    sizes = [part.state.numel() for part in sums]
+    shapes = [(part.state.shape, part.state.dtype) for part in sums]
+
+    def compute(total: Tensor) -> dict[str, Tensor]:
+        flat = total.new_zeros(sum(sizes)).index_put((torch.from_numpy(columns),), total)
+        for part, state, (shape, dtype) in zip(sums, torch.split(flat, sizes), shapes, strict=True):
+            setattr(part.metric, part.name, state.view(shape).to(dtype))
+        return metric_results("test", metrics)
+
+    try:
+        values = vmap(compute, chunk_size=max(1, MAX_NUMBERS_IN_MEMORY // sum(sizes)))(torch.from_numpy(totals))
+        return {name: value.double().numpy() for name, value in values.items()}
+    except (RuntimeError, TypeError, ValueError):  # it branches on a number, or a result is no tensor
+        rows = [{name: float(value) for name, value in compute(total).items()} for total in torch.from_numpy(totals)]
+    return {name: np.array([row[name] for row in rows]) for name in rows[0] if all(name in row for row in rows)}
+
+
+def _has_sum_states(metric: nn.Module) -> bool:
+    """Whether all states are sums, but for the metric's ``constant_states``, which are alike for any draw."""
+    parts = [part for part in metric.modules() if isinstance(part, Metric)]
+    drawn = [
+        reduction
+        for part in parts
+        for name, reduction in part._reductions.items()
+        if name not in getattr(part, "constant_states", ())
+    ]
+    return bool(drawn) and all(reduction is dim_zero_sum for reduction in drawn)
+
+
+def _unwrap_metric(metric: nn.Module) -> list[_Sum]:
+    """Strip synchronization and caching off a metric and those that it holds, and return their sums."""
+    parts = [part for part in metric.modules() if isinstance(part, Metric)]
+    for part in parts:
+        part.update = MethodType(type(part).update, part)  # type: ignore[method-assign]
+        part.compute = MethodType(type(part).compute, part)  # type: ignore[method-assign]
+    return [_Sum(part, name) for part in parts for name, fn in part._reductions.items() if fn is dim_zero_sum]
+
+
+def _example_sums(
+    task: SequenceTask, metrics: nn.ModuleDict, sums: Mapping[str, Sequence[_Sum]], predictions: Sequence[Prediction]
+) -> tuple[NDArray[np.int64], Numbers]:
+    """What each example adds to the concatenated states: the columns that any adds to, and (n, columns)."""
+    columns: list[NDArray[np.int64]] = []
+    values: list[Numbers] = []
+    all_sums = [part for parts in sums.values() for part in parts]
+    for prediction in predictions:
+        for part in all_sums:
+            part.state.zero_()
+        task.update(metrics, [prediction.output], [prediction.pair])
+        flat = torch.cat([part.state.double().flatten() for part in all_sums]).numpy()
+        columns.append(np.flatnonzero(flat))
+        values.append(flat[columns[-1]])
+    used = np.unique(np.concatenate(columns))
+    per_example = np.zeros((len(predictions), len(used)))
+    for row, (indices, numbers) in enumerate(zip(columns, values, strict=True)):
+        per_example[row, np.searchsorted(used, indices)] = numbers
+    return used, per_example

@@ -16,17 +16,17 @@ from attnx.data.examples import Pair
 from attnx.data.features import FeatureScaler
 from attnx.data.special_tokens import BOS, EOS, PAD
 from attnx.data.vocabulary import Vocabulary
-from attnx.inference.beam_tree import trace_beams
 from attnx.inference.load import open_run
-from attnx.inference.step_recorder import Beginning, StepRecorder
+from attnx.inference.step_recorder import Beginning, StepRecorder, follow
 from attnx.inference.trained_run import TrainedRun
 from attnx.models.resolve import part_declarations
-from attnx.reports.pages.decoding_trace import Candidate, ExampleTrace, HypothesisTrace, ReadTrace, Tracer
+from attnx.reports.pages.decoding_trace import BeamNode, Candidate, ExampleTrace, HypothesisTrace, ReadTrace, Tracer
 from attnx.runs.alignments import END, Alignment
 
 NUM_CANDIDATES = 5
 # How far weights of another batch, by other kernels, may be from the saved ones; pages show thousandths.
 WEIGHT_TOLERANCE = 2e-3
+Tree = tuple[tuple[BeamNode, ...], tuple[tuple[int, ...], ...]]
 
 
 def open_tracer(folder: str | Path) -> Tracer:
@@ -128,3 +128,41 @@ def _candidates(log_probs: Tensor, token: int, symbols: Sequence[str]) -> tuple[
     ids = [index for index in likeliest if index not in (PAD, BOS) and log_probs[index] > -torch.inf]
     ids += [] if token in ids else [token]
     return tuple(Candidate(symbols[index], float(log_probs[index].exp())) for index in ids)
+
+
+def trace_beams(beginnings: Sequence[Beginning], outputs: Sequence[Sequence[int]], symbols: Sequence[str]) -> Tree:
+    """The nodes of all beginnings and of outputs, and the nodes of each output; none if the search never branched.
+
+    Args:
+        beginnings: as recorded, the empty one first.
+        outputs: the ids of each output, whose beginnings were recorded.
+        symbols: the symbol of each id.
+    """
+    if all(len(beginning.next) <= 1 for beginning in beginnings):
+        return (), ()
+    nodes: list[BeamNode] = []
+    node_of: dict[tuple[int, int], int] = {}  # by the index of a beginning and the id after it
+
+    def node(index: int, token: int) -> int:
+        if (index, token) not in node_of:
+            beginning = beginnings[index]
+            parent = node_of.get((beginning.parent, beginning.token), -1)
+            node_of[index, token] = len(nodes)
+            nodes.append(BeamNode(parent, symbols[token], float(beginning.prediction[token])))
+        return node_of[index, token]
+
+    for index in _possible(beginnings):
+        node(beginnings[index].parent, beginnings[index].token)
+    paths = [tuple(map(node, follow(beginnings, output) or (), output)) for output in outputs]
+    return tuple(nodes), tuple(paths)
+
+
+def _possible(beginnings: Sequence[Beginning]) -> list[int]:
+    """The indices of beginnings that a search wants: it fills its beam with impossible ones, and those that ended."""
+    possible = {0: None}  # a dictionary: in order, and quick to look up
+    for index, beginning in enumerate(beginnings[1:], start=1):
+        parent = beginnings[beginning.parent]
+        is_impossible = beginning.token in (PAD, BOS) or float(parent.prediction[beginning.token]) == -torch.inf
+        if beginning.parent in possible and parent.token != EOS and not is_impossible:
+            possible[index] = None
+    return [*possible][1:]

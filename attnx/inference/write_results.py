@@ -1,4 +1,4 @@
-"""Writes the results of a test or an evaluation: results.json, predictions.tsv and the bootstrap samples."""
+"""Writes what a test or an evaluation gave: results.json, predictions.tsv, bootstrap samples, alignments/NNN.npz."""
 
 from __future__ import annotations
 
@@ -9,20 +9,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import nn
 
+from attnx.data.examples import Pair
 from attnx.data.features import Matrix
-from attnx.files.atomic_files import write_json, write_text
-from attnx.files.write_arrays import write_arrays
-from attnx.inference.metric_bootstrap import bootstrap_metrics
-from attnx.inference.metric_intervals import baseline_differences, measure_intervals
+from attnx.files.atomic_files import write_arrays, write_json, write_text
+from attnx.inference.metric_intervals import baseline_differences, bootstrap_metrics, measure_intervals
 from attnx.inference.predictor import Prediction
 from attnx.metrics.aligned_errors import aligned_errors
 from attnx.metrics.nearest_reference import nearest_reference
-from attnx.runs.layout import BASELINES, INTERVALS, MATRICES, PREDICTIONS, RESAMPLED, RESULTS, SIGNATURES
+from attnx.models.resolve import resolve_model
+from attnx.runs.alignments import Alignment, alignment_arrays
+from attnx.runs.layout import ALIGNMENTS, BASELINES, INTERVALS, MATRICES, PREDICTIONS, RESAMPLED, RESULTS, SIGNATURES
+from attnx.runs.run import Run
 from attnx.runs.table_fields import write_field, write_symbols
 from attnx.tasks.contract import SequenceTask
 
 # Columns of predictions.tsv that are left out if they are empty.
 OPTIONAL_COLUMNS = ("tag", "name", "texts")
+# Numbers of a source whose features are saved for the player of the run's page: 64 KiB.
+MAX_SAVED_FEATURES = 16_384
+SelfAttention = Mapping[int, Mapping[str, Any]]
 
 
 class EvaluationResult(NamedTuple):
@@ -109,3 +114,38 @@ def _matrix_row(prediction: Prediction, reference: Matrix, index: int) -> dict[s
         "root_mean_squared_error": f"{np.sqrt(np.square(errors).mean()):.6g}",
         "log_probability": f"{prediction.log_probability:.6f}",
     }
+
+
+def save_alignments(
+    folder: Path, predictions: Sequence[Prediction], task: SequenceTask, self_attention: SelfAttention | None = None
+) -> None:
+    """Write the weights of each prediction with its symbols, or the names of its steps, and whether it is right.
+
+    Alternatives go to ``NNN-2.npz``, ``NNN-3.npz`` and so on. ``self_attention`` has the maps of each stream by the
+    index of the prediction; they go with the best hypothesis.
+    """
+    (folder / ALIGNMENTS).mkdir(exist_ok=True)
+    config = Run(folder).config
+    resolved = resolve_model(config) if config else None
+    sites, streams = getattr(resolved, "sites", ()), getattr(resolved, "self_attention_sites", {})
+    for index, best in enumerate(predictions):
+        for rank, prediction in enumerate((best, *best.alternatives), start=1):
+            alignment = prediction.scored_alignment(task)
+            if alignment is None:
+                continue
+            alignment = _with_source(alignment, prediction.pair)
+            alignment = alignment._replace(sites=() if alignment.heads is None else sites)
+            for stream, maps in (self_attention or {}).get(index, {}).items() if rank == 1 else ():
+                alignment = alignment._replace(**{stream: maps, f"{stream}_sites": streams[stream]})
+            name = f"{index:03d}" + (f"-{rank}" if rank > 1 else "")
+            write_arrays(folder / ALIGNMENTS / f"{name}.npz", alignment_arrays(alignment))
+
+
+def _with_source(alignment: Alignment, pair: Pair) -> Alignment:
+    """Add what else is needed to decode an example again: its tag, its features, and symbols that are no columns."""
+    is_small = pair.features is not None and pair.features.size <= MAX_SAVED_FEATURES
+    return alignment._replace(
+        tag=pair.tag,
+        features=pair.features if is_small else None,
+        unaligned_source=() if alignment.source_symbols else pair.source,
+    )

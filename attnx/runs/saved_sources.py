@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from attnx.data.readers.series import Series
+from attnx.files.atomic_files import write_arrays
 from attnx.files.bounded_files import read_arrays
-from attnx.files.write_arrays import write_arrays
 from attnx.runs.layout import POINTS, TEST_SERIES
 
 Points = npt.NDArray[np.float32]

@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from attnx.errors import UserError
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_mapping
 from attnx.files.file_lock import is_lock_held
+from attnx.registry.option_types import seconds
 from attnx.runs.info import check_format
-from attnx.runs.layout import LOG_TXT, SWEEP_JSON, SWEEP_LOCK
+from attnx.runs.layout import LOG_TXT, STEP_TIME, SWEEP_JSON, SWEEP_LOCK
 from attnx.runs.naming import resume_command
 from attnx.runs.status import DONE_STATUSES, JOB_STATUSES, RunStatus
 
@@ -218,3 +219,30 @@ def _parse_job(index: int, record: dict[str, Any]) -> SweepJob:
 def _check_overrides(overrides: object) -> None:
     if not (isinstance(overrides, list) and all(isinstance(word, str) for word in overrides)):
         raise ValueError(f"overrides are {overrides!r}, not a list of words")
+
+
+class StepTime(NamedTuple):
+    """The content of ``step_time.json``: the seconds of an optimizer step, and the job that measured them.
+
+    ``steps`` is the number of steps that fit into ``max_time``, the training time as HH:MM:SS.
+    """
+
+    seconds_per_step: float
+    job: int
+    max_time: str
+    steps: int
+
+
+def read_step_time(sweep: Path) -> StepTime | None:
+    """Read the step time; None before it is measured."""
+    content = read_mapping(sweep / STEP_TIME)
+    if not content:
+        return None
+    try:
+        step_time = StepTime(**content)
+        has_types = type(step_time.job) is int and type(step_time.steps) is int
+        if has_types and 0 < step_time.seconds_per_step < math.inf and seconds(step_time.max_time) is not None:
+            return step_time
+    except TypeError:
+        pass
+    raise UserError(f"{sweep / STEP_TIME}: damaged; restore it, or start over with fresh=true")

@@ -11,8 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from attnx.files.printable import printable
-from attnx.files.terminal import can_redraw
+from attnx.files.printable import can_redraw, printable
 from attnx.reports.significant_digits import format_value
 from attnx.runs.run import JobProgress
 from attnx.runs.sweep import Sweep, SweepJob

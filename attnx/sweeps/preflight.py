@@ -16,7 +16,7 @@ from attnx.data.paths import check_task_files
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import read_mapping
-from attnx.files.terminal import show_waiting
+from attnx.files.printable import show_waiting
 from attnx.registry.plugin_errors import report_plug_in_errors
 from attnx.runs.sweep import Sweep, SweepJob, overrides_key
 from attnx.sweeps.expand_overrides import PLUGIN_MODULE

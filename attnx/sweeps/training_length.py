@@ -7,8 +7,7 @@ from typing import Any
 
 from attnx.errors import UserError
 from attnx.files.available_cores import available_cores
-from attnx.runs.step_time import read_step_time
-from attnx.runs.sweep import Sweep
+from attnx.runs.sweep import Sweep, read_step_time
 
 MAX_TIME_KEY = "trainer.max_time"
 

@@ -18,8 +18,7 @@ from attnx.files.atomic_files import write_json
 from attnx.files.file_lock import try_lock, unlock, wait_for_lock
 from attnx.registry.option_types import seconds
 from attnx.runs.layout import STEP_TIME, STEP_TIME_LOCK
-from attnx.runs.step_time import StepTime, read_step_time
-from attnx.runs.sweep import sweep_of
+from attnx.runs.sweep import StepTime, read_step_time, sweep_of
 from attnx.training.callbacks.step_plan import Revision, StepPlan
 from attnx.training.callbacks.time_budget import VALIDATION_SHARE
 from attnx.training.distributed import process_group

@@ -15,7 +15,7 @@ from attnx.data.dataset import PairDataset
 from attnx.data.evenly_spaced import evenly_by_length
 from attnx.data.features import FeatureScaler
 from attnx.inference.predictor import Prediction, Predictor
-from attnx.inference.write_alignments import save_alignments
+from attnx.inference.write_results import save_alignments
 from attnx.nn.targets.forecast import subtract_last_value
 from attnx.runs.layout import VOCABULARY
 from attnx.runs.saved_sources import write_points

@@ -14,8 +14,7 @@ from matplotlib.figure import Figure
 
 from attnx.cli.args import check_output_file
 from attnx.errors import ExitCode, UserError, exit_code_for
-from attnx.files.atomic_files import atomic_folder, write_bytes, write_json, write_text
-from attnx.files.write_arrays import write_arrays
+from attnx.files.atomic_files import atomic_folder, write_arrays, write_bytes, write_json, write_text
 from attnx.reports.figures.heatmaps import save_figure
 from attnx.reports.pages.html_template import BEGINNING, fill_page, write_page_file
 from attnx.reports.sweep.write import PAGE, write_report

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from attnx.attention import AttentionOutput, build
 from attnx.data.special_tokens import EOS
 from attnx.decoding.beam import Beam
-from attnx.inference.attention_reads import join_heads, record_reads
-from attnx.inference.beam_tree import trace_beams
-from attnx.inference.step_recorder import StepRecorder
+from attnx.inference.step_recorder import StepRecorder, join_heads, record_reads
+from attnx.inference.trace_decoding import trace_beams
 from attnx.nn.targets.symbols import Symbols
 from attnx.reports.pages.decoding_trace import BeamNode, Candidate, ExampleTrace, HypothesisTrace
 from attnx.reports.pages.player_data import row_spans, trace_examples

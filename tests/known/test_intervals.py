@@ -14,8 +14,7 @@ from torch import nn
 
 from attnx import registry
 from attnx.data.examples import Pair
-from attnx.inference.metric_bootstrap import bootstrap_metrics
-from attnx.inference.metric_intervals import measure_intervals
+from attnx.inference.metric_intervals import bootstrap_metrics, measure_intervals
 from attnx.inference.predictor import Prediction
 from attnx.metrics.per_tag import metrics_per_tag
 from attnx.metrics.pointing_answers import PointingReference

@@ -13,7 +13,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from attnx.files.terminal import can_redraw, show_waiting
+from attnx.files.printable import can_redraw, show_waiting
 from attnx.training.callbacks import progress
 from attnx.training.callbacks.progress import LINE_INTERVAL_SECONDS, ProgressDisplay
 from attnx.training.callbacks.throughput import Throughput

@@ -13,7 +13,7 @@ import pytest
 from attnx.data.examples import Pair
 from attnx.errors import UserError
 from attnx.inference.predictor import Prediction
-from attnx.inference.write_alignments import save_alignments
+from attnx.inference.write_results import save_alignments
 from attnx.reports.figures.forbidden_positions import read_window
 from attnx.reports.stats.alignment_statistics import run_statistics
 from attnx.runs.alignments import read_alignment, read_saved_alignments

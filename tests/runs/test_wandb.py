@@ -25,7 +25,7 @@ from rich.console import Console
 
 from attnx.config.compose import compose
 from attnx.errors import Interrupted
-from attnx.loggers.wandb_files import unsynced
+from attnx.loggers.wandb import unsynced
 from attnx.loggers.wandb_server import has_api_key, stop_service, unreachable_reason
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save_sweep

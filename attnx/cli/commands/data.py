@@ -28,8 +28,7 @@ from attnx.data.downloads.dataset_spec import SPEC_FOLDER, DatasetFile, DatasetS
 from attnx.data.downloads.download import Unreachable, download
 from attnx.data.paths import DATA_VARIABLE, DEFAULT_FOLDER, data_folders, find_in_folders
 from attnx.errors import UserError, suggest
-from attnx.files.printable import print_line
-from attnx.files.terminal import can_redraw
+from attnx.files.printable import can_redraw, print_line
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

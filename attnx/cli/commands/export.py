@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"{folder}: is there already; remove it, or name another folder with --out")
     from rich.console import Console
 
-    from attnx.files.terminal import show_waiting
+    from attnx.files.printable import show_waiting
 
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch's exporter to ONNX prints many warnings
     with show_waiting(Console(stderr=True), "writing the files, and comparing their outputs with the run's ..."):

@@ -22,7 +22,7 @@ from rich.progress import (
 )
 
 from attnx.files.atomic_files import write_json
-from attnx.files.terminal import can_redraw
+from attnx.files.printable import can_redraw
 from attnx.runs.layout import PROGRESS_VARIABLE
 from attnx.training.callbacks.throughput import Throughput
 

@@ -16,7 +16,7 @@ import pytest
 from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.runs.layout import STEP_TIME, STEP_TIME_LOCK
-from attnx.runs.step_time import read_step_time
+from attnx.runs.sweep import read_step_time
 from attnx.sweeps import training_length
 from attnx.training import plan_steps
 from attnx.training.train import PreparedRun, prepare

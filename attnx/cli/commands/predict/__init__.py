@@ -39,8 +39,7 @@ from attnx.cli.commands.predict.write import (
 from attnx.decoding.select import choose_decoding
 from attnx.errors import UserError
 from attnx.files.atomic_files import atomic_write
-from attnx.files.printable import print_line, printable, text_for
-from attnx.files.terminal import can_redraw
+from attnx.files.printable import can_redraw, print_line, printable, text_for
 from attnx.inference.validate import read_complete_run, refuse_unlike
 from attnx.models.resolve import resolve_model
 from attnx.runs.run import Run
