@@ -20,6 +20,7 @@ if os.environ.get("ATTNX_TEST_GPU") != "1":
 
 import pytest
 import torch
+from _pytest.doctest import DoctestModule
 
 from attnx import accel, registry
 from attnx.config.groups import DEFAULTS
@@ -57,6 +58,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if argument in metafunc.fixturenames:
             rows = select(combinations_of(metafunc.module))
             metafunc.parametrize(argument, rows, ids=["-".join(map(choice_name, row.values())) for row in rows])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Iterator[list[pytest.Collector]]:
+    """Look for no docstrings to test among tests: it takes seconds."""
+    return [collector for collector in (yield) if not isinstance(collector, DoctestModule)]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -132,9 +139,11 @@ def pairwise(factors: Mapping[str, Sequence[Any]], possible: Callable[[dict[str,
         lacking = next((name for name in factors if name not in completed_row), None)
         if lacking is None:
             return row
-        fitting = [place for place in places[lacking] if possible(as_choices([*row, place]))]
-        fitting.sort(key=lambda new: (-sum(frozenset((new, old)) in waiting for old in row), used[new]))
-        return next(filter(None, (complete_row([*row, place]) for place in fitting)), None)
+        best_first = sorted(
+            places[lacking], key=lambda new: (-sum(frozenset((new, old)) in waiting for old in row), used[new])
+        )
+        fitting = (new_row for place in best_first if possible(as_choices(new_row := [*row, place])))
+        return next(filter(None, map(complete_row, fitting)), None)
 
     places = {name: [(name, number) for number in range(len(values))] for name, values in factors.items()}
     pairs = [
