@@ -47,8 +47,7 @@ def check_config(
         declared["attention.chunk_mib"] = NoEffect("accel=off")
     refuse_ineffective(kinds | _without_defaults(declared, used), overrides, in_files)
     _check_end(used)
-    if resolved := resolve_model(used):
-        refuse_ineffective(_without_defaults(resolved.ineffective, used), overrides, in_files)
+    refuse_ineffective(_without_defaults(resolve_model(used).ineffective, used), overrides, in_files)
     return used
 
 

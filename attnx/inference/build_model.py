@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import torch
 
-from attnx import accel, registry
+from attnx import accel
 from attnx.data.features import FeatureScaler
 from attnx.data.paths import resolve_data_path
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
+from attnx.models.resolve import DataSizes, ResolvedConfig
 from attnx.nn.pretrained import load_vectors
 from attnx.tasks.contract import SequenceData
 
-Config = Mapping[str, Any]
 
-
-def build_model(config: Config, data: SequenceData) -> torch.nn.Module:
+def build_model(resolved: ResolvedConfig, data: SequenceData) -> torch.nn.Module:
     """Build the model for a task's vocabularies, with pretrained vectors from ``model.source_vectors`` and the like.
 
     Raises:
         UserError: as :func:`new_model`; or a file of vectors is missing, malformed, or named for features.
     """
-    model = new_model(config, data)
+    model, config = new_model(resolved, data), resolved.config
     for side, module_name in (("source", "source_encoder.embedding"), ("target", "embedding")):
         option, vocabulary = f"{side}_vectors", getattr(data, side)
         if config["model"].get(option):
@@ -36,7 +32,7 @@ def build_model(config: Config, data: SequenceData) -> torch.nn.Module:
     return model
 
 
-def new_model(config: Config, data: SequenceData) -> torch.nn.Module:
+def new_model(resolved: ResolvedConfig, data: SequenceData) -> torch.nn.Module:
     """Build the model for a task's vocabularies, with its fast paths unless ``accel=off``.
 
     Raises:
@@ -46,11 +42,10 @@ def new_model(config: Config, data: SequenceData) -> torch.nn.Module:
     for side, encoding in (("source", data.source), ("target", data.target)):
         sizes[f"{side}_symbols"] = len(encoding) if isinstance(encoding, Vocabulary) else 0
         sizes[f"{side}_features"] = encoding.width if isinstance(encoding, FeatureScaler) else 0
-    model = registry.build("model", config["model"], config=config, **sizes)
-    assert isinstance(model, torch.nn.Module)
+    model = resolved.build(DataSizes(**sizes))
     set_vocabulary_map = getattr(getattr(model, "output", None), "set_vocabulary_map", None)
     if set_vocabulary_map is not None and isinstance(data.source, Vocabulary) and isinstance(data.target, Vocabulary):
         set_vocabulary_map(data.source.ids_in(data.target))
-    if config.get("accel", "auto") == "auto":
+    if resolved.config.get("accel", "auto") == "auto":
         accel.enable(model)
     return model

@@ -20,6 +20,7 @@ from attnx.inference.build_model import new_model
 from attnx.inference.checkpoint import load_weights
 from attnx.inference.trained_run import TrainedRun as TrainedRun
 from attnx.inference.validate import checkpoint_files, read_complete_run, refuse_unlike
+from attnx.models.resolve import resolve_model
 from attnx.registry import PartSpec
 from attnx.runs.layout import (
     OUTPUT_LIMIT,
@@ -64,11 +65,13 @@ def load_run(folder: str | Path, checkpoint: str = "best", decoding: PartSpec | 
     known_tags = load_symbols(tags) if tags.is_file() else ()
     limit = OutputLimit.load(path / VOCABULARY / OUTPUT_LIMIT)
     data = SequenceData(Splits([], [], []), source, target, known_tags, output_limit=limit)
-    model = new_model(config, data)
+    resolved = resolve_model(config)
+    model = new_model(resolved, data)
     load_weights(model, checkpoint_files(path, checkpoint))
     task = registry.build("task", config["task"])
     task.restore(path / VOCABULARY)
-    return TrainedRun(model.eval(), task, data, registry.build("decoding", config["decoding"]), path, config)
+    decoding_part = registry.build("decoding", config["decoding"])
+    return TrainedRun(model.eval(), task, data, decoding_part, path, config, resolved.sites)
 
 
 def open_ensemble(

@@ -33,10 +33,12 @@ class TrainedRun(Predictor):
     Attributes:
         folder: the run folder; of an ensemble the first one.
         config: the configuration, with the ``decoding`` in use.
+        sites: what each map of attention weights is of, where that needs a name.
     """
 
     folder: Path
     config: dict[str, Any]
+    sites: Sequence[str] = ()
 
     def __repr__(self) -> str:
         return f"TrainedRun({str(self.folder)!r})"

@@ -16,10 +16,9 @@ from attnx.inference.metric_intervals import baseline_differences, bootstrap_met
 from attnx.inference.predictor import Prediction
 from attnx.metrics.aligned_errors import aligned_errors
 from attnx.metrics.nearest_reference import nearest_reference
-from attnx.models.resolve import resolve_model
+from attnx.models.resolve import ResolvedConfig
 from attnx.runs.alignments import Alignment, alignment_arrays
 from attnx.runs.layout import ALIGNMENTS, BASELINES, INTERVALS, MATRICES, PREDICTIONS, RESAMPLED, RESULTS, SIGNATURES
-from attnx.runs.run import Run
 from attnx.runs.table_fields import write_field, write_symbols
 from attnx.tasks.contract import SequenceTask
 
@@ -117,7 +116,11 @@ def _matrix_row(prediction: Prediction, reference: Matrix, index: int) -> dict[s
 
 
 def save_alignments(
-    folder: Path, predictions: Sequence[Prediction], task: SequenceTask, self_attention: SelfAttention | None = None
+    folder: Path,
+    predictions: Sequence[Prediction],
+    task: SequenceTask,
+    resolved: ResolvedConfig,
+    self_attention: SelfAttention | None = None,
 ) -> None:
     """Write the weights of each prediction with its symbols, or the names of its steps, and whether it is right.
 
@@ -125,9 +128,7 @@ def save_alignments(
     index of the prediction; they go with the best hypothesis.
     """
     (folder / ALIGNMENTS).mkdir(exist_ok=True)
-    config = Run(folder).config
-    resolved = resolve_model(config) if config else None
-    sites, streams = getattr(resolved, "sites", ()), getattr(resolved, "self_attention_sites", {})
+    sites, streams = resolved.sites, resolved.self_attention_sites
     for index, best in enumerate(predictions):
         for rank, prediction in enumerate((best, *best.alternatives), start=1):
             alignment = prediction.scored_alignment(task)

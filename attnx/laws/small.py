@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from torch import nn
-
 from attnx import registry
 from attnx.laws.candidate import Candidate
+from attnx.models.resolve import DataSizes, resolve_model
 
 # Sizes that keep the laws fast; parts that are not listed keep their defaults.
 SMALL: dict[tuple[str, str], dict[str, Any]] = {
@@ -78,9 +77,7 @@ def _sized(choices: Mapping[str, Any], heads: int) -> dict[str, Any]:
 
 def small_model(config: Mapping[str, Any], features: int = 0, target_features: int = 0) -> Any:
     """The model of a configuration, for 23 source and 17 target symbols, or features of either, and 3 tags."""
-    sizes = {"source_symbols": SOURCE_SYMBOLS, "source_features": features, "target_symbols": TARGET_SYMBOLS}
-    model = registry.build("model", config["model"], config=config, **sizes, target_features=target_features, tags=TAGS)
-    assert isinstance(model, nn.Module)
+    model = resolve_model(config).build(DataSizes(SOURCE_SYMBOLS, features, TARGET_SYMBOLS, target_features, TAGS))
     match = getattr(getattr(model, "output", None), "set_vocabulary_map", None)
     if match is not None:
         match([index if 4 <= index < TARGET_SYMBOLS else 0 for index in range(SOURCE_SYMBOLS)])

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Collection, Mapping
 from contextlib import nullcontext
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from attnx import registry
 from attnx.errors import UserError
 from attnx.models.planner import KNOWN_IN_ADVANCE
 from attnx.registry.plugin_errors import name_plug_in
 
+if TYPE_CHECKING:
+    from torch import nn
+
+Config = Mapping[str, Any]
 QUERY_NEEDS = ("token", "prev_state", "state", "context", "tag", "nothing")
 
 
@@ -22,21 +26,69 @@ class NoEffect(NamedTuple):
     remedy: str = ""  # what else to do than to leave it out
 
 
-class ResolvedConfig(Protocol):
-    """The options of a model that follow from its configuration."""
+class DataSizes(NamedTuple):
+    """The sizes of a run's data that its model is built for."""
+
+    source_symbols: int = 0  # size of the source vocabulary; 0 if a source step is a row of numbers
+    source_features: int = 0  # numbers per source step; 0 if it is a symbol
+    target_symbols: int = 0  # likewise of the target
+    target_features: int = 0
+    tags: int = 0  # number of tags (languages) that rows can have
+
+
+@dataclass(frozen=True)
+class ResolvedConfig:
+    """A checked configuration with all that its model derives from it; nothing, if the model is registered itself."""
+
+    config: Config
+    ineffective: Mapping[str, NoEffect] = field(default_factory=dict, kw_only=True)  # options without effect, by key
 
     @property
-    def ineffective(self) -> Mapping[str, NoEffect]:
-        """The options that have no effect, by key."""
+    def sites(self) -> tuple[str, ...]:
+        """What each map of weights that the model returns is of, where that needs a name."""
+        return ()
+
+    @property
+    def self_attention_sites(self) -> Mapping[str, tuple[str, ...]]:
+        """The same of the heads of self-attention, by stream, where the returned weights are not theirs."""
         return {}
 
     def summary(self) -> dict[str, str]:
         """The lines of the start table: ``schedule`` with its reason, and ``derived``, the derived options."""
+        return {}
+
+    def build(self, sizes: DataSizes) -> nn.Module:
+        """Build the model.
+
+        Raises:
+            UserError: the parts do not fit the data.
+        """
+        model: nn.Module = registry.build("model", self.config["model"], config=self.config, **sizes._asdict())
+        return model
+
+
+class ModelConfig(Protocol):
+    """The options of a model: a frozen dataclass, registered as the model, in a module that does not import torch.
+
+    A model may also be registered itself; then its options are not resolved.
+    """
+
+    is_torch_free: ClassVar[bool] = True  # read from the source: it may be imported to check a command
+
+    def resolve(self, config: Config) -> ResolvedConfig:
+        """Derive options and check that the choices do not contradict each other.
+
+        Args:
+            config: the checked configuration that these options are of.
+
+        Raises:
+            UserError: one line with the options that contradict each other and what to choose.
+        """
         ...
 
 
-def resolve_model(config: Mapping[str, Any]) -> ResolvedConfig | None:
-    """Resolve a checked configuration by the function that its model declares as ``resolver``; None without one.
+def resolve_model(config: Config) -> ResolvedConfig:
+    """Resolve a checked configuration.
 
     ``resolver = ".config.resolve"`` is the function ``resolve`` of the module ``config`` beside the model's.
 
@@ -44,22 +96,20 @@ def resolve_model(config: Mapping[str, Any]) -> ResolvedConfig | None:
         UserError: options that contradict each other.
     """
     check_bias(config)
-    model = registry.describe("model", config["model"]["name"])
-    resolver = model.properties.get("resolver")
-    if resolver is None:
-        return None
-    module, _, function = resolver.rpartition(".")
-    with nullcontext() if model.origin == "core" else name_plug_in(model):
-        resolved: ResolvedConfig = getattr(importlib.import_module(module, model.package), function)(config)
-    return resolved
+    part = registry.describe("model", config["model"]["name"])
+    if not part.properties.get("is_torch_free"):
+        return ResolvedConfig(config)
+    options: ModelConfig = registry.build("model", config["model"])
+    with nullcontext() if part.origin == "core" else name_plug_in(part):
+        return options.resolve(config)
 
 
-def part_declarations(config: Mapping[str, Any], kind: str) -> dict[str, Any]:
+def part_declarations(config: Config, kind: str) -> dict[str, Any]:
     """The declarations of the configured part of a kind; empty if the configuration has none."""
     return registry.describe(kind, config[kind]["name"]).properties if kind in config else {}
 
 
-def query_needs(config: Mapping[str, Any]) -> dict[str, str]:
+def query_needs(config: Config) -> dict[str, str]:
     """What each query input needs, as it declares it; empty without attention.
 
     Raises:
@@ -82,7 +132,7 @@ def scope_sources(scope: Mapping[str, Any]) -> list[str]:
     )
 
 
-def require_attention(config: Mapping[str, Any], model: str) -> None:
+def require_attention(config: Config, model: str) -> None:
     """Check that a model which cannot do without attention has some.
 
     Raises:
@@ -92,7 +142,7 @@ def require_attention(config: Mapping[str, Any], model: str) -> None:
         raise UserError(f"model={model} needs attention, but attention=none is chosen; remove one of the two")
 
 
-def check_bias(config: Mapping[str, Any]) -> None:
+def check_bias(config: Config) -> None:
     """Check the name and the options of attention's bias, if there is one.
 
     Raises:
@@ -104,7 +154,7 @@ def check_bias(config: Mapping[str, Any]) -> None:
         registry.check("bias", name, options)
 
 
-def reject_bias(config: Mapping[str, Any], reason: str) -> None:
+def reject_bias(config: Config, reason: str) -> None:
     """Check that attention has no bias by position, for which a memory needs an order.
 
     Raises:
@@ -115,7 +165,7 @@ def reject_bias(config: Mapping[str, Any], reason: str) -> None:
         raise UserError(f"attention.bias={name} depends on distances, but {reason}; remove it")
 
 
-def reject_recurrent_parts(config: Mapping[str, Any], reason: str) -> None:
+def reject_recurrent_parts(config: Config, reason: str) -> None:
     """Check that neither scorer nor normalizer is recurrent, for which a memory needs fixed positions in order.
 
     Raises:
@@ -157,7 +207,7 @@ def reject_sampled(name: str, option: str, reason: str) -> None:
         )
 
 
-def reject_text_encoder(config: Mapping[str, Any], model: str) -> None:
+def reject_text_encoder(config: Config, model: str) -> None:
     """Check that the encoder has states of a source that is neither sentences nor a pair of texts.
 
     Raises:
@@ -170,9 +220,7 @@ def reject_text_encoder(config: Mapping[str, Any], model: str) -> None:
             raise UserError(f"{name} has {phrase}, which only model=classifier reads, not model={model}")
 
 
-def check_hops(
-    config: Mapping[str, Any], needs: Collection[str], states: str = "current_state or previous_state"
-) -> None:
+def check_hops(config: Config, needs: Collection[str], states: str = "current_state or previous_state") -> None:
     """Check that each read of several hops can refine its query.
 
     Args:
@@ -200,7 +248,7 @@ def check_hops(
             )
 
 
-def reject_hops(config: Mapping[str, Any], model: str, reason: str) -> None:
+def reject_hops(config: Config, model: str, reason: str) -> None:
     """Refuse several hops.
 
     Raises:

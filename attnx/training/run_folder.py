@@ -20,7 +20,6 @@ from attnx.accel.prebuild import without_c
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json, write_text
 from attnx.inference.length_notes import describe_limit
-from attnx.models.resolve import resolve_model
 from attnx.runs.layout import (
     CHECKPOINTS,
     CONFIG_YAML,
@@ -91,8 +90,7 @@ def _start_facts(config: Mapping[str, Any], overrides: Sequence[str]) -> dict[st
 def _derived_facts(prepared: PreparedRun) -> dict[str, Any]:
     """Values derived from the configuration and the data, for the start table and run.json; none is empty."""
     config, module, processes = prepared.config, prepared.module, rank_info().world_size
-    resolved = resolve_model(config)
-    summary = {"derived": "", **(resolved.summary() if resolved else {})}
+    summary = {"derived": "", **prepared.resolved.summary()}
     on_cpu = training_device(config["trainer"]).type == "cpu"
     facts: dict[str, Any] = {
         **summary,

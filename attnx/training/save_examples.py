@@ -16,6 +16,7 @@ from attnx.data.evenly_spaced import evenly_by_length
 from attnx.data.features import FeatureScaler
 from attnx.inference.predictor import Prediction, Predictor
 from attnx.inference.write_results import save_alignments
+from attnx.models.resolve import ResolvedConfig
 from attnx.nn.targets.forecast import subtract_last_value
 from attnx.runs.layout import VOCABULARY
 from attnx.runs.saved_sources import write_points
@@ -26,7 +27,7 @@ MAX_EXAMPLES, MAX_SELF_ATTENTION_EXAMPLES = 100, 3
 Maps = Mapping[str, npt.NDArray[np.float32]]
 
 
-def save_examples(module: TrainingModule, rows: PairDataset, folder: Path) -> None:
+def save_examples(module: TrainingModule, rows: PairDataset, resolved: ResolvedConfig, folder: Path) -> None:
     """Decode test examples, evenly from short to long, and save their weights, and of positions the points."""
     module.eval().cpu().float()
     pairs = module.data.pairs.test
@@ -34,7 +35,8 @@ def save_examples(module: TrainingModule, rows: PairDataset, folder: Path) -> No
     batch = collate([rows[index] for index in indices])
     predictions = module.predictor.decode_batch([pairs[index] for index in indices], batch, need_weights=True)
     if any(prediction.weights is not None for prediction in predictions):
-        save_alignments(folder, predictions, module.task, _self_attention_maps(module.predictor, predictions))
+        maps = _self_attention_maps(module.predictor, predictions)
+        save_alignments(folder, predictions, module.task, resolved, maps)
     if module.task.has_position_targets:
         write_points(folder / VOCABULARY, [pair.features for pair in pairs if pair.features is not None])
 

@@ -26,6 +26,7 @@ from attnx.inference.predictor import Predictor
 from attnx.inference.write_results import EvaluationResult, save_evaluation
 from attnx.laws.plug_ins import check_plug_ins
 from attnx.loggers.collection import Loggers
+from attnx.models.resolve import ResolvedConfig, resolve_model
 from attnx.registry.plugin_errors import report_plug_in_errors
 from attnx.runs.layout import CHECKPOINTS, METRICS
 from attnx.tasks.contract import SequenceData
@@ -57,7 +58,7 @@ class PreparedRun:
     """A run that is built and checked; nothing is written yet.
 
     Attributes:
-        config: composed and checked.
+        resolved: the configuration, and what its model derives from it.
         data: all examples; ``module`` and ``loaders`` have the samples to validate and test on.
         module: the model and how it is trained.
         loaders: of batches.
@@ -69,7 +70,7 @@ class PreparedRun:
         clock: returns seconds.
     """
 
-    config: Config
+    resolved: ResolvedConfig
     data: SequenceData
     module: TrainingModule
     loaders: TrainingDataModule
@@ -79,6 +80,11 @@ class PreparedRun:
     kernels: str = ""
     compiled: str | None = None
     clock: Callable[[], float] = time.perf_counter
+
+    @property
+    def config(self) -> Config:
+        """The configuration, composed and checked."""
+        return self.resolved.config
 
 
 @report_plug_in_errors()
@@ -115,10 +121,10 @@ def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
     Raises:
         UserError: the parts do not fit each other, or a device or a package is missing.
     """
-    trainer = config["trainer"]
+    resolved, trainer = resolve_model(config), config["trainer"]
     devices = placement_devices(config.get("placement", {}), trainer["accelerator"])
     lightning.seed_everything(config["seed"], workers=True, verbose=False)
-    model = build_model(config, data)
+    model = build_model(resolved, data)
     if devices:
         place_model(model, devices)
     drawn = draw_examples(data, trainer, task.monitor)
@@ -134,7 +140,7 @@ def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
     module.build_lr_schedule(optimizer=module.build_optimizer(parameters=model.parameters()), progress=float)
     loggers = Loggers(config.get("logger", {}) if process_group.is_main_process() else {})
     notes = [*reference_length_notes(module.predictor, drawn.pairs.valid, drawn.pairs.test), *task.notes]
-    return PreparedRun(config, data, module, loaders, loggers, devices, notes)
+    return PreparedRun(resolved, data, module, loaders, loggers, devices, notes)
 
 
 def _output_limit(task: Any, model: Any, loaders: TrainingDataModule) -> OutputLimit:
@@ -177,7 +183,7 @@ def train(
                 cut_notes = cut_output_notes(module.predictor, module.predictions)
                 prepared.notes = [*cut_notes, *prepared.notes]
                 console.print("\n".join(cut_notes), end="\n" if cut_notes else "", markup=False, highlight=False)
-                save_examples(module, prepared.loaders.test_rows, folder)
+                save_examples(module, prepared.loaders.test_rows, prepared.resolved, folder)
         except (KeyboardInterrupt, SystemExit) as stop:
             if not is_ctrl_c(stop):
                 raise

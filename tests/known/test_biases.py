@@ -11,13 +11,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx import UserError, accel, compose, registry
+from attnx import UserError, accel, compose
 from attnx.accel.attention.sdpa import Sdpa
 from attnx.attention import build
 from attnx.attention.biases.alibi import Alibi
 from attnx.attention.biases.distance import Distance
 from attnx.attention.biases.relative import Relative
 from attnx.attention.memory import concat_sources
+from attnx.models.resolve import DataSizes, resolve_model
 
 BuildModel = Callable[..., Any]
 # A part of each bias whose numbers differ at each distance.
@@ -151,7 +152,7 @@ def test_a_transformer_without_encodings_knows_positions_by_its_bias(bias: str) 
         config = compose(["model=transformer", "model.hidden_size=8", "model.layers=1", "attention.heads=2"])
         config["model"] |= {"position_encoding": "none", "dropout": 0.0, **options}
         sizes = {"source_symbols": 23, "source_features": 0, "target_symbols": 17, "target_features": 0, "tags": 0}
-        model = registry.build("model", config["model"], config=config, **sizes).eval()
+        model: Any = resolve_model(config).build(DataSizes(**sizes)).eval()
         for layer in (*model.encoder.layers, *model.decoder.layers):
             for head in layer.self_attention.heads:
                 fill(head.bias or torch.nn.Module())

@@ -14,7 +14,7 @@ from attnx.config.compose import compose
 from attnx.data.special_tokens import SEP
 from attnx.errors import UserError
 from attnx.laws.small import small_config, small_model
-from attnx.models.classifier.config import resolve_classifier
+from attnx.models.resolve import resolve_model
 
 # With C^2 = ln 2: one word and the separator, then two words. Their states are set, as they are.
 C = math.sqrt(math.log(2))
@@ -122,4 +122,4 @@ def test_sources_of_one_text_are_refused() -> None:
     config = small_config(model={"name": "classifier"}, encoder={"name": "co_attention"}, task={"name": "qa"})
     config["encoder"] |= {"scorer": "dot", "normalizer": "softmax"}
     with pytest.raises(UserError, match="a source of task=qa is no pair"):
-        resolve_classifier(config)
+        resolve_model(config)

@@ -15,6 +15,7 @@ from attnx.data.examples import Pair
 from attnx.data.splits import Splits
 from attnx.errors import UserError
 from attnx.inference.build_model import new_model
+from attnx.models.resolve import resolve_model
 from attnx.nn.contracts import OutputInputs
 from attnx.nn.outputs.copying import Copying
 from attnx.tasks.contract import SequenceData
@@ -133,14 +134,14 @@ def data(source: str, target: str) -> SequenceData:
 
 def test_symbols_are_matched_by_name(compose_config: Callable[..., Any]) -> None:
     """Sources of a, b, d (4, 5, 6), targets of b, c, d (4, 5, 6): b is 4 there, d is 6, and a is not there."""
-    model: Any = new_model(compose_config(output="copy"), data("abd", "bcd"))
+    model: Any = new_model(resolve_model(compose_config(output="copy")), data("abd", "bcd"))
     assert model.output.target_ids.tolist() == [0, 0, 0, 0, 0, 4, 6]
     assert not any("same" in name for name in model.state_dict()), "it follows from the vocabularies"
 
 
 def test_vocabularies_without_common_symbols_are_refused(compose_config: Callable[..., Any]) -> None:
     with pytest.raises(UserError, match="these have none in common; use output=linear"):
-        new_model(compose_config(output="copy"), data("ab", "cd"))
+        new_model(resolve_model(compose_config(output="copy")), data("ab", "cd"))
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from attnx import registry
 from attnx.config.compose import compose
 from attnx.data.special_tokens import PAD, STOP
 from attnx.errors import UserError
+from attnx.models.resolve import DataSizes, resolve_model
 
 LN3 = math.log(3)
 A, B, Q, Z, C, YES, NO = 5, 6, 7, 8, 9, 4, 5
@@ -26,7 +26,7 @@ def compose_config(*overrides: str) -> dict[str, Any]:
 def build_model(*overrides: str) -> Any:
     config = compose_config("recipe=entnet", *overrides)
     sizes = {"source_symbols": 11, "source_features": 0, "target_symbols": 7, "target_features": 0}
-    return registry.build("model", config["model"], config=config, tags=0, **sizes)
+    return resolve_model(config).build(DataSizes(tags=0, **sizes))
 
 
 def by_hand() -> Any:

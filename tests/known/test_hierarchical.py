@@ -13,7 +13,7 @@ from attnx.config.compose import compose
 from attnx.data.special_tokens import STOP
 from attnx.errors import UserError
 from attnx.laws.small import small_config, small_model
-from attnx.models.classifier.config import resolve_classifier
+from attnx.models.resolve import resolve_model
 
 ENDS = torch.tensor([[False, False, True, True, False], [False, True, False, False, False]])
 MASK = torch.tensor([[True] * 4 + [False], [True] * 5])
@@ -77,4 +77,4 @@ def test_sources_without_sentences_are_refused() -> None:
     config = small_config(model={"name": "classifier"}, encoder={"name": "hierarchical"}, task={"name": "g2p"})
     config["encoder"] |= {"scorer": "dot", "normalizer": "softmax"}
     with pytest.raises(UserError, match="task=g2p"):
-        resolve_classifier(config)
+        resolve_model(config)

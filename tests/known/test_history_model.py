@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.models.history.config import resolve_history
+from attnx.models.resolve import DataSizes, resolve_model
 
 pytestmark = pytest.mark.usefixtures("float64")
 PAST, AHEAD = 3, 2
@@ -63,7 +63,7 @@ def test_past_and_horizon_form_one_stream(recursive: bool) -> None:
     selected = config()
     selected["task"]["forecast"] = "recursive" if recursive else "direct"
     sizes = {"source_symbols": 0, "source_features": 3, "target_symbols": 0, "target_features": 2}
-    model: Any = registry.build("model", selected["model"], config=selected, tags=0, **sizes)
+    model: Any = resolve_model(selected).build(DataSizes(tags=0, **sizes))
     past = [[2.0, 3.0, 0.5], [5.0, 7.0, 0.25], [-1.0, 1.0, 0.75]]
     source = torch.tensor([[*past, [0.0, 0.0, 0.125], [0.0, 0.0, 0.375]]])
     right = torch.tensor([[[11.0, 13.0], [17.0, 19.0]]])
@@ -87,9 +87,10 @@ def test_past_and_horizon_form_one_stream(recursive: bool) -> None:
 
 @pytest.mark.parametrize("scope", ["history", "global", "local"])
 def test_every_scope_covers_the_past(scope: str) -> None:
-    result = resolve_history(config(scope=node("scope", scope)))
-    assert (result.sources, result.bridge, result.plan.feed) == (("decoder",), "zeros", "now")
-    assert result.summary()["schedule"].startswith("step by step")
+    resolved: Any = resolve_model(config(scope=node("scope", scope)))
+    network = resolved.network
+    assert (network.sources, network.bridge, network.plan.feed) == (("decoder",), "zeros", "now")
+    assert resolved.summary()["schedule"].startswith("step by step")
 
 
 @pytest.mark.parametrize(
@@ -104,5 +105,5 @@ def test_every_scope_covers_the_past(scope: str) -> None:
 )
 def test_an_invalid_configuration_is_refused(choices: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as error:
-        resolve_history(config(**choices))
+        resolve_model(config(**choices))
     assert message in str(error.value)

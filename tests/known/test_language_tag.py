@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnx.models.seq2seq.config import resolve_seq2seq
+from attnx.models.resolve import resolve_model
 
 pytestmark = pytest.mark.usefixtures("float64")
 BuildModel = Callable[..., Any]
@@ -34,7 +34,7 @@ def test_different_tags_give_different_queries(
     build_model: BuildModel, compose_config: Composed, choices: dict[str, Any]
 ) -> None:
     """One source in three rows: those of one tag are alike, that of another is not, and each is what it is alone."""
-    assert resolve_seq2seq(compose_config(**choices)).needs_tags
+    assert resolve_model(compose_config(**choices)).needs_tags
     model = build_model(**choices).eval()
     logits = model(SOURCE, SOURCE_MASK, INPUTS, TAG).logits
     torch.testing.assert_close(logits[0], logits[2])
@@ -46,7 +46,7 @@ def test_different_tags_give_different_queries(
 
 
 def test_a_model_without_tag_inputs_ignores_the_tag(build_model: BuildModel, compose_config: Composed) -> None:
-    assert not resolve_seq2seq(compose_config()).needs_tags
+    assert not resolve_model(compose_config()).needs_tags
     model = build_model().eval()
     assert model.tag_embedding is None
     logits = model(SOURCE, SOURCE_MASK, INPUTS, TAG).logits
@@ -61,7 +61,7 @@ def test_a_missing_tag_is_tag_0(build_model: BuildModel) -> None:
 
 def test_a_query_of_the_tag_alone_permits_attending_first(compose_config: Composed) -> None:
     """It is known for every step before the decoder runs; the context can enter at once."""
-    plan = resolve_seq2seq(compose_config(query=["language_tag"])).plan
+    plan = resolve_model(compose_config(query=["language_tag"])).plan
     assert (plan.schedule, plan.feed) == ("attend_then_run", "now")
     assert plan.reason == "the query is language_tag alone, known at the start"
 

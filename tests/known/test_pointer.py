@@ -10,10 +10,9 @@ import pytest
 import torch
 
 import attnx
-from attnx import registry
 from attnx.config.compose import compose
-from attnx.models.pointer.config import resolve_pointer
 from attnx.models.pointer.constraints import allowed_next
+from attnx.models.resolve import DataSizes, resolve_model
 
 SMALL = ["recipe=pointer", "task=pointing", "model.embedding_dim=1", "encoder.hidden_size=1", "decoder.hidden_size=1"]
 
@@ -32,7 +31,7 @@ def test_the_equations_of_the_recipe() -> None:
     cells = ["encoder.cell=rnn", "decoder.cell=rnn", "scorer.hidden_size=1", "model.bridge=zeros"]
     config = compose([*SMALL, *cells, "task.problem=sorting"])
     sizes = {"source_symbols": 0, "source_features": 1, "target_symbols": 4 + 5, "tags": 0}
-    model: Any = registry.build("model", config["model"], config=config, **sizes)
+    model: Any = resolve_model(config).build(DataSizes(**sizes))
     with torch.no_grad():
         for weight in model.parameters():
             weight.zero_()
@@ -126,10 +125,10 @@ def test_an_unused_option_is_refused(overrides: str) -> None:
 )
 def test_other_parts_can_point(overrides: str) -> None:
     config = compose(["recipe=pointer", "task=pointing", *overrides.split()])
-    assert str(resolve_pointer(config).plan).startswith("run, then attend")
+    assert str(resolve_model(config).plan).startswith("run, then attend")
 
 
 def test_a_scorer_with_history_forces_steps() -> None:
     config = compose(["recipe=pointer", "task=pointing", "scorer=coverage"])
-    summary = resolve_pointer(config).summary()
+    summary = resolve_model(config).summary()
     assert summary["schedule"].startswith("step by step: the scorer reads the weights of earlier steps")

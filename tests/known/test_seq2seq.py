@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnx.errors import UserError
-from attnx.models.seq2seq.config import resolve_seq2seq
+from attnx.models.resolve import resolve_model
 
 pytestmark = pytest.mark.usefixtures("float64")
 BuildModel = Callable[..., Any]
@@ -297,7 +297,7 @@ def test_contradictory_compositions_are_refused(
     compose_config: Composed, choices: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UserError) as refused:
-        resolve_seq2seq(compose_config(**choices))
+        resolve_model(compose_config(**choices))
     assert str(refused.value).startswith(message)
 
 
@@ -326,7 +326,7 @@ def test_derived_sizes_follow_from_the_memory(
     compose_config: Composed, choices: dict[str, Any], encoder: int, bridge: str
 ) -> None:
     """How many of the encoder's 3 layers are built, under a decoder of 2, and where the decoder starts."""
-    result = resolve_seq2seq(compose_config(**choices, encoder={"layers": 3}, decoder={"layers": 2}))
+    result = resolve_model(compose_config(**choices, encoder={"layers": 3}, decoder={"layers": 2}))
     assert (result.encoder_layers, result.bridge) == (encoder, bridge)
 
 
@@ -338,7 +338,7 @@ def test_equal_dimension_requirements_are_checked_in_advance(compose_config: Com
         "encoder": {"hidden_size": 21},
     }
     with pytest.raises(UserError, match="the query has 62 and the memory 42"):
-        resolve_seq2seq(compose_config(**choices, attention=("standard", {"projection": "never"})))
+        resolve_model(compose_config(**choices, attention=("standard", {"projection": "never"})))
     project = build_model(**choices).attention.project
     assert (project.in_features, project.out_features) == (62, 42)
 

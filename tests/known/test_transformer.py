@@ -9,11 +9,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attnx import registry
 from attnx.config.compose import compose
 from attnx.data.special_tokens import BOS
 from attnx.errors import UserError
-from attnx.models.transformer.config import resolve_transformer
+from attnx.models.resolve import DataSizes, resolve_model
 from attnx.nn.feed_forward import FeedForward
 from attnx.nn.position_encoding import PositionEncoding
 from attnx.nn.residual import Residual
@@ -33,7 +32,7 @@ INPUTS = torch.tensor([[BOS, 5, 6], [BOS, 5, 6]])
 def build_model(*overrides: str) -> Any:
     config = compose(overrides)
     sizes = {"source_symbols": 11, "source_features": 0, "target_symbols": 7, "target_features": 0, "tags": 0}
-    return registry.build("model", config["model"], config=config, **sizes).eval()
+    return resolve_model(config).build(DataSizes(**sizes)).eval()
 
 
 @torch.no_grad()
@@ -136,7 +135,7 @@ def test_weights_of_every_head_and_layer_are_returned() -> None:
     overrides = [*RECIPE[:-1], "model.layers=3"]
     model = build_model(*overrides)
     assert model(SOURCE, SOURCE > 0, INPUTS, need_weights=True).weights.shape == (2, 6, 3, 3)
-    assert resolve_transformer(compose(overrides)).sites == tuple(
+    assert resolve_model(compose(overrides)).sites == tuple(
         f"cross-attention, layer {layer}" for layer in (1, 1, 2, 2, 3, 3)
     )
     assert model.sources == ("encoder",)

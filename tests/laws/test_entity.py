@@ -15,6 +15,7 @@ from attnx.data.special_tokens import BOS, EOS, PAD, STOP
 from attnx.decoding.beam import Beam
 from attnx.decoding.greedy import Greedy
 from attnx.decoding.sampling import Sampling
+from attnx.models.resolve import DataSizes, resolve_model
 
 SYMBOLS, ANSWERS = 23, 11
 # Sentences of unlike numbers of words, stories of unlike numbers of sentences, one of none.
@@ -46,7 +47,7 @@ def build_model(**choices: Any) -> Any:
     options = {option: value for option, value in choices.items() if option not in (*PARTS, "heads")}
     config["model"] = node("model", "entity", {"hidden_size": 6, "num_slots": 3, **options})
     sizes = {"source_symbols": SYMBOLS, "source_features": 0, "target_symbols": ANSWERS, "target_features": 0}
-    return registry.build("model", config["model"], config=config, tags=0, **sizes).eval()
+    return resolve_model(config).build(DataSizes(tags=0, **sizes)).eval()
 
 
 def node(kind: str, name: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from attnx import registry
 from attnx.config.compose import compose
 from attnx.export.formats import LoadedProgram, load_onnx, load_torch, save_onnx, save_torch
 from attnx.export.programs import Exported, Program, flatten_state, make_programs, unflatten_state
+from attnx.models.resolve import DataSizes, resolve_model
 
 # A trace is what torch calls its old way; the new one cannot leave a recurrence's length open.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
@@ -97,7 +98,7 @@ def model_of(overrides: list[str]) -> Exported:
     config = composed(*(TRANSFORMER if "model=transformer" in overrides else SMALL), *overrides)
     sizes = {"source_symbols": 23, "source_features": 0, "target_symbols": 19, "target_features": 0, "tags": 3}
     torch.manual_seed(3)
-    model: Any = registry.build("model", config["model"], config=config, **sizes)
+    model: Any = resolve_model(config).build(DataSizes(**sizes))
     if hasattr(model.output, "set_vocabulary_map"):
         model.output.set_vocabulary_map([number if 4 <= number < 19 else 0 for number in range(23)])
     return model.eval().requires_grad_(False)  # type: ignore[no-any-return]

@@ -12,6 +12,7 @@ from torch import Tensor
 from attnx import registry
 from attnx.data.batches import Batch
 from attnx.decoding.greedy import Greedy
+from attnx.models.resolve import DataSizes, resolve_model
 
 pytestmark = pytest.mark.usefixtures("float64")
 ROWS, PAST, AHEAD, TARGETS, NUM_KNOWN = 3, 5, 4, 2, 1
@@ -57,7 +58,7 @@ def build_model(**choices: Any) -> Any:
         },
     }
     sizes = {"source_features": TARGETS + choices.get("known", 0), "target_symbols": 0, "target_features": TARGETS}
-    return registry.build("model", config["model"], config=config, source_symbols=0, tags=0, **sizes).eval()
+    return resolve_model(config).build(DataSizes(source_symbols=0, tags=0, **sizes)).eval()
 
 
 def draw_batch(num_known: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -15,6 +15,7 @@ from attnx.data.special_tokens import BOS, EOS, PAD
 from attnx.decoding.beam import Beam
 from attnx.decoding.greedy import Greedy
 from attnx.decoding.sampling import Sampling
+from attnx.models.resolve import DataSizes, resolve_model
 
 Choice = tuple[str, dict[str, Any]]
 # Rows of 5, 3 and 7 points of two numbers each; what was pointed to is a permutation, and then the end.
@@ -47,7 +48,7 @@ def build_model(
         "decoder": node("decoder", "recurrent", hidden_size=13, cell=cell),
     }
     sizes = {"source_symbols": symbols, "source_features": 0 if symbols else 2, "target_symbols": 4 + 17, "tags": 0}
-    return registry.build("model", config["model"], config=config, **sizes).eval()
+    return resolve_model(config).build(DataSizes(**sizes)).eval()
 
 
 def batch(rule: str = "permutation") -> tuple[Tensor, Tensor, Tensor, Tensor]:

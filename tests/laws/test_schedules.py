@@ -21,7 +21,7 @@ from attnx.errors import UserError
 from attnx.laws.candidate import LawSkipped
 from attnx.laws.model import INPUTS, SOURCE, SOURCE_MASK, TAG, ModelLaws, outputs_and_gradients
 from attnx.laws.plug_ins import sound_names
-from attnx.models.seq2seq.config import resolve_seq2seq
+from attnx.models.resolve import resolve_model
 from attnx.models.seq2seq.schedules import SCHEDULES
 from attnx.nn.targets.numbers import Numbers
 
@@ -343,7 +343,7 @@ SITES = [("global", "dot"), ("history", "dot"), ("global", "coverage")]
 def test_the_table(compose_config: Callable[..., Config], query: tuple[str, ...], feed: str | None) -> None:
     """The feed and the admitted schedules are the design's."""
     for scope, scorer in SITES:
-        plan = resolve_seq2seq(compose_config(query=query, scope=scope, scorer=scorer, model={"feed": feed})).plan
+        plan = resolve_model(compose_config(query=query, scope=scope, scorer=scorer, model={"feed": feed})).plan
         assert plan.feed == feed_of(query, feed)
         assert plan.valid_schedules == admitted_schedules(query, feed, (scope, {}), scorer)
         assert plan.schedule == plan.valid_schedules[0]
@@ -376,10 +376,10 @@ def test_other_schedules_are_refused(
             model={"feed": feed, "schedule": schedule},
         )
         if schedule in admitted_schedules(query, feed, (scope, {}), scorer):
-            assert resolve_seq2seq(config).plan.schedule == schedule
+            assert resolve_model(config).plan.schedule == schedule
         else:
             with pytest.raises(UserError, match=rf"model\.schedule={schedule} is not possible: .*({reasons})"):
-                resolve_seq2seq(config)
+                resolve_model(config)
 
 
 @pytest.mark.parametrize("query", [query for query in QUERIES if "current_state" in query], ids="+".join)
@@ -387,7 +387,7 @@ def test_a_current_state_cannot_feed_the_cell_that_makes_it(
     compose_config: Callable[..., Config], query: tuple[str, ...]
 ) -> None:
     with pytest.raises(UserError, match=re.escape("model.feed=now contradicts query=current_state")):
-        resolve_seq2seq(compose_config(query=query, model={"feed": "now"}))
+        resolve_model(compose_config(query=query, model={"feed": "now"}))
 
 
 @pytest.mark.parametrize("scope", ["global", "history"])
@@ -399,10 +399,10 @@ def test_an_unread_context_is_refused(
     for inputs in READOUTS:
         config = compose_config(query=query, scope=scope, model={"feed": feed}, readout={"inputs": inputs})
         if all_is_read(query, feed, (scope, {}), inputs):
-            resolve_seq2seq(config)
+            resolve_model(config)
         else:
             with pytest.raises(UserError, match=r"nothing that leads to the output reads the (state|context)"):
-                resolve_seq2seq(config)
+                resolve_model(config)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx import registry
 from attnx.data.special_tokens import BOS, EOS, PAD
 from attnx.decoding.beam import Beam
 from attnx.decoding.contracts import DecodeResult
 from attnx.decoding.ensemble import Ensemble
 from attnx.decoding.greedy import Greedy
 from attnx.decoding.sampling import Sampling
+from attnx.models.resolve import DataSizes, resolve_model
 
 pytestmark = pytest.mark.usefixtures("float64")
 BuildModel = Callable[..., Any]
@@ -225,7 +225,7 @@ def small(compose_config: Callable[..., Any]) -> BuildModel:
     def build(**choices: Any) -> Any:
         config = compose_config(**choices)
         sizes = {"source_symbols": 23, "source_features": 0, "target_symbols": 7, "target_features": 0, "tags": 3}
-        model = registry.build("model", config["model"], config=config, **sizes).eval()
+        model: Any = resolve_model(config).build(DataSizes(**sizes)).eval()
         with torch.no_grad():
             model.output.weight *= 53
         return model

@@ -28,7 +28,8 @@ from attnx.laws.model import (
     require_same_results,
 )
 from attnx.laws.plug_ins import sound_names
-from attnx.models.transformer.config import UNSUPPORTED_QUERIES, resolve_transformer
+from attnx.models.resolve import DataSizes, resolve_model
+from attnx.models.transformer.config import UNSUPPORTED_QUERIES
 from attnx.models.transformer.model import Transformer
 from attnx.models.transformer.options import AttentionSite, TransformerOptions
 from attnx.nn.targets.numbers import Numbers
@@ -119,7 +120,7 @@ def build_model(written: str = "symbols", read: str = "symbols", **choices: Any)
     config = compose_config(**choices)
     sizes = {"source_symbols": 23, "source_features": 3 if read == "features" else 0, "target_symbols": 17, "tags": 3}
     sizes["target_features"] = 5 if written == "numbers" else 0
-    return registry.build("model", config["model"], config=config, **sizes).eval()
+    return resolve_model(config).build(DataSizes(**sizes)).eval()
 
 
 def of(combination: Config) -> Any:
@@ -325,7 +326,7 @@ REFUSED: dict[str, tuple[Config, str]] = {
 @pytest.mark.parametrize(("choices", "message"), REFUSED.values(), ids=REFUSED)
 def test_an_unsupported_choice_is_refused(choices: Config, message: str) -> None:
     with pytest.raises(UserError, match=message) as refused:
-        resolve_transformer(compose_config(**choices))
+        resolve_model(compose_config(**choices))
     assert "\n" not in str(refused.value)
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from attnx import registry
 from attnx.data.batches import Batch
+from attnx.models.resolve import DataSizes, resolve_model
 
 LENGTHS, STEPS = (3, 7), 250
 
@@ -50,7 +51,7 @@ def train_model(train: Callable[..., Any], strings: Any) -> Callable[..., Any]:
         config = compose_config(scorer, scope) if scorer else without_attention()
         torch.manual_seed(7)
         chance = torch.Generator().manual_seed(11)
-        model = registry.build("model", config["model"], config=config, **strings(*LENGTHS).sizes, tags=0)
+        model: Any = resolve_model(config).build(DataSizes(**strings(*LENGTHS).sizes, tags=0))
         return train(model, lambda: strings(*LENGTHS).draw(48, chance, reverse), STEPS)
 
     return make

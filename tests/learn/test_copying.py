@@ -12,6 +12,7 @@ from attnx import registry
 from attnx.data.batches import Batch
 from attnx.data.special_tokens import EOS
 from attnx.decoding.greedy import Greedy
+from attnx.models.resolve import DataSizes, resolve_model
 
 # Ids below 4 are the special symbols'. Half of the names stand behind a mark in training, all of them elsewhere.
 MARK, NAMES, POSITIONS, STEPS = 4, 20, 5, 200
@@ -38,7 +39,7 @@ def model_of(output: str) -> Any:
     symbols = UNTAUGHT.stop
     sizes = {"source_symbols": symbols, "source_features": 0, "tags": 0}
     sizes |= {"target_symbols": symbols, "target_features": 0}
-    model = registry.build("model", config["model"], config=config, **sizes)
+    model: Any = resolve_model(config).build(DataSizes(**sizes))
     if output == "copy":
         model.output.set_vocabulary_map([0] * 4 + list(range(4, symbols)))
     return model

@@ -13,6 +13,7 @@ from attnx import registry
 from attnx.data.batches import Batch
 from attnx.data.special_tokens import EOS, PAD, STOP
 from attnx.decoding.greedy import Greedy
+from attnx.models.resolve import DataSizes, resolve_model
 
 NAMES, PLACES = range(5, 8), range(8, 13)
 SENTENCES, STEPS = 3, 300
@@ -48,7 +49,7 @@ def train_model(train: Callable[..., Any]) -> Any:
     }
     torch.manual_seed(1)
     symbols = {"source_symbols": PLACES.stop, "target_symbols": PLACES.stop, "source_features": 0, "target_features": 0}
-    model = registry.build("model", config["model"], config=config, tags=0, **symbols)
+    model: Any = resolve_model(config).build(DataSizes(tags=0, **symbols))
     chance = random.Random(2)
     return train(model, lambda: draw(64, chance), STEPS)
 

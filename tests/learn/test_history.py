@@ -13,6 +13,7 @@ from attnx import registry
 from attnx.data.batches import Batch
 from attnx.data.special_tokens import BOS, EOS
 from attnx.decoding.greedy import Greedy
+from attnx.models.resolve import DataSizes, resolve_model
 from attnx.tasks.contract import token_loss
 
 PERIOD, PAST, AHEAD = 8, 12, 6
@@ -56,7 +57,7 @@ def sines(rows: int, chance: torch.Generator) -> Batch:
 
 def build_model(config: dict[str, Any], sizes: dict[str, int]) -> Any:
     torch.manual_seed(7)
-    return registry.build("model", config["model"], config=config, tags=0, **sizes)
+    return resolve_model(config).build(DataSizes(tags=0, **sizes))
 
 
 def test_the_model_continues_a_sine(train: Callable[..., Any]) -> None:
@@ -93,7 +94,7 @@ def test_the_model_continues_a_repeating_text(train: Callable[..., Any]) -> None
 def test_an_untrained_model_has_uniform_perplexity() -> None:
     """An output layer of zeros gives each of 7 symbols the same chance."""
     sizes = {"source_symbols": 7, "source_features": 0, "target_symbols": 7, "target_features": 0}
-    model: Any = registry.build("model", TEXT["model"], config=TEXT, tags=0, **sizes)
+    model: Any = resolve_model(TEXT).build(DataSizes(tags=0, **sizes))
     torch.nn.init.zeros_(model.output.weight)
     torch.nn.init.zeros_(model.output.bias)
     nothing = torch.zeros(2, 0, dtype=torch.int64)

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from attnx import registry
 from attnx.laws.small import small_config
+from attnx.models.resolve import DataSizes, resolve_model
 
 LENGTHS, STEPS = (3, 7), 150
 
@@ -23,7 +23,7 @@ def test_a_monotonic_alignment_is_learned(train: Callable[..., Any], strings: An
     )
     torch.manual_seed(7)
     chance = torch.Generator().manual_seed(11)
-    model = registry.build("model", config["model"], config=config, **strings(*LENGTHS).sizes, tags=0)
+    model: Any = resolve_model(config).build(DataSizes(**strings(*LENGTHS).sizes, tags=0))
     train(model, lambda: strings(*LENGTHS).draw(48, chance, reverse=False), STEPS)
     batch = strings(*LENGTHS).draw(200, torch.Generator().manual_seed(13), reverse=False)
     right, weights = strings(*LENGTHS).share_right(model, batch)

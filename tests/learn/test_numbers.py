@@ -10,6 +10,7 @@ import torch
 from attnx import registry
 from attnx.data.batches import Batch
 from attnx.decoding.greedy import Greedy
+from attnx.models.resolve import DataSizes, resolve_model
 from attnx.tasks.contract import token_loss
 
 FEATURES, SHORTEST, LONGEST, STEPS = 2, 3, 7, 150
@@ -46,7 +47,7 @@ def test_the_model_learns_a_delay(train: Callable[..., Any]) -> None:
     torch.manual_seed(7)
     chance = torch.Generator().manual_seed(11)
     sizes = {"source_symbols": 0, "source_features": FEATURES, "target_symbols": 0, "target_features": FEATURES}
-    model: Any = registry.build("model", CONFIG["model"], config=CONFIG, **sizes, tags=0)
+    model: Any = resolve_model(CONFIG).build(DataSizes(**sizes, tags=0))
     train(model, lambda: draw(48, chance), STEPS)
     batch = draw(200, torch.Generator().manual_seed(13))  # other numbers than those of the training
     with torch.no_grad():

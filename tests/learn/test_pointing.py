@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from attnx import registry
 from attnx.config.compose import compose
 from attnx.data.batches import Batch
 from attnx.data.special_tokens import EOS, PAD
 from attnx.decoding.greedy import Greedy
+from attnx.models.resolve import DataSizes, resolve_model
 
 SHORTEST, LONGEST, STEPS = 4, 6, 200
 SMALL = [
@@ -41,7 +41,7 @@ def test_the_model_learns_to_sort(train: Callable[..., Any]) -> None:
     chance = torch.Generator().manual_seed(11)
     config = compose(["recipe=pointer", "task=pointing", "task.problem=sorting", *SMALL])
     sizes = {"source_symbols": 0, "source_features": 1, "target_symbols": 4 + LONGEST, "tags": 0}
-    model: Any = registry.build("model", config["model"], config=config, **sizes)
+    model: Any = resolve_model(config).build(DataSizes(**sizes))
     train(model, lambda: draw(64, chance), STEPS, max_norm=1.0)
     batch = draw(200, torch.Generator().manual_seed(13))  # other numbers than those of the training
     decoded = Greedy()(model, batch.source, batch.source_mask)

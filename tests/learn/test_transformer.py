@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from attnx import registry
+from attnx.models.resolve import DataSizes, resolve_model
 
 STEPS = 300
 
@@ -27,7 +28,7 @@ def build_model(sizes: dict[str, int], **options: Any) -> Any:
         "attention": node("attention", "standard", heads=4),
         "model": node("model", "transformer", **model),
     }
-    return registry.build("model", config["model"], config=config, **sizes, tags=0)
+    return resolve_model(config).build(DataSizes(**sizes, tags=0))
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,16 @@
-"""Resolve and check the configuration of a classifier, without importing torch."""
+"""The configuration of a classifier: its options, and what it derives from them and its parts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from attnx import registry
 from attnx.errors import UserError, reject_duplicates
 from attnx.models.resolve import (
+    Config,
+    DataSizes,
+    ModelConfig,
     ResolvedConfig,
     check_hops,
     part_declarations,
@@ -21,18 +23,76 @@ from attnx.models.resolve import (
     require_attention,
     scope_sources,
 )
+from attnx.registry import Probability, Width, register
 
-Config = Mapping[str, Any]
+if TYPE_CHECKING:
+    from attnx.models.classifier.model import Classifier
 
 # What a query of a classifier may need: its only state is the encoder's last one.
 SUPPORTED_NEEDS = ("state", "tag", "nothing")
 READS_ONCE = "a classifier reads once, at no step"
 
 
+@register(
+    "model",
+    "classifier",
+    uses=("encoder", "readout", "attention", "scorer", "scope", "query", "normalizer"),
+    reads=("rows", "penalty"),
+    leaves_unread=(
+        "decoding.max_length_ratio",
+        "decoding.max_length_extra",
+        "decoding.min_length",
+        "decoding.no_repeat_ngram_size",
+        "decoding.length_penalty",
+    ),
+    can_export=False,
+)
+@dataclass(frozen=True)
+class ClassifierConfig(ModelConfig):
+    """Encode a source, attend to its states once, and label it.
+
+    Formula: ``c = sum_s a_s h_s, a = normalize(score(q, h_s)), p(y | x) = softmax(O r), r = readout(h, c)``
+    Source: Yang et al. 2016, section 2.2, https://aclanthology.org/N16-1174
+
+    The query is learned (``query=self_attentive``), the encoder's last state (``current_state``), the embedded tag, or
+    a set of them. Of a learned query with several rows each reads by itself, and their contexts are side by side. There
+    is no decoder: the state h of the readout is the encoder's last one, too.
+    """
+
+    embedding_dim: Width = 64
+    dropout: Probability = 0.0
+
+    def resolve(self, config: Config) -> ResolvedClassifierConfig:
+        """Derive options and check that the choices do not contradict each other, as :meth:`ModelConfig.resolve`."""
+        _check_task(config.get("task"))
+        require_attention(config, "classifier")
+        _check_encoder(config)
+        _check_scope(config["scope"])
+        reject_bias(config, READS_ONCE)
+        reject_recurrent_parts(config, READS_ONCE)
+        reject_history(config["scorer"]["name"], "scorer", READS_ONCE)
+        _check_readout(config)
+        needs = query_needs(config)
+        for name, need in needs.items():
+            if need not in SUPPORTED_NEEDS:
+                raise UserError(
+                    f"query={name} needs a decoder, and a classifier has none; use self_attentive, or current_state, "
+                    "the encoder's last state"
+                )
+        if not needs:
+            raise UserError("the query is empty: choose self_attentive or current_state, as in +query=self_attentive")
+        check_hops(config, needs.values(), "current_state")
+        rows = max(options.get("rows", 1) for options in config["query"].values())
+        return ResolvedClassifierConfig(
+            config, self, tuple(needs), "tag" in needs.values(), rows, config["attention"]["heads"]
+        )
+
+
 @dataclass(frozen=True)
 class ResolvedClassifierConfig(ResolvedConfig):
     """The settings of a classifier that follow from its configuration."""
 
+    options: ClassifierConfig
     query: tuple[str, ...]  # the query inputs
     needs_tags: bool  # whether the query reads the rows' tags
     rows: int  # the number of reads
@@ -49,33 +109,11 @@ class ResolvedClassifierConfig(ResolvedConfig):
         schedule = f"one pass: the source is encoded, attended to {reads}, and labeled"
         return {"schedule": schedule, "derived": f"query={'+'.join(self.query)}"}
 
+    def build(self, sizes: DataSizes) -> Classifier:
+        """Build the model, as :func:`attnx.models.classifier.build.build_classifier`."""
+        from attnx.models.classifier.build import build_classifier
 
-def resolve_classifier(config: Config) -> ResolvedClassifierConfig:
-    """Resolve the configuration of a classifier and check that each of its options has an effect.
-
-    Raises:
-        UserError: one line with the option that has no effect or contradicts another.
-    """
-    _check_task(config.get("task"))
-    require_attention(config, "classifier")
-    _check_encoder(config)
-    _check_scope(config["scope"])
-    reject_bias(config, READS_ONCE)
-    reject_recurrent_parts(config, READS_ONCE)
-    reject_history(config["scorer"]["name"], "scorer", READS_ONCE)
-    _check_readout(config)
-    needs = query_needs(config)
-    for name, need in needs.items():
-        if need not in SUPPORTED_NEEDS:
-            raise UserError(
-                f"query={name} needs a decoder, and a classifier has none; use self_attentive, or current_state, the "
-                "encoder's last state"
-            )
-    if not needs:
-        raise UserError("the query is empty: choose self_attentive or current_state, as in +query=self_attentive")
-    check_hops(config, needs.values(), "current_state")
-    rows = max(options.get("rows", 1) for options in config["query"].values())
-    return ResolvedClassifierConfig(tuple(needs), "tag" in needs.values(), rows, config["attention"]["heads"])
+        return build_classifier(self, sizes)
 
 
 def _check_task(task: Config | None) -> None:

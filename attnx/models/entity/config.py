@@ -1,14 +1,16 @@
-"""Resolve and check the configuration of a recurrent entity network, without importing torch."""
+"""The configuration of a recurrent entity network: its options, and what it derives from them and its task."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
 from attnx import registry
 from attnx.errors import UserError
 from attnx.models.resolve import (
+    Config,
+    DataSizes,
+    ModelConfig,
     ResolvedConfig,
     reject_bias,
     reject_history,
@@ -17,19 +19,77 @@ from attnx.models.resolve import (
     reject_sampled,
     require_attention,
 )
+from attnx.registry import PartSpec, PositiveInt, Probability, Width, register
 
-Config = Mapping[str, Any]
+if TYPE_CHECKING:
+    from attnx.models.entity.model import Entity
 
 DEFAULT_NUM_SLOTS = 20
 UNORDERED = "the slots of model=entity have no order"
+
+
+@register(
+    "model",
+    "entity",
+    uses=("attention", "scorer", "scope", "normalizer"),
+    reads=("entities",),
+    leaves_unread=(
+        "decoding.max_length_ratio",
+        "decoding.max_length_extra",
+        "decoding.min_length",
+        "decoding.no_repeat_ngram_size",
+        "decoding.length_penalty",
+    ),
+    has_symbol_weights=False,  # but slots
+    can_export=False,
+)
+@dataclass(frozen=True)
+class EntityConfig(ModelConfig):
+    """A recurrent entity network: parallel slots track a story, and attention over them answers a question.
+
+    Formula: ``p_j = normalize(score(q, h_j)), u = sum_j p_j h_j, y = R phi(q + H u)``; slots h_j of ``EntityMemory``
+    Source: Henaff et al. 2017, section 2, https://arxiv.org/abs/1612.03969
+
+    Scorer, normalizer and attention say how the question attends to the slots; ``gate_scorer`` and ``gate_normalizer``
+    how each slot decides whether a sentence is for it. ``keys=free`` learns the keys of ``num_slots`` slots (20 if left
+    out); ``tied`` takes the embeddings of the words in ``task.entities``, one each. A slot starts with its key or with
+    a ``learned`` content. Embeddings, contents and keys have one ``hidden_size``. The first ``max_words`` positions of
+    a sentence have a mask each. With ``normalize=false`` contents grow, and forget nothing.
+    """
+
+    hidden_size: Width = 100
+    num_slots: PositiveInt | None = None
+    keys: Literal["free", "tied"] = "free"
+    initial_state: Literal["keys", "learned"] = "keys"
+    gate_scorer: PartSpec = "dot"
+    gate_normalizer: PartSpec = "sigmoid"
+    activation: Literal["prelu", "identity"] = "prelu"
+    normalize: bool = True
+    max_words: PositiveInt = 16
+    dropout: Probability = 0.0
+
+    def resolve(self, config: Config) -> ResolvedEntityConfig:
+        """Derive options and check that the choices do not contradict each other, as :meth:`ModelConfig.resolve`."""
+        task = config.get("task", {})
+        if task and not registry.describe("task", task["name"]).properties.get("has_stories"):
+            raise UserError(
+                f"model=entity answers questions about stories, but task={task['name']} has none; use task=qa"
+            )
+        require_attention(config, "entity")
+        _check_scope(config["scope"])
+        reject_bias(config, UNORDERED)
+        _check_scorers(self, config)
+        entities = task.get("entities") or []
+        num_slots = _resolve_num_slots(self, entities)
+        return ResolvedEntityConfig(config, self, num_slots, tuple(word.lower() for word in entities))
 
 
 @dataclass(frozen=True)
 class ResolvedEntityConfig(ResolvedConfig):
     """The settings of an entity network that follow from its configuration."""
 
+    options: EntityConfig
     num_slots: int  # number of slots
-    keys: str  # ``free`` or ``tied``
     names: tuple[str, ...] = ()  # the words that the keys are tied to
 
     @property
@@ -40,25 +100,13 @@ class ResolvedEntityConfig(ResolvedConfig):
     def summary(self) -> dict[str, str]:
         """The lines of the start table: the schedule with its reason, and the derived options."""
         schedule = "sentence by sentence: a gate reads the previous content of its slot"
-        return {"schedule": schedule, "derived": f"num_slots={self.num_slots} keys={self.keys}"}
+        return {"schedule": schedule, "derived": f"num_slots={self.num_slots} keys={self.options.keys}"}
 
+    def build(self, sizes: DataSizes) -> Entity:
+        """Build the model, as :func:`attnx.models.entity.build.build_entity`."""
+        from attnx.models.entity.build import build_entity
 
-def resolve_entity(config: Config) -> ResolvedEntityConfig:
-    """Resolve the configuration of an entity network and check that each of its options has an effect.
-
-    Raises:
-        UserError: one line with the option that has no effect or contradicts another.
-    """
-    task, model = config.get("task", {}), config["model"]
-    if task and not registry.describe("task", task["name"]).properties.get("has_stories"):
-        raise UserError(f"model=entity answers questions about stories, but task={task['name']} has none; use task=qa")
-    require_attention(config, "entity")
-    _check_scope(config["scope"])
-    reject_bias(config, UNORDERED)
-    _check_scorers(config)
-    entities = task.get("entities") or []
-    num_slots = _resolve_num_slots(model, entities)
-    return ResolvedEntityConfig(num_slots, model["keys"], tuple(word.lower() for word in entities))
+        return build_entity(self, sizes)
 
 
 def _check_scope(scope: Config) -> None:
@@ -68,11 +116,12 @@ def _check_scope(scope: Config) -> None:
         raise UserError("model=entity has no decoder states; remove scope.sources and scope.include_self")
 
 
-def _check_scorers(config: Config) -> None:
+def _check_scorers(options: EntityConfig, config: Config) -> None:
     """Check the parts of the gates, and that none needs earlier weights or an order of the slots."""
-    gates = {kind: registry.parse_spec(kind, config["model"][f"gate_{kind}"]) for kind in ("scorer", "normalizer")}
-    for kind, (name, options) in gates.items():
-        registry.check(kind, name, options)
+    choices = {"scorer": options.gate_scorer, "normalizer": options.gate_normalizer}
+    gates = {kind: registry.parse_spec(kind, choice) for kind, choice in choices.items()}
+    for kind, (name, values) in gates.items():
+        registry.check(kind, name, values)
         reject_recurrent(kind, name, f"model.gate_{kind}", UNORDERED)
     reject_recurrent_parts(config, UNORDERED)
     normalizers = {"normalizer": config["normalizer"]["name"], "model.gate_normalizer": gates["normalizer"][0]}
@@ -82,13 +131,13 @@ def _check_scorers(config: Config) -> None:
         reject_history(name, option, "slots are read once")
 
 
-def _resolve_num_slots(model: Config, entities: list[str]) -> int:
+def _resolve_num_slots(options: EntityConfig, entities: list[str]) -> int:
     """The number of slots: one for each entity if keys are tied to them."""
-    num_slots = model["num_slots"]
-    if model["keys"] == "free":
+    num_slots = options.num_slots
+    if options.keys == "free":
         if entities:
             raise UserError(f"task.entities=[{','.join(entities)}] is for model.keys=tied; remove one of the two")
-        return int(num_slots or DEFAULT_NUM_SLOTS)
+        return num_slots or DEFAULT_NUM_SLOTS
     if not entities:
         raise UserError("model.keys=tied needs words to tie the keys to; set task.entities=[mary,john]")
     if num_slots not in (None, len(entities)):

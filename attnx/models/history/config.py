@@ -1,46 +1,80 @@
-"""Resolve and check the configuration of a history model, without importing torch."""
+"""The configuration of a history model: its options, and the sequence-to-sequence model that it is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.models.resolve import query_needs, require_attention
-from attnx.models.seq2seq.config import ResolvedSeq2seqConfig, resolve_seq2seq
+from attnx.models.resolve import Config, DataSizes, ModelConfig, ResolvedConfig, query_needs, require_attention
+from attnx.models.seq2seq.config import ResolvedSeq2seqConfig, Seq2seqConfig
+from attnx.registry import Probability, Width, register
 
-Config = Mapping[str, Any]
-
-# The options of a seq2seq model that a history model does not have, with the values that mean so.
-UNUSED_OPTIONS = {
-    "keys_from": "states",
-    "values_from": None,
-    "position_dim": 0,
-    "tag_inputs": None,
-    "tie_embeddings": False,
-    "scheduled_sampling": 0.0,
-}
+if TYPE_CHECKING:
+    from attnx.models.history.model import History
 
 
-def resolve_history(config: Config) -> ResolvedSeq2seqConfig:
-    """Resolve the configuration of a history model.
+@register(
+    "model",
+    "history",
+    uses=("decoder", "readout", "attention", "scorer", "scope", "query", "normalizer"),
+)
+@dataclass(frozen=True)
+class HistoryConfig(ModelConfig):
+    """A recurrent network that reads a series row by row, attends to its own earlier states, and continues the series.
 
-    Raises:
-        UserError: one line with the options that contradict each other and what to choose.
+    Formula: ``c_t = attend(h_{t-1}; h_1 .. h_{t-2}), h_t = cell([e(y_{t-1}, k_t); c_t], h_{t-1}), y_t = O r_t``, with
+        ``query=previous_state model.feed=now``, which ``recipe=attention_rnn`` sets
+    Source: attention to the own states: Cheng et al. 2016, section 3.1, https://arxiv.org/abs/1601.06733; in a language
+        model: Daniluk et al. 2017, https://arxiv.org/abs/1702.04521
+
+    It has no encoder: window and forecast are one series, and every scope is over the model's own past. The input of a
+    step has the targets of the previous step, the known features of this one (``task.known_columns``), and whether
+    targets are observed: not at the first step, nor in the forecast steps of a direct forecast. The other queries and
+    ``feed`` and ``schedule`` are as in ``seq2seq``. Weights are those of the forecast steps over all earlier states.
     """
-    _check_task(config)
-    require_attention(config, "history")
-    _check_scope(config["scope"])
-    if "tag" in query_needs(config).values():
-        raise UserError("query=language_tag needs data with tags, and a series has none; use another query input")
-    return resolve_seq2seq(as_seq2seq(config))
+
+    embedding_dim: Width = 64
+    feed: Literal["now", "next", "none"] | None = None
+    bridge: Literal["learned", "zeros"] = "learned"
+    schedule: Literal["auto", "run_then_attend", "attend_then_run", "step_by_step"] = "auto"
+    dropout: Probability = 0.0
+
+    def resolve(self, config: Config) -> ResolvedHistoryConfig:
+        """Derive options and check that the choices do not contradict each other, as :meth:`ModelConfig.resolve`."""
+        _check_task(config)
+        require_attention(config, "history")
+        _check_scope(config["scope"])
+        if "tag" in query_needs(config).values():
+            raise UserError("query=language_tag needs data with tags, and a series has none; use another query input")
+        network = Seq2seqConfig(
+            embedding_dim=self.embedding_dim,
+            feed=self.feed,
+            bridge=self.bridge,
+            schedule=self.schedule,
+            dropout=self.dropout,
+        )
+        parts = {"scope": {**config["scope"], "sources": ["decoder"]}, "encoder": {"name": "none"}}
+        resolved = network.resolve({**config, **parts, "output": {"name": "linear"}})
+        return ResolvedHistoryConfig(config, resolved, ineffective=resolved.ineffective)
 
 
-def as_seq2seq(config: Config) -> dict[str, Any]:
-    """The configuration of a history model as that of a seq2seq model without an encoder."""
-    scope, model = {**config["scope"], "sources": ["decoder"]}, {**UNUSED_OPTIONS, **config["model"]}
-    return {**config, "scope": scope, "model": model, "encoder": {"name": "none"}, "output": {"name": "linear"}}
+@dataclass(frozen=True)
+class ResolvedHistoryConfig(ResolvedConfig):
+    """The network of a history model: a sequence-to-sequence model without an encoder."""
+
+    network: ResolvedSeq2seqConfig
+
+    def summary(self) -> dict[str, str]:
+        """The lines of the start table: the schedule with its reason, and the derived options."""
+        return self.network.summary()
+
+    def build(self, sizes: DataSizes) -> History:
+        """Build the model, as :func:`attnx.models.history.build.build_history`."""
+        from attnx.models.history.build import build_history
+
+        return build_history(self, sizes)
 
 
 def _check_task(config: Config) -> None:

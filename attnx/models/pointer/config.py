@@ -1,16 +1,18 @@
-"""Resolve and check the configuration of a pointer network, without importing torch."""
+"""The configuration of a pointer network: its options, and what it derives from them and its parts."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
 from attnx import registry
 from attnx.errors import UserError
 from attnx.models.planner import Plan, PlannerInputs, plan
 from attnx.models.resolve import (
+    Config,
+    DataSizes,
+    ModelConfig,
     ResolvedConfig,
     part_declarations,
     query_needs,
@@ -21,8 +23,10 @@ from attnx.models.resolve import (
     require_attention,
     scope_sources,
 )
+from attnx.registry import Width, register
 
-Config = Mapping[str, Any]
+if TYPE_CHECKING:
+    from attnx.models.pointer.model import Pointer
 
 # The problems of the task `pointing` whose answers each constraint allows.
 ALLOWED_PROBLEMS = {
@@ -34,10 +38,59 @@ ALLOWED_PROBLEMS = {
 SUPPORTED_NEEDS = ("token", "prev_state", "state", "tag", "nothing")
 
 
+@register(
+    "model",
+    "pointer",
+    uses=("encoder", "decoder", "attention", "scorer", "scope", "query", "normalizer"),
+)
+@dataclass(frozen=True)
+class PointerConfig(ModelConfig):
+    """A pointer network, which outputs positions of its source: attention's scores are the output distribution.
+
+    Formula: ``p(C_t | C_<t, P) = softmax(u_t), u_tj = score(d_t, e_j)``, e the encoder's states, d the decoder's
+    Source: Vinyals et al. 2015, section 2.3, https://arxiv.org/abs/1506.03134
+
+    Any scorer will do; the paper's is ``v . tanh(W d + U e)``. The decoder reads the encoder's input at the previous
+    position, of width ``embedding_dim``. The end of the output is one more position, with a learned key. Ids are those
+    of symbols: the end is EOS, position s is 4 + s. ``constraint`` says which outputs have a probability, in training
+    and in decoding: ``any``; ``distinct`` positions; each position once, a ``permutation``; or distinct ones and then
+    the first again, a ``ring``. The scope restricts the positions; softmax's temperature divides the scores. There is
+    no context, so nothing is fed to the recurrence and there is no readout.
+    """
+
+    embedding_dim: Width = 64
+    constraint: Literal["any", "distinct", "permutation", "ring"] = "any"
+    bridge: Literal["last", "zeros", "learned"] = "last"
+    schedule: Literal["auto", "run_then_attend", "attend_then_run", "step_by_step"] = "auto"
+
+    def resolve(self, config: Config) -> ResolvedPointerConfig:
+        """Derive options and check that the choices do not contradict each other, as :meth:`ModelConfig.resolve`."""
+        _check_task(config, self.constraint)
+        require_attention(config, "pointer")
+        reject_hops(config, "pointer", "its weights are the output, and no context refines its query")
+        _check_attention(config["attention"])
+        reject_bias(config, "a pointer's source is a set, in any order")
+        _check_parts(config)
+        _check_window(config)
+        needs = query_needs(config)
+        for name, need in needs.items():
+            if need not in SUPPORTED_NEEDS:
+                raise UserError(f"query={name} needs a context, but a pointer has none: its weights are the output")
+        if not {"prev_state", "state"} & set(needs.values()):
+            raise UserError(
+                f"query=[{','.join(needs)}] has no decoder state, so no output would depend on earlier ones; "
+                "add current_state or previous_state"
+            )
+        needs_history = bool(part_declarations(config, "scorer").get("needs_history", False))
+        schedule_plan = plan(PlannerInputs(needs, feed="none", needs_history=needs_history), self.schedule)
+        return ResolvedPointerConfig(config, self, schedule_plan, "tag" in needs.values())
+
+
 @dataclass(frozen=True)
 class ResolvedPointerConfig(ResolvedConfig):
     """The settings of a pointer network that follow from its configuration."""
 
+    options: PointerConfig
     plan: Plan  # the schedule; no context enters the recurrence
     needs_tags: bool  # whether the query reads the rows' tags
 
@@ -45,39 +98,18 @@ class ResolvedPointerConfig(ResolvedConfig):
         """The lines of the start table: the schedule with its reason, and the derived options."""
         return {"schedule": str(self.plan), "derived": "the decoder reads the previous position, and no context"}
 
+    def build(self, sizes: DataSizes) -> Pointer:
+        """Build the model, as :func:`attnx.models.pointer.build.build_pointer`."""
+        from attnx.models.pointer.build import build_pointer
 
-def resolve_pointer(config: Config) -> ResolvedPointerConfig:
-    """Resolve the configuration of a pointer network and check that each of its options has an effect.
-
-    Raises:
-        UserError: one line with the options that contradict each other and what to choose.
-    """
-    _check_task(config)
-    require_attention(config, "pointer")
-    reject_hops(config, "pointer", "its weights are the output, and no context refines its query")
-    _check_attention(config["attention"])
-    reject_bias(config, "a pointer's source is a set, in any order")
-    _check_parts(config)
-    _check_window(config)
-    needs = query_needs(config)
-    for name, need in needs.items():
-        if need not in SUPPORTED_NEEDS:
-            raise UserError(f"query={name} needs a context, but a pointer has none: its weights are the output")
-    if not {"prev_state", "state"} & set(needs.values()):
-        raise UserError(
-            f"query=[{','.join(needs)}] has no decoder state, so no output would depend on earlier ones; "
-            "add current_state or previous_state"
-        )
-    needs_history = bool(part_declarations(config, "scorer").get("needs_history", False))
-    schedule_plan = plan(PlannerInputs(needs, feed="none", needs_history=needs_history), config["model"]["schedule"])
-    return ResolvedPointerConfig(schedule_plan, "tag" in needs.values())
+        return build_pointer(self, sizes)
 
 
-def _check_task(config: Config) -> None:
+def _check_task(config: Config, constraint: str) -> None:
     """Check that the task's answers are positions, and that the constraint allows them."""
     if "task" not in config:
         return
-    task, constraint = config["task"], config["model"]["constraint"]
+    task = config["task"]
     names = registry.names("task")
     tasks = [name for name in names if registry.describe("task", name).properties.get("has_position_targets")]
     if task["name"] not in tasks:

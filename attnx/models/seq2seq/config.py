@@ -1,33 +1,109 @@
-"""Resolve and check the configuration of a sequence-to-sequence model, without importing torch."""
+"""The configuration of a sequence-to-sequence model: its options, and what it derives from them and its parts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from attnx import registry
 from attnx.errors import UserError, reject_duplicates
 from attnx.models.planner import Plan, PlannerInputs, plan
 from attnx.models.resolve import (
-    NoEffect,
+    Config,
+    DataSizes,
+    ModelConfig,
+    ResolvedConfig,
     check_hops,
     part_declarations,
     query_needs,
     reject_recurrent_parts,
-    reject_text_encoder,
     scope_sources,
 )
-from attnx.models.seq2seq.unread import POSITIONS, unread_by_attention, unread_by_networks
+from attnx.models.seq2seq.checks import (
+    FINAL,
+    POSITIONS,
+    check_memory,
+    check_networks,
+    unread_by_attention,
+    unread_by_networks,
+)
+from attnx.registry import Probability, Width, register
 
-Config = Mapping[str, Any]
-FINAL = "final"  # the encoder's last state, the context without attention
+if TYPE_CHECKING:
+    from attnx.models.seq2seq.model import Seq2seq
+
+
+@register("model", "seq2seq", read_if={"position_dim": "keys_from=one_hot|sinusoidal", "tag_dim": "tag_inputs!=null"})
+@dataclass(frozen=True)
+class Seq2seqConfig(ModelConfig):
+    """An encoder-decoder with attention.
+
+    Formula: ``p(y_t | y_<t, x) = softmax(O r_t), r_t = readout(h_t, c_t, e(y_{t-1}))``, or of numbers ``y_t = O r_t``
+    Source: Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473; Luong et al. 2015, https://arxiv.org/abs/1508.04025
+
+    ``feed`` says when the context reaches the recurrence: ``now`` at the same step, ``next`` (the readout) at the next
+    one, ``none`` never; left unset it follows from the query. ``keys_from`` and ``values_from`` are ``states``,
+    ``inputs`` (the embeddings; if both are, there is no encoder) or ``layer:N``; values default to the keys.
+    ``keys_from`` may also be ``one_hot`` or ``sinusoidal``: then keys are positions, of width ``position_dim``.
+    ``bridge`` defaults to ``last``, or ``learned`` without an encoder. ``tag_inputs`` names the parts whose inputs have
+    the embedded tag of the row (its language), of width ``tag_dim``, at every step. ``schedule`` is the order of
+    recurrence and attention, ``auto`` the first that the planner admits. ``scheduled_sampling`` is the probability,
+    reached by a linear rise over training, to feed the model's own output back. ``source_vectors`` and
+    ``target_vectors`` are files of pretrained embeddings.
+    """
+
+    embedding_dim: Width = 64
+    feed: Literal["now", "next", "none"] | None = None
+    keys_from: str = "states"
+    values_from: str | None = None
+    position_dim: Width = 64
+    bridge: Literal["last", "zeros", "learned"] | None = None
+    tag_inputs: list[Literal["encoder", "decoder"]] | None = None
+    tag_dim: Width = 20
+    tie_embeddings: bool = False
+    dropout: Probability = 0.0
+    schedule: Literal["auto", "run_then_attend", "attend_then_run", "step_by_step"] = "auto"
+    scheduled_sampling: Probability = 0.0
+    source_vectors: str | None = None
+    target_vectors: str | None = None
+
+    def resolve(self, config: Config) -> ResolvedSeq2seqConfig:
+        """Derive options and check that the choices do not contradict each other, as :meth:`ModelConfig.resolve`."""
+        attends = config["attention"]["name"] != "none"
+        sources = _sources(config) if attends else ("encoder",)
+        continues = _continues(config, attends, sources)
+        schedule = plan(_planner_inputs(self, config, attends, sources), self.schedule)
+        keys_from, values_from = _keys_and_values(self, config) if attends else (FINAL, FINAL)
+        check_memory(config, sources, keys_from, values_from)
+        read = {keys_from, values_from} if "encoder" in sources else set()
+        has_no_encoder = continues or (bool(read) and read <= {"inputs", *POSITIONS})
+        bridge = _bridge(self, config, keys_from, continues, has_no_encoder)
+        encoder_layers = _layers_read(config, read, bridge)
+        networks = unread_by_networks(
+            config, _readers(self, config, sources, bridge), "encoder" in sources, encoder_layers
+        )
+        resolved = ResolvedSeq2seqConfig(
+            config,
+            options=self,
+            plan=schedule,
+            sources=sources,
+            visible_state_offset=_visible_state_offset(config) if "decoder" in sources else 0,
+            keys_from=keys_from,
+            values_from=values_from,
+            bridge=bridge,
+            encoder_layers=encoder_layers,
+            needs_tags=bool(self.tag_inputs) or "tag" in query_needs(config).values(),
+            ineffective=dict(unread_by_attention(config, attends)) | dict(networks),
+        )
+        check_networks(resolved)
+        return resolved
 
 
 @dataclass(frozen=True)
-class ResolvedSeq2seqConfig:
+class ResolvedSeq2seqConfig(ResolvedConfig):
     """The options of a sequence-to-sequence model that follow from its configuration."""
 
+    options: Seq2seqConfig
     plan: Plan  # the schedule and the feed
     sources: tuple[str, ...]  # the sources of the memory, ``encoder`` or ``decoder`` or both, in this order
     visible_state_offset: int  # the number of decoder states that a query may read, less its step index: -1, 0 or 1
@@ -38,7 +114,6 @@ class ResolvedSeq2seqConfig:
     bridge: str  # the decoder's initial state: ``last``, ``zeros`` or ``learned``
     encoder_layers: int  # the number of encoder layers that are used, and built; 0 for embeddings alone
     needs_tags: bool  # whether any part reads the rows' tags
-    ineffective: Mapping[str, NoEffect] = field(default_factory=dict)  # the options that have no effect
 
     def summary(self) -> dict[str, str]:
         """The lines of the start table: the schedule with its reason, and the derived options."""
@@ -47,39 +122,11 @@ class ResolvedSeq2seqConfig:
             derived += f" model.keys_from={self.keys_from} model.values_from={self.values_from}"
         return {"schedule": str(self.plan), "derived": derived}
 
+    def build(self, sizes: DataSizes) -> Seq2seq:
+        """Build the model, as :func:`attnx.models.seq2seq.build.build_seq2seq`."""
+        from attnx.models.seq2seq.build import build_seq2seq
 
-def resolve_seq2seq(config: Config) -> ResolvedSeq2seqConfig:
-    """Derive the options of a model ``seq2seq`` and check that its choices do not contradict each other.
-
-    Raises:
-        UserError: one line naming the options that contradict each other and what to choose.
-    """
-    model, attends = config["model"], config["attention"]["name"] != "none"
-    sources = _sources(config) if attends else ("encoder",)
-    continues = _continues(config, attends, sources)
-    schedule = plan(_planner_inputs(config, attends, sources), model["schedule"])
-    keys_from, values_from = _keys_and_values(config) if attends else (FINAL, FINAL)
-    _check_memory(config, sources, keys_from, values_from)
-    read = {keys_from, values_from} if "encoder" in sources else set()
-    has_no_encoder = continues or (bool(read) and read <= {"inputs", *POSITIONS})
-    bridge = _bridge(config, keys_from, continues, has_no_encoder)
-    encoder_layers = _layers_read(config, read, bridge)
-    _check_embeddings(config, encoder_layers)
-    _check_copies(config, attends, sources)
-    _check_read(config, schedule, sources)
-    _check_widths(config, keys_from, values_from, sources)
-    networks = unread_by_networks(config, _readers(config, sources, bridge), "encoder" in sources, encoder_layers)
-    return ResolvedSeq2seqConfig(
-        plan=schedule,
-        sources=sources,
-        visible_state_offset=_visible_state_offset(config) if "decoder" in sources else 0,
-        keys_from=keys_from,
-        values_from=values_from,
-        bridge=bridge,
-        encoder_layers=encoder_layers,
-        needs_tags=bool(model["tag_inputs"]) or "tag" in query_needs(config).values(),
-        ineffective=dict(unread_by_attention(config, attends)) | dict(networks),
-    )
+        return build_seq2seq(self, sizes)
 
 
 def _sources(config: Config) -> tuple[str, ...]:
@@ -130,7 +177,7 @@ def _continues(config: Config, attends: bool, sources: tuple[str, ...]) -> bool:
     return continues
 
 
-def _planner_inputs(config: Config, attends: bool, sources: tuple[str, ...]) -> PlannerInputs:
+def _planner_inputs(options: Seq2seqConfig, config: Config, attends: bool, sources: tuple[str, ...]) -> PlannerInputs:
     needs = query_needs(config) if attends else {}
     if attends and not needs:
         names = ", ".join(registry.names("query"))
@@ -139,21 +186,20 @@ def _planner_inputs(config: Config, attends: bool, sources: tuple[str, ...]) -> 
         check_hops(config, needs.values())
     return PlannerInputs(
         needs=needs,
-        feed=config["model"]["feed"],
+        feed=options.feed,
         has_decoder_memory="decoder" in sources,
         needs_history=attends and bool(part_declarations(config, "scorer").get("needs_history", False)),
-        has_scheduled_sampling=config["model"]["scheduled_sampling"] > 0,
+        has_scheduled_sampling=options.scheduled_sampling > 0,
     )
 
 
-def _keys_and_values(config: Config) -> tuple[str, str]:
+def _keys_and_values(options: Seq2seqConfig, config: Config) -> tuple[str, str]:
     """The sources of keys and values; of a scorer that reads no keys that of the values for both."""
-    model = config["model"]
     if part_declarations(config, "scorer").get("needs_keys") is False:
-        values_from = _source(config, "values_from", model["values_from"] or "states")
+        values_from = _source(config, "values_from", options.values_from or "states")
         return values_from, values_from
-    keys_from = _source(config, "keys_from", model["keys_from"])
-    values_choice = model["values_from"] or ("states" if keys_from in POSITIONS else keys_from)
+    keys_from = _source(config, "keys_from", options.keys_from)
+    values_choice = options.values_from or ("states" if keys_from in POSITIONS else keys_from)
     return keys_from, _source(config, "values_from", values_choice)
 
 
@@ -171,26 +217,9 @@ def _source(config: Config, option: str, choice: str) -> str:
     return choice
 
 
-def _check_memory(config: Config, sources: tuple[str, ...], keys_from: str, values_from: str) -> None:
-    """Check that keys and values are of a source in the scope, and that each has a row for every position."""
-    if config["encoder"]["name"] != "none":  # model=history has no encoder
-        reject_text_encoder(config, "seq2seq")
-    for option, pick in (("keys_from", keys_from), ("values_from", values_from)):
-        if "encoder" not in sources and pick not in ("states", *POSITIONS):
-            raise UserError(
-                f"model.{option}={pick} is the encoder's, but scope.sources=[{','.join(sources)}] does not read it"
-            )
-    has_other_layers = "encoder" in sources and {keys_from, values_from} - {"states", FINAL}
-    if has_other_layers and part_declarations(config, "encoder").get("is_downsampling"):
-        raise UserError(
-            f"encoder={config['encoder']['name']} has fewer states than its source has steps, so model.keys_from and "
-            f"model.values_from must both be states, not {keys_from} and {values_from}"
-        )
-
-
-def _bridge(config: Config, keys_from: str, continues: bool, has_no_encoder: bool) -> str:
+def _bridge(options: Seq2seqConfig, config: Config, keys_from: str, continues: bool, has_no_encoder: bool) -> str:
     """The bridge: the configured one, else ``last``, or ``learned`` without an encoder."""
-    bridge: str = config["model"]["bridge"] or ("learned" if has_no_encoder else "last")
+    bridge = options.bridge or ("learned" if has_no_encoder else "last")
     if bridge == "last" and has_no_encoder:
         option = f"task={config['task']['name']}" if continues else f"model.keys_from={keys_from}"
         raise UserError(f"model.bridge=last needs an encoder, and {option} has none; use zeros or learned")
@@ -206,93 +235,10 @@ def _layers_read(config: Config, read: set[str], bridge: str) -> int:
     return max(*counts, from_bridge, 0)
 
 
-def _readers(config: Config, sources: tuple[str, ...], bridge: str) -> str:
+def _readers(options: Seq2seqConfig, config: Config, sources: tuple[str, ...], bridge: str) -> str:
     """The choices that say what of the encoder is read."""
     if part_declarations(config, "task").get("is_continuation"):
         return f"task={config['task']['name']}, which has no source"
-    choices = {option: config["model"][option] for option in ("keys_from", "values_from")}
+    choices = {"keys_from": options.keys_from, "values_from": options.values_from}
     memory = " and ".join(f"model.{option}={choice}" for option, choice in choices.items() if choice is not None)
     return f"{memory if 'encoder' in sources else f'scope.sources=[{sources[0]}]'} and model.bridge={bridge}"
-
-
-def _check_embeddings(config: Config, encoder_layers: int) -> None:
-    """Check that tags enter what exists, and that tied embeddings have the readout's width."""
-    model, width = config["model"], config["readout"].get("hidden_size")
-    tag_inputs = model["tag_inputs"] or []
-    if "encoder" in tag_inputs and not encoder_layers:
-        raise UserError(
-            f"model.tag_inputs=[{','.join(tag_inputs)}] needs an encoder, and nothing here reads one; name the decoder"
-        )
-    if model["tie_embeddings"] and width not in (None, model["embedding_dim"]):
-        raise UserError(
-            f"model.tie_embeddings=true makes the output layer the embedding, of width {model['embedding_dim']}, "
-            f"but readout.hidden_size={width}; leave readout.hidden_size out"
-        )
-
-
-def _check_copies(config: Config, attends: bool, sources: tuple[str, ...]) -> None:
-    """Check that a copy output has attention weights on the source that sum to 1."""
-    if not part_declarations(config, "output").get("needs_weights"):
-        return
-    name = f"output={config['output']['name']}"
-    if not attends:
-        raise UserError(f"{name} copies what attention reads, and attention=none reads nothing; leave one out")
-    if "encoder" not in sources:
-        raise UserError(f"{name} copies from the source, but scope.sources=[{','.join(sources)}] does not read it")
-    if not part_declarations(config, "normalizer").get("is_distribution"):
-        raise UserError(
-            f"{name} takes weights for probabilities, and those of normalizer={config['normalizer']['name']} do not "
-            "sum to 1; use normalizer=softmax"
-        )
-
-
-def _check_read(config: Config, schedule: Plan, sources: tuple[str, ...]) -> None:
-    """Check that the state and the context reach the output, directly or through other inputs."""
-    inputs = config["readout"].get("inputs", ["state", "context"])
-    reject_duplicates("readout.inputs", inputs, "input")
-    needs = ["state" if need == "prev_state" else need for need in query_needs(config).values()]
-    reads = {
-        "state": ["token", *(["context"] if schedule.feed == "now" else [])],
-        "context": [*needs, *(["state"] if "decoder" in sources else [])],
-        "token": [],
-        "tag": [],
-        "nothing": [],
-    }
-    reached = set(inputs)
-    for _ in reads:
-        reached.update(*(reads[name] for name in reached))
-    for name in ("state", "context"):
-        if name not in reached:
-            raise UserError(
-                f"nothing that leads to the output reads the {name} (readout.inputs=[{','.join(inputs)}], "
-                f"model.feed={schedule.feed}); add {name} to readout.inputs"
-            )
-
-
-def _check_widths(config: Config, keys_from: str, values_from: str, sources: tuple[str, ...]) -> None:
-    """Check that widths are equal where they must be; that of a plug-in is not known before it is built."""
-    if config["attention"].get("projection") != "never":
-        return
-    model, encoder, state = config["model"], config["encoder"], config["decoder"].get("hidden_size")
-    sizes = {"inputs": model["embedding_dim"], "one_hot": model["position_dim"], "sinusoidal": model["position_dim"]}
-    encoded = state
-    if "encoder" in sources:
-        is_plug_in = encoder["name"] != "recurrent"
-        encoded = None if is_plug_in else encoder["hidden_size"] * (2 if encoder["bidirectional"] else 1)
-    key, value = (sizes.get(pick, encoded) for pick in (keys_from, values_from))
-    for pick, size in ((keys_from, key), (values_from, value)) if "decoder" in sources else ():
-        if pick not in POSITIONS and size not in (None, state):
-            raise UserError(
-                f"scope.sources=[{','.join(sources)}] needs equal widths, but the encoder's states have {size} and "
-                f"the decoder's {state}; use attention.projection=auto, or equal sizes"
-            )
-    query = {"token": model["embedding_dim"], "prev_state": state, "state": state, "context": value}
-    query["tag"] = config["query"].get("language_tag", {}).get("embedding_dim")
-    query["nothing"] = config["query"].get("self_attentive", {}).get("size")
-    widths = [query[need] for need in query_needs(config).values()]
-    is_known = None not in (key, *widths)
-    if is_known and sum(widths) != key and part_declarations(config, "scorer").get("requires_equal_dims"):
-        raise UserError(
-            f"scorer={config['scorer']['name']} needs equal widths, but the query has {sum(widths)} and the memory "
-            f"{key}; use attention.projection=auto, another scorer, or equal sizes"
-        )

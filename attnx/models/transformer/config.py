@@ -1,15 +1,19 @@
-"""Resolve and check the configuration of a transformer, without importing torch."""
+"""The configuration of a transformer: its options, and what it derives from them and its parts."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from attnx import registry
 from attnx.errors import UserError
 from attnx.models.resolve import (
+    Config,
+    DataSizes,
+    ModelConfig,
     NoEffect,
+    ResolvedConfig,
     reject_history,
     reject_hops,
     reject_recurrent,
@@ -18,8 +22,10 @@ from attnx.models.resolve import (
     scope_sources,
 )
 from attnx.models.transformer.options import AttentionSite
+from attnx.registry import Depth, PartSpec, PositiveInt, Probability, Width, register
 
-Config = Mapping[str, Any]
+if TYPE_CHECKING:
+    from attnx.models.transformer.model import Transformer
 
 KINDS = ("scorer", "scope", "normalizer")
 UNSUPPORTED_QUERIES = {
@@ -30,29 +36,102 @@ UNSUPPORTED_QUERIES = {
 }
 
 
+@register(
+    "model",
+    "transformer",
+    uses=("attention", "scorer", "scope", "query", "normalizer"),
+    read_if={
+        "encoder_layers": "form=encoder_decoder",
+        "cross_scorer": "form=encoder_decoder",
+        "cross_scope": "form=encoder_decoder",
+        "cross_normalizer": "form=encoder_decoder",
+        "cross_bias": "form=encoder_decoder",
+        "max_positions": "position_encoding=learned",
+    },
+)
 @dataclass(frozen=True)
-class ResolvedTransformerConfig:
+class TransformerConfig(ModelConfig):
+    """Layers of attention and feed-forward maps: an encoder and a decoder that reads it, or a decoder alone.
+
+    Formula: ``p(y_t | y_<t, x) = softmax(O h_t), h = layers(e(y_<t) sqrt(d) + positions; layers(e(x) sqrt(d) +
+        positions))``, or of numbers ``y_t = O h_t``
+    Source: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762; decoder only, Liu et al. 2018,
+        https://arxiv.org/abs/1801.10198
+
+    ``form=decoder_only`` reads the source, a separator (BOS) and the target as one sequence; positions of the source
+    attend to each other in both directions, with ``scope=history`` only to earlier ones. The decoder has ``layers``,
+    the encoder ``encoder_layers`` or as many. ``feedforward_size`` defaults to 4 * ``hidden_size``. ``norm=pre``
+    normalizes before each sublayer, ``post`` after each sum. ``position_encoding`` is added to the embeddings, or
+    (``rotary``) rotates the queries and keys of self-attention, or there is ``none``; ``max_positions`` is the number
+    of ``learned`` ones (512). ``self_scorer``, ``cross_scorer`` and the like choose a part for self- or cross-attention
+    alone, by name or as ``{name: local, window: 5}``. ``tag_inputs`` names the streams to whose embeddings the row's
+    tag (its language) is added. ``tie_embeddings`` makes the target embedding the weight of the output layer.
+    """
+
+    form: Literal["encoder_decoder", "decoder_only"] = "encoder_decoder"
+    hidden_size: Width = 256
+    layers: Depth = 3
+    encoder_layers: Depth | None = None
+    feedforward_size: Width | None = None
+    activation: Literal["relu", "gelu", "silu"] = "relu"
+    norm: Literal["pre", "post"] = "pre"
+    position_encoding: Literal["sinusoidal", "learned", "rotary", "none"] = "sinusoidal"
+    max_positions: PositiveInt | None = None
+    self_scorer: PartSpec | None = None
+    cross_scorer: PartSpec | None = None
+    self_scope: PartSpec | None = None
+    cross_scope: PartSpec | None = None
+    self_normalizer: PartSpec | None = None
+    cross_normalizer: PartSpec | None = None
+    self_bias: PartSpec | None = None
+    cross_bias: PartSpec | None = None
+    tag_inputs: list[Literal["encoder", "decoder"]] | None = None
+    tie_embeddings: bool = False
+    dropout: Probability = 0.1
+
+    def resolve(self, config: Config) -> ResolvedTransformerConfig:
+        """Derive options and check that the choices do not contradict each other, as :meth:`ModelConfig.resolve`."""
+        _check_attends(config)
+        is_decoder_only = self.form == "decoder_only"
+        self_attention = _resolve_site(self, config, "self")
+        cross_attention = None if is_decoder_only else _resolve_site(self, config, "cross")
+        has_source = _has_source(self, config)
+        heads = config["attention"]["heads"]
+        _check_positions(self, self_attention, heads)
+        return ResolvedTransformerConfig(
+            config,
+            options=self,
+            self_attention=self_attention,
+            cross_attention=cross_attention,
+            encoder_layers=0 if is_decoder_only else self.encoder_layers or self.layers,
+            sources=("encoder",) if not is_decoder_only else ("encoder", "decoder") if has_source else ("decoder",),
+            heads=heads,
+            ineffective=_replaced(self, ("self",) if is_decoder_only else ("self", "cross")),
+        )
+
+
+@dataclass(frozen=True)
+class ResolvedTransformerConfig(ResolvedConfig):
     """The options of a transformer that follow from its configuration."""
 
+    options: TransformerConfig
     self_attention: AttentionSite  # the parts of self-attention
     cross_attention: AttentionSite | None  # the parts of cross-attention; None without an encoder
     encoder_layers: int  # number of encoder layers; 0 without an encoder
-    decoder_layers: int  # number of decoder layers
     sources: tuple[str, ...]  # what the returned weights are over: ``encoder``, ``decoder`` or both, in this order
     heads: int  # of every attention
-    ineffective: Mapping[str, NoEffect] = field(default_factory=dict)  # the options that have no effect
 
     @property
     def sites(self) -> tuple[str, ...]:
         """The place and layer of each head whose weights are returned."""
-        return self._sites("self-attention" if self.cross_attention is None else "cross-attention", self.decoder_layers)
+        return self._sites("self-attention" if self.cross_attention is None else "cross-attention", self.options.layers)
 
     @property
     def self_attention_sites(self) -> dict[str, tuple[str, ...]]:
         """The same of the heads of self-attention, by stream, where the returned weights are of cross-attention."""
         if self.cross_attention is None:
             return {}
-        layers = {"encoder": self.encoder_layers, "decoder": self.decoder_layers}
+        layers = {"encoder": self.encoder_layers, "decoder": self.options.layers}
         return {stream: self._sites(f"{stream} self-attention", count) for stream, count in layers.items()}
 
     def _sites(self, name: str, layers: int) -> tuple[str, ...]:
@@ -61,36 +140,18 @@ class ResolvedTransformerConfig:
     def summary(self) -> dict[str, str]:
         """The lines of the start table: the schedule with its reason, and the derived options."""
         sites = [f"self-attention {self.self_attention}"]
-        layers = f"{self.decoder_layers}"
+        layers = f"{self.options.layers}"
         if self.cross_attention is not None:
             sites.append(f"cross-attention {self.cross_attention}")
             layers = f"{self.encoder_layers} + {layers}"
         schedule = "all at once: causal attention computes every step in one pass"
         return {"schedule": schedule, "derived": f"layers {layers}; {'; '.join(sites)}"}
 
+    def build(self, sizes: DataSizes) -> Transformer:
+        """Build the model, as :func:`attnx.models.transformer.build.build_transformer`."""
+        from attnx.models.transformer.build import build_transformer
 
-def resolve_transformer(config: Config) -> ResolvedTransformerConfig:
-    """Resolve the configuration of a transformer and check that its options do not contradict each other.
-
-    Raises:
-        UserError: one line with the options that contradict each other and what to choose.
-    """
-    _check_attends(config)
-    model, heads = config["model"], config["attention"]["heads"]
-    is_decoder_only = model["form"] == "decoder_only"
-    self_attention = _resolve_site(config, "self")
-    cross_attention = None if is_decoder_only else _resolve_site(config, "cross")
-    has_source = _has_source(config)
-    _check_positions(model, self_attention, heads)
-    return ResolvedTransformerConfig(
-        self_attention=self_attention,
-        cross_attention=cross_attention,
-        encoder_layers=0 if is_decoder_only else model["encoder_layers"] or model["layers"],
-        decoder_layers=model["layers"],
-        sources=("encoder",) if not is_decoder_only else ("encoder", "decoder") if has_source else ("decoder",),
-        heads=heads,
-        ineffective=_replaced(model, ("self",) if is_decoder_only else ("self", "cross")),
-    )
+        return build_transformer(self, sizes)
 
 
 def _check_attends(config: Config) -> None:
@@ -107,37 +168,37 @@ def _check_attends(config: Config) -> None:
         raise UserError("the query is empty, but a transformer needs query=current_state; remove query")
 
 
-def _replaced(model: Config, sites: Collection[str]) -> dict[str, NoEffect]:
+def _replaced(options: TransformerConfig, sites: Collection[str]) -> dict[str, NoEffect]:
     """The parts of the whole model that every site of attention replaces by its own."""
     replaced = {}
     for key in (*KINDS, "attention.bias"):
         kind = key.rpartition(".")[2]
-        replacements = {f"model.{site}_{kind}": model[f"{site}_{kind}"] for site in sites}
+        replacements = {f"model.{site}_{kind}": getattr(options, f"{site}_{kind}") for site in sites}
         if None not in replacements.values():
             settings = [f"{option}={registry.parse_spec(kind, choice)[0]}" for option, choice in replacements.items()]
             replaced[key] = NoEffect(" and ".join(settings))
     return replaced
 
 
-def _has_source(config: Config) -> bool:
+def _has_source(options: TransformerConfig, config: Config) -> bool:
     """Whether the task has a source."""
     task = config.get("task", {}).get("name")
     if task is None or not registry.describe("task", task).properties.get("is_continuation"):
         return True
-    if config["model"]["form"] != "decoder_only":
+    if options.form != "decoder_only":
         raise UserError(f"task={task} has no source for an encoder to read; use model.form=decoder_only")
-    if "encoder" in (config["model"]["tag_inputs"] or []):
+    if "encoder" in (options.tag_inputs or []):
         raise UserError(f"model.tag_inputs=[encoder]: task={task} has no source; use model.tag_inputs=[decoder]")
     return False
 
 
-def _resolve_site(config: Config, site: str) -> AttentionSite:
+def _resolve_site(options: TransformerConfig, config: Config, site: str) -> AttentionSite:
     """The parts of ``self`` or ``cross`` attention: those chosen for it, else those of the whole model."""
     parts = {}
     for kind in KINDS:
-        choice = config["model"][f"{site}_{kind}"]
-        name, options = registry.parse_spec(kind, config[kind] if choice is None else choice)
-        parts[kind] = {"name": name, **registry.check(kind, name, options)}
+        choice = getattr(options, f"{site}_{kind}")
+        name, values = registry.parse_spec(kind, config[kind] if choice is None else choice)
+        parts[kind] = {"name": name, **registry.check(kind, name, values)}
         option = f"{kind}={name}" if choice is None else f"model.{site}_{kind}={name}"
         if kind == "scorer":
             reject_history(name, option.partition("=")[0], "a transformer computes all steps at once")
@@ -145,17 +206,17 @@ def _resolve_site(config: Config, site: str) -> AttentionSite:
         if kind == "normalizer":
             reject_sampled(name, option.partition("=")[0], "model=transformer passes none on")
         if kind == "scope":
-            _check_scope(parts[kind], option, site, config["model"]["form"] == "decoder_only")
-    return AttentionSite(**parts, bias=_resolve_bias(config, site))
+            _check_scope(parts[kind], option, site, options.form == "decoder_only")
+    return AttentionSite(**parts, bias=_resolve_bias(options, config, site))
 
 
-def _resolve_bias(config: Config, site: str) -> dict[str, Any] | None:
+def _resolve_bias(options: TransformerConfig, config: Config, site: str) -> dict[str, Any] | None:
     """The bias of ``self`` or ``cross`` attention, if any: the one chosen for it, else that of the whole model."""
-    choice = config["model"][f"{site}_bias"] or config["attention"]["bias"]
+    choice = getattr(options, f"{site}_bias") or config["attention"]["bias"]
     if choice is None:
         return None
-    name, options = registry.parse_spec("bias", choice)
-    return {"name": name, **registry.check("bias", name, options)}
+    name, values = registry.parse_spec("bias", choice)
+    return {"name": name, **registry.check("bias", name, values)}
 
 
 def _check_scope(scope: Mapping[str, Any], option: str, site: str, is_decoder_only: bool) -> None:
@@ -183,9 +244,8 @@ def _check_scope(scope: Mapping[str, Any], option: str, site: str, is_decoder_on
         )
 
 
-def _check_positions(model: Config, self_attention: AttentionSite, heads: int) -> None:
-    encoding = model["position_encoding"]
-    if encoding != "rotary":
+def _check_positions(options: TransformerConfig, self_attention: AttentionSite, heads: int) -> None:
+    if options.position_encoding != "rotary":
         return
     scorer, scorers = registry.parse_spec("scorer", self_attention.scorer)[0], registry.names("scorer")
     comparing = [name for name in scorers if registry.describe("scorer", name).properties.get("requires_equal_dims")]
@@ -194,8 +254,8 @@ def _check_positions(model: Config, self_attention: AttentionSite, heads: int) -
             f"model.position_encoding=rotary rotates queries and keys that are compared directly, but scorer={scorer} "
             f"maps them first; choose {', '.join(comparing)}, or another position encoding"
         )
-    if model["hidden_size"] % (2 * heads):
+    if options.hidden_size % (2 * heads):
         raise UserError(
-            f"model.position_encoding=rotary needs an even size per head, but model.hidden_size={model['hidden_size']} "
+            f"model.position_encoding=rotary needs an even size per head, but model.hidden_size={options.hidden_size} "
             f"is split among {heads} head(s); choose a multiple of {2 * heads}"
         )

@@ -41,7 +41,6 @@ from attnx.errors import UserError
 from attnx.files.atomic_files import atomic_write
 from attnx.files.printable import can_redraw, print_line, printable, text_for
 from attnx.inference.validate import read_complete_run, refuse_unlike
-from attnx.models.resolve import resolve_model
 from attnx.runs.run import Run
 
 if TYPE_CHECKING:
@@ -193,7 +192,6 @@ def _answer(
     copies = request.lines.unknown == "keep"
     need_weights = request.alignments is not None or request.shows_weights
     predictions = iter(run.decode(pairs, need_weights, request.batch, copies))
-    sites = getattr(resolve_model(run.config), "sites", ())
     for line in lines:
         if line.error and request.on_error != "keep":
             continue
@@ -206,7 +204,7 @@ def _answer(
             if request.shows_weights and prediction is not None and prediction.weights is not None:
                 _draw_weights(prediction)
         if request.alignments:
-            text = format_alignments(line, prediction, request.alignments.suffix, sites)
+            text = format_alignments(line, prediction, request.alignments.suffix, run.sites)
             streams[request.alignments].write(text.encode())
     if not request.out:
         sys.stdout.flush()
