@@ -17,7 +17,7 @@ GRID_SWEEPERS = (f"{PLUGIN_MODULE}.GridSweeper", BASIC_SWEEPER)
 SEARCH_SWEEPER = f"{PLUGIN_MODULE}.OptunaSweeper"
 SLURM_LAUNCHER = f"{PLUGIN_MODULE}.SlurmLauncher"
 # Packages that Hydra plug-ins of others need, and the extras of attnx that install both.
-EXTRAS = {"joblib": "joblib", "submitit": "slurm", "ray": "ray", "optuna": "optuna"}
+EXTRAS = {"joblib": "joblib", "submitit": "slurm", "ray": "ray"}
 
 
 class SweepRequest(NamedTuple):
@@ -76,10 +76,25 @@ def _expand(overrides: Sequence[str]) -> SweepRequest:
     if request.is_search and globs:
         raise UserError(f"{globs[0]}: a search cannot expand a pattern; list names, as in choice(dot,scaled)")
     if request.is_search:
+        check_intervals(parsed)
         return request._replace(jobs=[without_hydra_overrides(_first_values(parsed) or [])])
     if intervals := [item.input_line for item in parsed if item.is_sweep_override() and item.is_interval_sweep()]:
         raise UserError(f"{intervals[0]}: a grid cannot try an interval; add hydra/sweeper=search, or list values")
     return request._replace(jobs=[without_hydra_overrides(job) for job in split_jobs(parsed)])
+
+
+def check_intervals(parsed: list[Any]) -> None:
+    """Check the intervals that a search draws from."""
+    for override in parsed:
+        if not (override.is_sweep_override() and override.is_interval_sweep()):
+            continue
+        interval, place = override.value(), override.input_line
+        if unknown := interval.tags - {"log"}:
+            raise UserError(f"{place}: unknown tag {min(unknown)!r}; a search knows tag(log, interval(...))")
+        if not interval.start < interval.end:
+            raise UserError(f"{place}: expected interval(low, high) with low below high")
+        if "log" in interval.tags and interval.start <= 0:
+            raise UserError(f"{place}: a logarithmic scale begins above 0")
 
 
 def _first_values(parsed: list[Any]) -> list[str] | None:
@@ -112,4 +127,3 @@ def check_dependencies(request: SweepRequest) -> None:
         require_package("submitit", "slurm", "a sweep that SLURM runs")
     if request.sweeper == SEARCH_SWEEPER:
         require_package("optuna", "optuna", "a search")
-        require_package("hydra_plugins.hydra_optuna_sweeper", "optuna", "a search")

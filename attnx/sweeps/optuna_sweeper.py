@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
+from attnx.config.hydra_internals import override_parser
 from attnx.errors import UserError
 from attnx.runs.layout import STUDY
 from attnx.runs.run import Run
@@ -26,18 +27,39 @@ from attnx.sweeps.session import SweepSession, current_session, objective
 from attnx.sweeps.stop_request import is_stop_requested
 
 
-def _parse_space(overrides: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The search space and the fixed values of overrides, by private functions of Hydra's Optuna sweeper."""
-    from hydra_plugins.hydra_optuna_sweeper import _impl
+def read_search_space(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The distributions of Optuna that overrides name, by key, and the fixed values of the others.
 
-    space, fixed = _impl.create_params_from_overrides(overrides)
+    >>> read_search_space(["optimizer.lr=tag(log,interval(0.001,0.1))", "model.layers=range(1,7,2)", "seed=1"])[0]
+    {'optimizer.lr': FloatDistribution(high=0.1, log=True, low=0.001, step=None), \
+'model.layers': IntDistribution(high=5, log=False, low=1, step=2)}
+    """
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    space: dict[str, Any] = {}
+    fixed: dict[str, str] = {}
+    for override in override_parser().parse_overrides(list(overrides)):
+        key = override.get_key_element()
+        if not override.is_sweep_override():
+            fixed[key] = override.get_value_element_as_str()
+        elif override.is_interval_sweep():
+            interval = override.value()
+            is_whole = isinstance(interval.start, int) and isinstance(interval.end, int)
+            kind = IntDistribution if is_whole else FloatDistribution
+            space[key] = kind(interval.start, interval.end, log="log" in interval.tags)
+        elif override.is_range_sweep() and len(values := list(override.value().range())) > 1:
+            kind = IntDistribution if all(isinstance(value, int) for value in values) else FloatDistribution
+            space[key] = kind(min(values), max(values), step=abs(values[1] - values[0]))
+        else:
+            space[key] = CategoricalDistribution([*override.sweep_string_iterator()])
     return space, fixed
 
 
 class OptunaSweeper(Sweeper):
     """Searches with Optuna; the study is in the sweep's folder, so a search can be stopped and resumed.
 
-    The objective is the best validation value, negated where higher is better; the test is not used.
+    The objective is the best validation value, negated where higher is better; the test is not used. Searched are
+    intervals of numbers, ranges and choices in Hydra's words, ``tag(log, interval(1e-4, 1e-2))`` on a logarithmic scale.
 
     Args:
         n_trials: number of trials; trials of equal values share one job. Those that failed are tried once more by each
@@ -68,7 +90,7 @@ class OptunaSweeper(Sweeper):
         warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
         session = current_session()
         overrides = [*(f"{name}={value}" for name, value in (self.params or {}).items()), *arguments]
-        self.space, self.fixed = _parse_space(without_hydra_overrides(overrides))
+        self.space, self.fixed = read_search_space(without_hydra_overrides(overrides))
         self.study = self._open_study(session.sweep.path)
         self.trials: dict[int, list[Any]] = {}  # job -> its unfinished trials, the first of which reports
         self.failed: set[int] = set()  # jobs that this command has tried in vain
@@ -86,14 +108,15 @@ class OptunaSweeper(Sweeper):
         if "?" in str(path):
             raise UserError(f"{path}: the path of a search cannot have a question mark; choose another name=...")
         storage = f"sqlite:///{path}"
-        study = optuna.create_study(storage, study_name="attnx", direction="minimize", load_if_exists=True)
+        study = optuna.create_study(storage=storage, study_name="attnx", direction="minimize", load_if_exists=True)
         trials, states = study.get_trials(deepcopy=False), optuna.trial.TrialState
         study.sampler = self.sampler(seed=self.seed + len(trials))
         if self.pruner is not None:
             study.pruner = self.pruner
-        self.unfinished_trials = [
-            optuna.trial.Trial(study, trial._trial_id) for trial in trials if trial.state == states.RUNNING
-        ]
+        for trial in trials:
+            if trial.state == states.RUNNING:  # interrupted; its job goes on in a new trial of the same values
+                study.tell(trial.number, state=states.FAIL)
+        trials = study.get_trials(deepcopy=False)
         failed = [trial.params for trial in trials if trial.state == states.FAIL]
         succeeded = [trial.params for trial in trials if trial.state != states.FAIL]
         self.max_trials = self.n_trials + len(failed)
@@ -105,8 +128,7 @@ class OptunaSweeper(Sweeper):
     def _suggest_job(self, session: SweepSession) -> SweepJob | None:
         """The job of the next trial; None after ``n_trials``. A trial of a job that runs already ends with that job."""
         while (trial := self._next_trial()) is not None:
-            values = {name: trial._suggest(name, distribution) for name, distribution in self.space.items()}
-            overrides = [f"{name}={value}" for name, value in {**values, **self.fixed}.items()]
+            overrides = [f"{name}={value}" for name, value in {**trial.params, **self.fixed}.items()]
             job = get_or_add_job(session.sweep, overrides)
             trials = self.trials.setdefault(job.index, [])
             trials.append(trial)
@@ -116,14 +138,12 @@ class OptunaSweeper(Sweeper):
         return None
 
     def _next_trial(self) -> Any:
-        """The next trial: first those that were interrupted, then those that failed; None after ``n_trials``."""
-        if self.unfinished_trials:
-            return self.unfinished_trials.pop(0)
+        """The next trial: first those that failed or were interrupted; None after ``n_trials``."""
         if self.failed_params:
             self.study.enqueue_trial(self.failed_params.pop(0))
         elif len(self.study.get_trials(deepcopy=False)) >= self.max_trials:
             return None
-        return self.study.ask()
+        return self.study.ask(self.space)
 
     def _suggest_jobs(self, session: SweepSession, launcher: ProcessLauncher) -> Iterator[tuple[SweepJob, JobSpec]]:
         while (job := self._suggest_job(session)) is not None:
@@ -153,7 +173,7 @@ class OptunaSweeper(Sweeper):
         Trials are compared at the same validation, not at the same step: steps may differ with budget=time.
         """
         trial, progress = self.trials[job.index][0], Run(current_session().sweep.folder(job)).progress
-        reported = len(self.study._storage.get_trial(trial._trial_id).intermediate_values)
+        reported = len(self.study.get_trials(deepcopy=False)[trial.number].intermediate_values)
         for index, value in list(enumerate(progress.curve))[reported:]:
             trial.report(-value if progress.maximize else value, index)
         is_training = progress.step < progress.steps  # a job that is tested loses its results

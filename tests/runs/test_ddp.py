@@ -315,7 +315,6 @@ def test_a_search_runs_jobs_of_two_processes(
 ) -> None:
     """Both processes of a job learn at the rate that was drawn for it, and a trial is one job."""
     pytest.importorskip("optuna")
-    pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
     search = ["hydra/sweeper=search", "hydra.sweeper.n_trials=2", "optimizer.lr=tag(log,interval(0.001,0.1))"]
     answer = command("-m", *sized(*search, *TWO, "name=found"))
     assert answer.code == 0, answer
