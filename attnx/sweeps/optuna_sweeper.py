@@ -58,8 +58,8 @@ def read_search_space(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[st
 class OptunaSweeper(Sweeper):
     """Searches with Optuna; the study is in the sweep's folder, so a search can be stopped and resumed.
 
-    The objective is the best validation value, negated where higher is better; the test is not used. Searched are
-    intervals of numbers, ranges and choices in Hydra's words, ``tag(log, interval(1e-4, 1e-2))`` on a logarithmic scale.
+    The objective is the best validation value, negated where higher is better; the test is not used. It searches
+    intervals, ranges and choices in Hydra's words; ``tag(log, interval(1e-4, 1e-2))`` has a logarithmic scale.
 
     Args:
         n_trials: number of trials; trials of equal values share one job. Those that failed are tried once more by each
