@@ -15,7 +15,7 @@ import pytest
 
 from attnx.errors import UserError
 from attnx.tasks.contract import token_loss
-from attnx.training import fit, lightning_module, plan_steps, trial_step
+from attnx.training import fit, lightning_module, plan_steps
 from attnx.training.callbacks.step_plan import Revision, StepPlan, read_plan
 from attnx.training.distributed import process_group
 from attnx.training.lightning_module import TrainingModule
@@ -58,7 +58,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
         clock.zero = clock.now  # rates change so long after training began
 
     monkeypatch.setattr(fit, "prepare", prepare_job)
-    monkeypatch.setattr(trial_step, "token_loss", clock.compute)
     monkeypatch.setattr(lightning_module, "token_loss", clock.compute)
     monkeypatch.setattr(TrainingModule, "on_validation_epoch_start", validate)
     monkeypatch.setattr(TrainingModule, "on_train_start", start)

@@ -18,7 +18,7 @@ from rich.console import Console
 from attnx.config.compose import compose
 from attnx.data.batches import collate
 from attnx.tasks.contract import token_loss
-from attnx.training import plan_steps, trial_step
+from attnx.training import lightning_module, plan_steps
 from attnx.training.fit import fit
 from attnx.training.lightning_module import TrainingModule
 from attnx.training.train import PreparedRun, prepare
@@ -146,7 +146,7 @@ def test_step_time_is_measured_in_the_precision_of_the_run(
         kinds.add((weight.dtype, (weight @ weight.mT).dtype))
         return token_loss(model, *args)
 
-    monkeypatch.setattr(trial_step, "token_loss", spy_on_output)
+    monkeypatch.setattr(lightning_module, "token_loss", spy_on_output)
     job = prepare_run(f"trainer.precision={precision}", "trainer.max_steps=null", "trainer.max_time=00:00:01")
     state_before = copy.deepcopy(job.module.model.state_dict())
     assert plan_steps.measure_step(job) > 0
