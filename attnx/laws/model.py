@@ -21,8 +21,6 @@ INPUTS = torch.tensor([[1, 5, 3, 8], [1, 7, 13, 2]])
 TAG = torch.tensor([2, 0])
 TEXTS = ("sentences", "pairs")  # which encoders declare that they read
 EXTRA_POSITIONS = 3  # of padding, appended to a source
-# These read stories, points or series, or output one label; tests/laws has laws for each.
-MODELS_WITH_OTHER_DATA = ("classifier", "entity", "history", "pointer")
 # Schedules and batches sum gradients in different orders.
 TOLERANCE = {"rtol": 1e-7, "atol": 1e-9}
 
@@ -77,7 +75,7 @@ class ModelLaws(Laws):
     @classmethod
     def cases(cls, candidate: Candidate) -> Iterator[Self]:
         """A small model that contains the candidate."""
-        if candidate.kind == "model" and candidate.name in MODELS_WITH_OTHER_DATA:
+        if candidate.kind == "model" and candidate.property_value("needs_other_data", False):
             raise LawSkipped("the laws use symbols, but this model reads or outputs other data")
         if candidate.kind == "encoder" and any(candidate.property_value(f"reads_{what}", False) for what in TEXTS):
             raise LawSkipped("only a classifier reads sentences or pairs of texts")

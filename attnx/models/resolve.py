@@ -90,8 +90,6 @@ class ModelConfig(Protocol):
 def resolve_model(config: Config) -> ResolvedConfig:
     """Resolve a checked configuration.
 
-    ``resolver = ".config.resolve"`` is the function ``resolve`` of the module ``config`` beside the model's.
-
     Raises:
         UserError: options that contradict each other.
     """

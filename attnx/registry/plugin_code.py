@@ -111,7 +111,7 @@ def _file(module: str) -> Path | None:
 def _imported(text: bytes, package: str) -> list[str]:
     """The modules of plug-ins, and of the same package, that a source imports, and names that may be such.
 
-    A text such as ``".config.resolve"`` is what a part declares to be loaded later.
+    A text such as ``".figures.draw"`` is what a part declares to be loaded later.
     """
     modules: list[str] = []
     for node in ast.walk(_tree(text)):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from attnx.data.readers.babi import Babi, read_babi
-from attnx.data.synthetic.stories import StoryQuestion, parse_story, source_vocabulary
 from attnx.errors import UserError
-from attnx.tasks.qa import Qa
+from attnx.problems.stories.babi import Babi, read_babi
+from attnx.problems.stories.qa import Qa
+from attnx.problems.stories.stories import StoryQuestion, parse_story, source_vocabulary
 
 TWO = """\
 1 Mary moved to the bathroom.

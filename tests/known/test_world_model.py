@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 
 from attnx.data.examples import Symbols
-from attnx.data.synthetic import stories
-from attnx.data.synthetic.stories import World
 from attnx.errors import UserError
+from attnx.problems.stories import stories
+from attnx.problems.stories.stories import World
 
 # The example of Henaff et al. 2017, of which the answers were walked on paper: from (2,8) one north; from (9,7) two
 # north, one east and five south.

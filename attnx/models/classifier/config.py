@@ -46,6 +46,7 @@ READS_ONCE = "a classifier reads once, at no step"
         "decoding.length_penalty",
     ),
     can_export=False,
+    needs_other_data=True,  # than symbols of any kind, or has other outputs
 )
 @dataclass(frozen=True)
 class ClassifierConfig(ModelConfig):

@@ -42,6 +42,7 @@ SUPPORTED_NEEDS = ("token", "prev_state", "state", "tag", "nothing")
     "model",
     "pointer",
     uses=("encoder", "decoder", "attention", "scorer", "scope", "query", "normalizer"),
+    needs_other_data=True,  # than symbols of any kind, or has other outputs
 )
 @dataclass(frozen=True)
 class PointerConfig(ModelConfig):

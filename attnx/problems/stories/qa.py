@@ -11,14 +11,15 @@ from torch import nn
 from attnx import registry
 from attnx.data.counts import parse_counts
 from attnx.data.examples import Pair, Symbols
-from attnx.data.readers.babi import Babi
 from attnx.data.splits import Splits, hold_out_missing
-from attnx.data.synthetic.stories import StoryQuestion, World, parse_story, source_vocabulary
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO, metrics_per_tag
 from attnx.registry import PositiveInt, Probability, register
 from attnx.tasks.contract import SequenceData, SequenceTask, check_splits, training_tags
+
+from .babi import Babi
+from .stories import StoryQuestion, World, parse_story, source_vocabulary
 
 
 @register(

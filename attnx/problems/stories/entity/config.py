@@ -22,7 +22,7 @@ from attnx.models.resolve import (
 from attnx.registry import PartSpec, PositiveInt, Probability, Width, register
 
 if TYPE_CHECKING:
-    from attnx.models.entity.model import Entity
+    from .model import Entity
 
 DEFAULT_NUM_SLOTS = 20
 UNORDERED = "the slots of model=entity have no order"
@@ -42,6 +42,7 @@ UNORDERED = "the slots of model=entity have no order"
     ),
     has_symbol_weights=False,  # but slots
     can_export=False,
+    needs_other_data=True,  # than symbols of any kind, or has other outputs
 )
 @dataclass(frozen=True)
 class EntityConfig(ModelConfig):
@@ -71,9 +72,13 @@ class EntityConfig(ModelConfig):
     def resolve(self, config: Config) -> ResolvedEntityConfig:
         """Derive options and check that the choices do not contradict each other, as :meth:`ModelConfig.resolve`."""
         task = config.get("task", {})
-        if task and not registry.describe("task", task["name"]).properties.get("has_stories"):
+        tasks = [
+            name for name in registry.names("task") if registry.describe("task", name).properties.get("has_stories")
+        ]
+        if task and task["name"] not in tasks:
             raise UserError(
-                f"model=entity answers questions about stories, but task={task['name']} has none; use task=qa"
+                f"model=entity answers questions about stories, but task={task['name']} has none; "
+                f"use task={' or '.join(tasks)}"
             )
         require_attention(config, "entity")
         _check_scope(config["scope"])
@@ -103,8 +108,8 @@ class ResolvedEntityConfig(ResolvedConfig):
         return {"schedule": schedule, "derived": f"num_slots={self.num_slots} keys={self.options.keys}"}
 
     def build(self, sizes: DataSizes) -> Entity:
-        """Build the model, as :func:`attnx.models.entity.build.build_entity`."""
-        from attnx.models.entity.build import build_entity
+        """Build the model."""
+        from .build import build_entity
 
         return build_entity(self, sizes)
 

@@ -8,11 +8,12 @@ from torch import Tensor, nn
 from attnx.attention import AttentionOutput
 from attnx.attention.factory import ComposedAttention
 from attnx.data.special_tokens import STOP
-from attnx.models.entity.memory import EntityMemory
-from attnx.models.entity.story_encoder import INIT_STD, EncodedStory, StoryEncoder
 from attnx.models.label_state import LabelState, decode_label
 from attnx.models.sequence_model import Output, SequenceModel
 from attnx.nn.targets.single_label import SingleLabelTarget
+
+from .memory import EntityMemory
+from .story_encoder import INIT_STD, EncodedStory, StoryEncoder
 
 
 class Entity(SequenceModel[LabelState]):
@@ -20,7 +21,7 @@ class Entity(SequenceModel[LabelState]):
 
     >>> from attnx import registry
     >>> from attnx.attention import build
-    >>> from attnx.models.entity.memory import EntityGate
+    >>> from attnx.problems.stories.entity.memory import EntityGate
     >>> scorer = registry.build("scorer", "dot", query_size=8, memory_size=8)
     >>> gate = EntityGate(scorer, registry.build("normalizer", "sigmoid"))
     >>> memory = EntityMemory(hidden_size=8, num_slots=3, gate=gate, activation=nn.Identity())

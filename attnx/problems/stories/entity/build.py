@@ -6,12 +6,13 @@ from torch import nn
 
 from attnx import registry
 from attnx.attention.factory import build_attention
-from attnx.models.entity.config import ResolvedEntityConfig
-from attnx.models.entity.memory import ChannelPReLU, EntityGate, EntityMemory
-from attnx.models.entity.model import Entity
-from attnx.models.entity.story_encoder import StoryEncoder
 from attnx.models.resolve import DataSizes
 from attnx.nn.targets.single_label import SingleLabelTarget
+
+from .config import ResolvedEntityConfig
+from .memory import ChannelPReLU, EntityGate, EntityMemory
+from .model import Entity
+from .story_encoder import StoryEncoder
 
 
 def build_entity(resolved: ResolvedEntityConfig, sizes: DataSizes) -> Entity:

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from attnx.data.paths import resolve_data_path
 from attnx.data.readers.lines import read_lines
-from attnx.data.synthetic.stories import StoryQuestion, split_words
 from attnx.errors import UserError
 from attnx.files.printable import quoted
+
+from .stories import StoryQuestion, split_words
 
 # Sentences before a question: Henaff et al. 2017, appendix.
 DEFAULT_SENTENCES, SENTENCES_BY_TASK = 70, {"qa3": 130}

@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.attention.contracts import Normalizer, Scorer
-from attnx.models.entity.story_encoder import INIT_STD
 from attnx.ops.tracing import is_all_true_on_cpu
+
+from .story_encoder import INIT_STD
 
 
 class EntityGate(nn.Module):
