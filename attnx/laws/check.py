@@ -15,7 +15,7 @@ from attnx.errors import UserError, type_and_text
 from attnx.laws.candidate import Candidate, LawSkipped, variants
 from attnx.laws.laws import Law
 from attnx.laws.violation import Violation
-from attnx.registry import undeclared
+from attnx.registry.declared import undeclared
 from attnx.registry.plugin_errors import PlugInError, error_place
 
 # The classes of laws of each kind, in the order of the checks.

@@ -21,7 +21,7 @@ from attnx.laws.violation import (
     require_finite,
     require_gradients,
 )
-from attnx.registry import REQUIRED
+from attnx.registry.declared import REQUIRED
 
 
 class Law(NamedTuple):

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from attnx.errors import UserError, suggest
+from attnx.registry.declared import import_declared as import_declared
+from attnx.registry.declared import undeclared
 from attnx.registry.option_types import (
     Depth,
     NonNegativeFloat,
@@ -48,6 +50,7 @@ __all__ = [
     "declarations",
     "describe",
     "find",
+    "import_declared",
     "registered_name",
     "names",
     "parse_spec",
@@ -57,16 +60,6 @@ __all__ = [
 
 T = TypeVar("T", bound=Callable[..., Any])
 
-# The properties that parts of each kind declare as class attributes; they are read before anything is imported.
-REQUIRED: dict[str, dict[str, type]] = {
-    "scorer": {"requires_equal_dims": bool},
-    "normalizer": {"is_distribution": bool},
-    "query": {"needs": str},
-    "bias": {"needs_query": bool},
-    "output": {"needs_weights": bool},
-    "kernel": {"scorers": tuple, "scopes": tuple, "normalizers": tuple, "priority": int},
-}
-WRITTEN = {bool: "True or False", str: "a word", int: "a whole number", tuple: "a tuple of names"}
 _registered: dict[tuple[str, str], Callable[..., Any]] = {}
 
 
@@ -178,16 +171,6 @@ def declarations(kind: str, name: str) -> dict[str, Any]:
     if wrong := undeclared(info):
         raise UserError(f"the {kind} {name!r}, {wrong}; {advice(info)}")
     return info.properties
-
-
-def undeclared(part: Part) -> str:
-    """The message on a missing or wrong property, after ``file:line``; else empty."""
-    for fact, type_ in REQUIRED.get(part.kind, {}).items():
-        if not isinstance(part.properties.get(fact), type_):
-            wrong = f"{fact} is {part.properties[fact]!r}" if fact in part.properties else f"it declares no {fact}"
-            place = f"{part.file}:{part.lines.get(fact, part.line)}"
-            return f"{place}: {wrong}; every {part.kind} declares it: write {fact} = {WRITTEN[type_]} in its class"
-    return ""
 
 
 def check(kind: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:

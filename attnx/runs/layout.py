@@ -23,8 +23,6 @@ ALIGNMENT_STATISTICS: Final = "alignment_statistics.json"
 # Pictures and pages drawn from these.
 ALIGNMENTS_PICTURE: Final = "alignments.png"
 CURVES_PICTURE: Final = "curves.png"
-FORECASTS_PICTURE: Final = "forecasts.png"
-POINTS_PICTURE: Final = "points.png"
 PREDICTIONS_PICTURE: Final = "predictions.png"
 PAGE: Final = "page.html"
 README: Final = "README.md"  # the last file that a run writes

@@ -21,7 +21,8 @@ SERIES_FIELDS: Final = ("name", "numbers", "columns", "times", "labels")
 
 
 def write_points(folder: Path, examples: Sequence[Points]) -> None:
-    """Write the points (n, columns) of the first examples."""
+    """Write the points (n, columns) of the first examples to a folder, which is made."""
+    folder.mkdir(exist_ok=True)
     arrays: dict[str, Any] = {str(index): points for index, points in enumerate(examples[:MAX_SAVED_EXAMPLES])}
     write_arrays(folder / POINTS, arrays)
 

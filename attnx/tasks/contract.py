@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -120,35 +120,39 @@ class SequenceTask(Protocol):
         maximize: whether higher is better.
         label_smoothing: label smoothing of the loss.
         notes: lines about the data after :meth:`load`; they are shown and saved.
-        baselines: names of forecasts measured with the run, as ``NAME_mse`` next to the run's ``mse``, and compared
-            with it.
         is_continuation: whether a target continues its source, as in language models; there is no encoder then.
-        has_position_targets: whether targets are positions of the source, as ``model=pointer`` writes them.
         has_labels: whether a target is one label.
         has_sentences: whether sources are divided into sentences.
-        has_stories: whether sources are stories of sentences with a question, as ``model=entity`` reads them.
         has_file_inputs: whether a user's input is a file, not a text.
         data_files: the options that name files or folders of data, which must exist before a run begins.
         num_drawn: the option with the number of training examples that the task draws; settings of a sweep are checked
             with few of them.
         for_models: the options that only models read which name them in ``reads``.
+        baselines: what is measured with the run, as ``NAME_mse`` next to the run's ``mse``, and compared with it: the
+            name, and what it is in words.
+        figures: the functions, in modules without torch, that draw ``predictions`` or ``alignments`` in place of the
+            core's, ``{"predictions": ".figures.draw_points"}``; ``attnx.reports.run.task_declarations`` has their type.
+        pictures: the files that they write into a run folder, with captions: ``{"points.png": "some answers"}``.
+        metric_facts: what reports say of metrics that only this task has, by name: ``higher_is_better``,
+            ``is_percent``, ``is_error`` (it is compared by ratios), ``label``, ``unit``.
     """
 
     monitor: str
     maximize: bool
     label_smoothing: float
     notes: Sequence[str] = ()
-    baselines: Collection[str] = ()
     # From here on: literals, which are read from the source before the task is imported.
     is_continuation: bool = False
-    has_position_targets: bool = False
     has_labels: bool = False
     has_sentences: bool = False
-    has_stories: bool = False
     has_file_inputs: bool = False
     data_files: tuple[str, ...] = ()
     num_drawn: str | None = None
     for_models: tuple[str, ...] = ()
+    baselines: ClassVar[Mapping[str, str]] = {}
+    figures: ClassVar[Mapping[str, str]] = {}
+    pictures: ClassVar[Mapping[str, str]] = {}
+    metric_facts: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
     def load(self) -> SequenceData:
         """Read and split the data; errors in them are UserErrors with file and line."""
@@ -202,6 +206,9 @@ class SequenceTask(Protocol):
     def read_source(self, path: Path) -> Pair | None:
         """Read a user's file in the task's own format; None if it has none, and the file is one of features."""
         return None
+
+    def save_sources(self, folder: Path, pairs: Sequence[Pair]) -> None:
+        """Write what ``figures`` need of test sources."""
 
     def save(self, folder: Path) -> None:
         """Write what is needed to reopen a run besides the vocabularies, such as tokenizers."""

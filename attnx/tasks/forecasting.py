@@ -35,7 +35,24 @@ from attnx.tasks.forecast_metrics import forecast_metrics, update_forecast_metri
 MAX_WINDOWS_FOR_LINEAR = 20_000
 
 
-@register("task", "forecasting")
+@register(
+    "task",
+    "forecasting",
+    baselines={"naive": "the last value", "seasonal": "the last season", "linear": "linear"},
+    figures={"predictions": "attnx.reports.figures.forecasts.draw_forecasts"},
+    pictures={"forecasts.png": "some test windows: the past, the reference and the forecast"},
+    metric_facts={
+        "rse": {
+            "higher_is_better": False,
+            "is_error": True,
+            "label": "RSE",
+            "unit": "root relative squared error of the last step, 1 is the mean",
+        },
+        "corr": {"higher_is_better": True, "label": "CORR", "unit": "correlation of the last step, mean over columns"},
+        "own_mse": {"unit": "in the data's units"},
+        "own_mae": {"unit": "in the data's units"},
+    },
+)
 class Forecasting(SequenceTask):
     """Forecast the next ``horizon`` steps of a time series from the ``lookback`` steps before.
 
@@ -107,7 +124,7 @@ class Forecasting(SequenceTask):
         self.notes: list[str] = []
         self.scales: FeatureScaler | None = None
         self.test_part: list[tuple[Series, Span]] = []
-        self.baselines: dict[str, Baseline] = {
+        self.baseline_forecasts: dict[str, Baseline] = {
             "naive": Seasonal(horizon, 1),
             "seasonal": Seasonal(horizon, season_length),
         }
@@ -146,7 +163,9 @@ class Forecasting(SequenceTask):
         self.scales = scales[1]
         examples: Iterator[Any] = (rows[index] for index in evenly_spaced_indices(len(rows), MAX_WINDOWS_FOR_LINEAR))
         width = self.scales.width
-        self.baselines["linear"] = Linear.fit((row.source[: self.lookback, :width], row.target) for row in examples)
+        self.baseline_forecasts["linear"] = Linear.fit(
+            (row.source[: self.lookback, :width], row.target) for row in examples
+        )
         pairs = Splits[Pair]([], _make_pairs(windows, valid), _make_pairs(windows, self.test_part))
         return SequenceData(pairs, scales[0], scales[1], rows=rows)
 
@@ -245,7 +264,7 @@ class Forecasting(SequenceTask):
         references = [pair.target for pair in pairs if pair.target is not None]
         sources = [pair.features for pair in pairs if pair.features is not None]
         pasts = [self.scales.encode(source[: self.lookback, : self.scales.width]) for source in sources]
-        baselines = {name: [baseline(past) for past in pasts] for name, baseline in self.baselines.items()}
+        baselines = {name: [baseline(past) for past in pasts] for name, baseline in self.baseline_forecasts.items()}
         forecasts = [np.asarray(output, np.float64) for output in outputs]
         update_forecast_metrics(metrics, self.scales, forecasts, references, baselines)
 
@@ -255,7 +274,7 @@ class Forecasting(SequenceTask):
 
     def save(self, folder: Path) -> None:
         """Write the linear baseline, and the test series for figures."""
-        linear = self.baselines["linear"]
+        linear = self.baseline_forecasts["linear"]
         assert isinstance(linear, Linear)
         linear.save(folder / LINEAR_BASELINE)
         write_test_series(folder, [self._visible_part(series, span) for series, span in self.test_part])
@@ -274,7 +293,7 @@ class Forecasting(SequenceTask):
     def restore(self, folder: Path) -> None:
         """Read the linear baseline, and the scales of the targets."""
         self.scales = FeatureScaler.load(folder / TARGET_FEATURES)
-        self.baselines["linear"] = Linear.load(folder / LINEAR_BASELINE)
+        self.baseline_forecasts["linear"] = Linear.load(folder / LINEAR_BASELINE)
 
 
 def _make_pairs(windows: WindowSpec, part: list[tuple[Series, Span]]) -> list[Pair]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -28,6 +29,7 @@ from attnx.metrics.per_tag import update_all
 from attnx.metrics.pointing import MAX_POINTS
 from attnx.metrics.pointing_answers import ANSWER_FORMS, PointingReference, is_right_answer
 from attnx.registry import NonNegativeInt, PositiveInt, register
+from attnx.runs.saved_sources import write_points
 from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
 
 # The metrics of the paper besides those of the form of an answer.
@@ -40,7 +42,20 @@ METRICS: Final[dict[Problem, tuple[str, ...]]] = {
 MONITORS: Final = {"hull": "accuracy", "delaunay": "triangle_coverage", "tsp": "loss", "sorting": "accuracy"}
 
 
-@register("task", "pointing", read_if={"max_exact_points": "problem=tsp"})
+@register(
+    "task",
+    "pointing",
+    read_if={"max_exact_points": "problem=tsp"},
+    figures={"predictions": "attnx.reports.figures.point_answers.draw_points"},
+    pictures={"points.png": "some answers drawn among their points"},
+    metric_facts={
+        "tour_length": {"higher_is_better": False},
+        "tour_ratio": {"higher_is_better": False},
+        "area_coverage": {"higher_is_better": True, "is_percent": True},
+        "triangle_coverage": {"higher_is_better": True, "is_percent": True},
+        "well_formed": {"higher_is_better": True, "is_percent": True},
+    },
+)
 class Pointing(SequenceTask):
     """Problems whose answers are positions of the input: which points, in which order.
 
@@ -131,6 +146,10 @@ class Pointing(SequenceTask):
     def is_right(self, output: TaskOutput, pair: Pair) -> bool:
         """Whether an answer means the same as the reference, from whichever point and in whichever direction."""
         return is_right_answer(ANSWER_FORMS[self.problem], _read_positions(output), _read_reference(pair))
+
+    def save_sources(self, folder: Path, pairs: Sequence[Pair]) -> None:
+        """Write the points of the first examples."""
+        write_points(folder, [pair.features for pair in pairs if pair.features is not None])
 
     def check_source(self, matrix: np.ndarray[Any, Any]) -> None:
         """Raise a UserError for a user's points if they are too many, or two are equal and there is no answer."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from attnx.registry.source_scan import MULTI_SELECT_KINDS
 from attnx.reports.display_name import display_name
 from attnx.reports.run.readme import write_run_readme
 from attnx.runs.info import update_info
-from attnx.runs.layout import ALIGNMENTS, ALIGNMENTS_PICTURE, PAGE, POINTS_PICTURE, PREDICTIONS, PREDICTIONS_PICTURE
+from attnx.runs.layout import ALIGNMENTS, ALIGNMENTS_PICTURE, PAGE, PREDICTIONS, PREDICTIONS_PICTURE
 from attnx.runs.run import Run, read_run
 from attnx.runs.status import RunStatus
 from attnx.training.distributed import process_group
@@ -48,7 +48,7 @@ def logger_session(prepared: PreparedRun, folder: Path, console: Console) -> Ite
         start = _run_start(read_run(folder), prepared.config, show_line)
         update_info(folder, logged=prepared.loggers.start(start))
         yield
-        prepared.loggers.show(read_run(folder).results["steps"], _pictures(folder))
+        prepared.loggers.show(read_run(folder).results["steps"], _pictures(folder, prepared.module.task.pictures))
         status = RunStatus.FINISHED
     except (Interrupted, KeyboardInterrupt):
         status = RunStatus.INTERRUPTED
@@ -91,13 +91,13 @@ def _run_start(run: Run, config: Mapping[str, Any], show_line: ShowLine) -> RunS
     )
 
 
-def _pictures(folder: Path) -> dict[str, Path]:
+def _pictures(folder: Path, drawn_by_task: Iterable[str]) -> dict[str, Path]:
     """The files of a finished run that loggers show: predictions, heat maps, and the page of alignments."""
     return {
         "test/predictions": folder / PREDICTIONS,
         "test/alignments": folder / ALIGNMENTS_PICTURE,
         "test/tracks": folder / PREDICTIONS_PICTURE,
-        "test/points": folder / POINTS_PICTURE,
+        **{f"test/{Path(name).stem}": folder / name for name in drawn_by_task},
         "test/page": folder / PAGE,
         **{f"heat_maps/{path.stem}": path for path in sorted((folder / ALIGNMENTS).glob("*.png"))},
     }

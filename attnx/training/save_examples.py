@@ -1,4 +1,4 @@
-"""Saves the attention weights of some test examples, and of positions the points, for pictures."""
+"""Saves the attention weights of some test examples, and what the task needs of their sources, for pictures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from attnx.inference.write_results import save_alignments
 from attnx.models.resolve import ResolvedConfig
 from attnx.nn.targets.forecast import subtract_last_value
 from attnx.runs.layout import VOCABULARY
-from attnx.runs.saved_sources import write_points
 from attnx.training.lightning_module import TrainingModule
 
 # Examples whose attention weights are saved; and those of them with the maps of every self-attention head.
@@ -28,7 +27,7 @@ Maps = Mapping[str, npt.NDArray[np.float32]]
 
 
 def save_examples(module: TrainingModule, rows: PairDataset, resolved: ResolvedConfig, folder: Path) -> None:
-    """Decode test examples, evenly from short to long, and save their weights, and of positions the points."""
+    """Decode test examples, evenly from short to long; save their weights, and what pictures need of the sources."""
     module.eval().cpu().float()
     pairs = module.data.pairs.test
     indices = evenly_by_length([pair.source for pair in pairs], MAX_EXAMPLES)
@@ -37,8 +36,7 @@ def save_examples(module: TrainingModule, rows: PairDataset, resolved: ResolvedC
     if any(prediction.weights is not None for prediction in predictions):
         maps = _self_attention_maps(module.predictor, predictions)
         save_alignments(folder, predictions, module.task, resolved, maps)
-    if module.task.has_position_targets:
-        write_points(folder / VOCABULARY, [pair.features for pair in pairs if pair.features is not None])
+    module.task.save_sources(folder / VOCABULARY, pairs)
 
 
 def _self_attention_maps(predictor: Predictor, predictions: Sequence[Prediction]) -> dict[int, Maps]:

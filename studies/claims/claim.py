@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 import yaml
 
+from attnx import registry
 from attnx.reports.metric_names import TEST
 from attnx.reports.sweep.metrics import run_value
 from attnx.reports.sweep.run_record import RunRecord
@@ -16,7 +17,7 @@ from studies.experiments import BASE
 from studies.job import Job, plan_job
 from studies.results import Results
 
-BASELINES: Final = ("naive", "seasonal", "linear")
+BASELINES: Final[dict[str, str]] = registry.declarations("task", "forecasting")["baselines"]
 """The forecasts without a model that a run of `task=forecasting` measures beside its own, in the same metrics."""
 
 

@@ -11,11 +11,10 @@ from scipy import stats
 
 from attnx.reports.markdown import table
 from attnx.reports.metric_names import is_higher_better, metric_label
-from attnx.reports.run.tables import FORECASTS
 from attnx.reports.significant_digits import digits_for
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.sweeps.live_table import format_duration
-from studies.claims.claim import Claim, validation
+from studies.claims.claim import BASELINES, Claim, validation
 from studies.claims.evaluations import EvaluatedClaim
 from studies.results import Results
 
@@ -96,14 +95,14 @@ def _aim(claim: Claim, baselines: Mapping[str, float]) -> str:
     if not baselines:
         return "" if claim.aim is None else f"{claim.aim:g}"
     name, value = (max if is_higher_better(claim.metric) else min)(baselines.items(), key=itemgetter(1))
-    return f"{value:.4g}, {FORECASTS.get(name, name)}"
+    return f"{value:.4g}, {BASELINES[name]}"
 
 
 def _reached(claim: Claim, value: float, baselines: Mapping[str, float]) -> str:
     is_higher = is_higher_better(claim.metric)
     if baselines:
         as_good = [name for name, error in baselines.items() if not (value > error if is_higher else value < error)]
-        names = ", ".join(FORECASTS.get(name, name) for name in as_good)
+        names = ", ".join(BASELINES[name] for name in as_good)
         return f"no, not better than {names}" if names else "yes"
     if claim.aim is None:
         return ""

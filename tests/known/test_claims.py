@@ -13,9 +13,8 @@ from attnx.errors import UserError
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.runs.results_json import Interval
 from attnx.runs.status import RunStatus
-from attnx.tasks.forecasting import Forecasting
 from studies.claims.__main__ import HERE, PAGE
-from studies.claims.claim import BASELINES, Claim, read_claims
+from studies.claims.claim import Claim, read_claims
 from studies.claims.evaluations import EvaluatedClaim, read_evaluations, write_evaluations
 from studies.claims.page import claims_page
 from studies.experiments import write_experiments
@@ -100,10 +99,6 @@ def test_a_forecast_is_to_beat_the_simple_ones(values: tuple[float, ...], reache
 def test_the_last_value_may_be_the_best_simple_forecast() -> None:
     runs = [forecast(1, 0.0886, naive=0.0811, seasonal=0.5, linear=0.0874)]
     assert cells(Claim("some", "", "test_mse"), runs)[-1] == "no, not better than the last value, linear"
-
-
-def test_the_baselines_of_claims_are_those_of_the_task() -> None:
-    assert {*Forecasting().baselines, "linear"} == set(BASELINES)
 
 
 def test_a_start_without_validation_error_decides() -> None:

@@ -83,7 +83,7 @@ class Undrawn(importlib.abc.MetaPathFinder):
 
         def exec_module(module):
             run(module)
-            module.draw_alignments = module.draw_curves = module.draw_numeric_predictions = lambda folder: []
+            module.draw_attention = module.draw_curves = module.draw_predictions = lambda folder: []
 
         spec.loader.exec_module = exec_module
         return spec
@@ -145,9 +145,8 @@ def words(work_folder: Path, write_words: Callable[[Path], Path]) -> Path:
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pictures: they take longer than such small runs."""
     drawn = importlib.import_module("attnx.reports.run.build_all")
-    monkeypatch.setattr(drawn, "draw_alignments", lambda folder: [])
-    for drawing in ("draw_curves", "draw_forecasts", "draw_points", "draw_slots", "draw_numeric_predictions"):
-        monkeypatch.setattr(drawn, drawing, lambda folder: None)
+    for drawing in ("draw_attention", "draw_curves", "draw_predictions"):
+        monkeypatch.setattr(drawn, drawing, lambda folder: [])
 
 
 @pytest.fixture(scope="session")
@@ -400,8 +399,8 @@ def trained_runs(tmp_path_factory: pytest.TempPathFactory, write_words: Callable
     overrides = [*(size for size in SMALL if "max_steps" not in size), "trainer.max_steps=150", "optimizer.lr=0.03"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
-        for drawing in ("draw_alignments", "draw_curves", "draw_numeric_predictions"):
-            patch.setattr(drawn, drawing, lambda folder: None)
+        for drawing in ("draw_attention", "draw_curves", "draw_predictions"):
+            patch.setattr(drawn, drawing, lambda folder: [])
         for seed, name in enumerate(("one", "two"), 1):
             fit(
                 {**composed(tuple(overrides)), "seed": seed, "folder": name},

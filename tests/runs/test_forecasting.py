@@ -119,14 +119,17 @@ def test_a_run_forecasts_quantiles(quantiles: TrainedRun, command: Callable[...,
     assert scores["test_naive_mse"] == pytest.approx(np.square(naive).mean(), rel=1e-4)
     assert scores["test_seasonal_mae"] == pytest.approx(np.abs(table[ahead] - table[ahead - 5]).mean(), rel=1e-4)
     task = attnx.open_run("one").task
-    assert task.baselines["linear"].weights.shape == (HORIZON, LOOKBACK)
+    assert task.baseline_forecasts["linear"].weights.shape == (HORIZON, LOOKBACK)
     _goes_on(command)
+
+
+BASELINES = {"naive": "the last value", "seasonal": "the last season", "linear": "linear"}
 
 
 def _beats_its_baselines(folder: str) -> None:
     """For each metric, with the interval of the differences in the same draws of the same windows."""
     run = read_run(folder)
-    assert run.baselines.keys() == {"naive", "seasonal", "linear"}
+    assert run.baselines.keys() == BASELINES.keys()
     rows = {row.metric: row.remark for row in result_rows(run)}
     with np.load(f"{folder}/resampled.npz") as drawn:
         for baseline, differences in run.baselines.items():
@@ -140,7 +143,7 @@ def _beats_its_baselines(folder: str) -> None:
                 edges = np.percentile(drawn[metric] - drawn[baseline_metric], [2.5, 97.5])
                 expected = (run.results[metric] - run.results[baseline_metric], *edges)
                 assert difference == pytest.approx(expected, abs=1e-6)
-                assert rows[baseline_metric] == f"the run {baseline_verdict(baseline, metric, difference)}"
+                assert rows[baseline_metric] == f"the run {baseline_verdict(BASELINES[baseline], metric, difference)}"
 
 
 def _beats_its_baselines_in_words(folder: Path, shown: str) -> None:
@@ -204,7 +207,7 @@ def test_a_missing_target_never_counts(forecast: str, no_pictures: None, command
     assert answer.code == 0, answer.err
     again = results("one/evaluations/test")
     assert again["test_mse"] == pytest.approx(scores["test_mse"], rel=1e-4)
-    assert draw_forecasts("one") == Path("one/forecasts.png")
+    assert draw_forecasts("one") == [Path("one/forecasts.png")]
 
 
 def lift_targets(by: float) -> Callable[[int], str]:
@@ -313,6 +316,7 @@ def test_forecasts_are_drawn() -> None:
     folder = Path("one")
     assert (folder / "forecasts.png").is_file()
     assert not (folder / "predictions.png").exists()
+    assert "| `forecasts.png` | some test windows" in (folder / "README.md").read_text(encoding="utf-8")
     series = read_test_series(folder / "vocabulary")
     forecasts = read_forecasts(folder, read_run(folder).config["task"], series)
     assert len(forecasts) == 3
@@ -327,7 +331,7 @@ def test_forecasts_are_drawn() -> None:
             False
         ] * HORIZON
     assert len(draw_forecast_page(forecasts, ["a", "b"]).axes) == 3 * 3
-    assert draw_forecasts(folder) == folder / "forecasts.png"
+    assert draw_forecasts(folder) == [folder / "forecasts.png"]
 
 
 @pytest.mark.parametrize(

@@ -197,14 +197,14 @@ def test_pictures_label_files_and_steps(trained_run: Any) -> None:
         title = axes.get_title(loc="left").replace("\n", " ")
         assert title.startswith(f"in{n}.csv \u2192 {len(alignment.output)} steps")
         assert alignment.is_right is (None if len(alignment.output) == len(right(n)) else False)
-    drawn = draw_numeric_predictions("one")
+    (drawn,) = draw_numeric_predictions("one")
     assert drawn == Path("one/predictions.png")
     assert drawn.stat().st_size > 1000
 
 
 def test_a_run_of_symbols_draws_no_curves(run: Callable[..., Any]) -> None:
     run(folder="one")
-    assert draw_numeric_predictions("one") is None
+    assert draw_numeric_predictions("one") == []
 
 
 def test_runs_of_numbers_are_compared(trained_run: Any) -> None:

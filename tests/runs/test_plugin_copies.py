@@ -74,7 +74,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Path],
     drawn = importlib.import_module("attnx.reports.run.build_all")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
-        patch.setattr(drawn, "draw_alignments", lambda folder: [])
+        patch.setattr(drawn, "draw_attention", lambda folder: [])
         patch.setattr(drawn, "draw_curves", lambda folder: None)
         fit(compose([*overrides, "scorer=mine", "folder=one"]), overrides, Console(file=io.StringIO()))
     return home

@@ -84,7 +84,7 @@ def test_each_problem_trains_and_predicts(
         assert task.detokenize(prediction.output) == row["prediction"]
         assert prediction.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
         assert prediction.weights.shape[1] == len(pair.source)
-    assert draw_points("one") == Path("one/points.png")
+    assert draw_points("one") == [Path("one/points.png")]
     for (best,), trace in saved_traces("one"):  # the last position is the end
         (read,) = (hypothesis.read for hypothesis in trace.hypotheses)
         assert read.weights[0, :, :-1] == pytest.approx(best.weights, abs=1e-4)
@@ -117,7 +117,8 @@ def test_a_run_is_evaluated_on_larger_problems(
     assert scores["test_well_formed"] == 100
     assert {f"test_accuracy_{size}" for size in (8, 9, 10, 11)} <= set(scores)
     assert (folder / "points.png").read_bytes()[:4] == b"\x89PNG"
-    assert "`points.png`" in (folder / "README.md").read_text(encoding="utf-8")
+    readme = (folder / "README.md").read_text(encoding="utf-8")
+    assert "| `points.png` | some answers drawn among their points |" in readme
     assert json.loads((folder / "errors.json").read_text(encoding="utf-8")) == {}
 
 

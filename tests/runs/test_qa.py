@@ -50,9 +50,8 @@ def write(folder: Path) -> None:
 
 def disable_pictures(patch: pytest.MonkeyPatch) -> None:
     drawn = importlib.import_module("attnx.reports.run.build_all")
-    for drawing in ("draw_alignments", "draw_slots"):
+    for drawing in ("draw_attention", "draw_curves"):
         patch.setattr(drawn, drawing, lambda folder: [])
-    patch.setattr(drawn, "draw_curves", lambda folder: None)
 
 
 def train(folder: str, *overrides: str) -> Any:

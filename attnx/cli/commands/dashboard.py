@@ -21,7 +21,7 @@ from attnx.errors import UserError, suggest
 from attnx.files.atomic_files import write_text
 from attnx.files.printable import print_line
 from attnx.registry.optional_deps import require_package
-from attnx.reports.metric_names import HIGHER_IS_BETTER, LOWER_IS_BETTER, is_higher_better
+from attnx.reports.metric_names import HIGHER_IS_BETTER, LOWER_IS_BETTER, declared_facts, is_higher_better
 from attnx.runs.layout import RUN_JSON
 from attnx.runs.naming import refuse_links
 from attnx.runs.run import read_run
@@ -126,7 +126,8 @@ def _project_request(name: str) -> WorkspaceRequest:
 def _is_higher_better(metric: str) -> bool:
     is_higher = is_higher_better(metric)
     if is_higher is None:
-        raise UserError(f"--metric {metric}: no such metric{suggest(metric, (*LOWER_IS_BETTER, *HIGHER_IS_BETTER))}")
+        known = (*LOWER_IS_BETTER, *HIGHER_IS_BETTER, *declared_facts())
+        raise UserError(f"--metric {metric}: no such metric{suggest(metric, known)}")
     return is_higher
 
 

@@ -39,7 +39,7 @@ from attnx.inference.validate import (
     refuse_unlike_data,
 )
 from attnx.reports.run.evaluation import error_tables, terminal_tables, write_evaluation_readme, write_tables
-from attnx.runs.layout import EVALUATION, EVALUATIONS, FORMAT
+from attnx.runs.layout import EVALUATION, EVALUATIONS, FORMAT, VOCABULARY
 from attnx.runs.naming import refuse_links
 from attnx.runs.plugin_copies import changed_code_digest, current_code
 from attnx.runs.predictions import Evaluation
@@ -203,6 +203,7 @@ def _write(
 ) -> None:
     """Write the evaluation in one atomic step."""
     from attnx.inference.write_results import save_evaluation
+    from attnx.reports.run.task_declarations import task_drawing
 
     with atomic_folder(folder) as partial:
         names = [member.name for member in request.runs]
@@ -210,21 +211,11 @@ def _write(
         arguments = {"command": request.command, "runs": names, "checkpoint": request.checkpoint, "test": request.test}
         write_json(partial / EVALUATION, {**info, **arguments, "settings": settings})
         save_evaluation(partial, run.task, run.tags, result)
-        _draw(partial, request, result)
+        run.task.save_sources(partial / VOCABULARY, [item.pair for item in result.predictions])
+        if draw := task_drawing(request.runs[0], "predictions"):
+            draw(partial, "png")
         write_tables(partial, error_tables(partial))
         write_evaluation_readme(partial, folder.resolve().name)
-
-
-def _draw(folder: Path, request: EvaluateArgs, result: EvaluationResult) -> None:
-    """Draw the answers of the test if they are positions, as at the end of a run."""
-    task = request.runs[0].config["task"]
-    if not registry.describe("task", task["name"]).properties.get("has_position_targets"):
-        return
-    from attnx.reports.figures.point_answers import draw_answers
-    from attnx.runs.saved_sources import MAX_SAVED_EXAMPLES
-
-    points = [item.pair.features for item in result.predictions[:MAX_SAVED_EXAMPLES] if item.pair.features is not None]
-    draw_answers(folder, points, task["problem"])
 
 
 def _show(folder: Path, message: str) -> int:

@@ -11,6 +11,7 @@ Examples:
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import cast
 
 from attnx.errors import UserError
@@ -32,18 +33,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Draw the heat maps and print their paths."""
     refuse_links(read_run(arguments.run).path)
     from attnx.reports.figures.curves import draw_curves
-    from attnx.reports.figures.entity_slots import draw_slots
-    from attnx.reports.figures.forecasts import draw_forecasts
-    from attnx.reports.figures.heatmaps import Format, PictureOptions, draw_alignments
-    from attnx.reports.figures.numeric_predictions import draw_numeric_predictions
-    from attnx.reports.figures.point_answers import draw_points
+    from attnx.reports.figures.heatmaps import Format, PictureOptions
+    from attnx.reports.run.pictures import draw_attention, draw_predictions
 
     image_format = cast(Format, arguments.format)
     options = PictureOptions(not arguments.no_marks, arguments.equal_panels)
-    paths = draw_slots(arguments.run, image_format) or draw_alignments(arguments.run, image_format, options)
-    for draw in (draw_forecasts, draw_numeric_predictions, draw_points, draw_curves):
-        if path := draw(arguments.run, image_format):
-            paths.append(path)
+    folder = Path(arguments.run)
+    paths = [*draw_attention(folder, image_format, options), *draw_predictions(folder, image_format)]
+    if curves := draw_curves(folder, image_format):
+        paths.append(curves)
     if not paths:
         raise UserError(f"{arguments.run}: has no alignments and no metrics to draw")
     for path in paths:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from attnx.reports.figures.heatmaps import Format, save_figure
-from attnx.reports.metric_names import PERCENT, TEST, VALID, is_higher_better, metric_base, metric_label
+from attnx.reports.metric_names import TEST, VALID, is_higher_better, is_percent, metric_base, metric_label
 from attnx.runs.layout import CURVES_PICTURE, RUN_JSON
 from attnx.runs.run import Run
 
@@ -64,7 +64,7 @@ def _metric_panel(columns: Sequence[str], monitor: str) -> dict[str, tuple[tuple
     base = metric_base(main, COMPANIONS)
     companion = main.replace(base, COMPANIONS[base], 1) if base else ""
     metrics = [main, *([companion] if companion in columns else [])]
-    title = "validation, %" if metric_base(main, PERCENT) else "validation"
+    title = "validation, %" if is_percent(main) else "validation"
     labels = [metric_label(TEST + name.removeprefix(VALID)) for name in metrics]
     return {title: tuple(zip(metrics, labels, COLORS, strict=False))}
 

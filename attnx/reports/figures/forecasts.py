@@ -19,7 +19,7 @@ from attnx.reports.figures.fonts import choose_fonts, shorten
 from attnx.reports.figures.heatmaps import WHITE_TO_BLUE, Format, save_figure
 from attnx.reports.figures.numeric_predictions import PREDICTION_COLOR, REFERENCE_COLOR
 from attnx.runs.alignments import Alignment, read_best_alignments
-from attnx.runs.layout import FORECASTS_PICTURE, MATRICES, PREDICTIONS, VOCABULARY
+from attnx.runs.layout import MATRICES, PREDICTIONS, VOCABULARY
 from attnx.runs.predictions import read_table
 from attnx.runs.run import read_run
 from attnx.runs.saved_sources import read_test_series
@@ -49,18 +49,17 @@ class Forecast(NamedTuple):
     attention: Matrix | None
 
 
-def draw_forecasts(folder: Path | str, form: Format = "png") -> Path | None:
-    """Write forecasts.png, or .svg or .pdf, from the files of a run; None if it is no forecasting run."""
+def draw_forecasts(folder: Path | str, form: Format = "png") -> list[Path]:
+    """Write forecasts.png, or .svg or .pdf, from the files of a run; no picture if it saved no test series."""
     folder = Path(folder)
-    task = read_run(folder).config.get("task", {})
     series = read_test_series(folder / VOCABULARY)
-    if "horizon" not in task or not series or not (folder / MATRICES).is_file():
-        return None
-    forecasts = read_forecasts(folder, task, series)
+    if not series or not (folder / MATRICES).is_file():
+        return []
+    forecasts = read_forecasts(folder, read_run(folder).config["task"], series)
     if not forecasts:
-        return None
+        return []
     page = draw_forecast_page(forecasts, series[0].columns[:MAX_COLUMNS])
-    return save_figure(page, (folder / FORECASTS_PICTURE).with_suffix(f".{form}"))
+    return [save_figure(page, folder / f"forecasts.{form}")]
 
 
 def draw_forecast_page(forecasts: Sequence[Forecast], columns: Sequence[str]) -> Figure:

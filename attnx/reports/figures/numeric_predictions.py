@@ -23,11 +23,11 @@ MAX_EXAMPLES, MAX_COLUMNS = 5, 4
 MAX_LABEL_LENGTH, MAX_TITLE_LENGTH = 22, 30
 
 
-def draw_numeric_predictions(folder: Path | str, form: Format = "png") -> Path | None:
-    """Write predictions.png, or .svg or .pdf, from predictions.npz; None if the run predicted no matrices."""
+def draw_numeric_predictions(folder: Path | str, form: Format = "png") -> list[Path]:
+    """Write predictions.png, or .svg or .pdf, from predictions.npz; no picture if the run predicted no matrices."""
     folder = Path(folder)
     if not (folder / MATRICES).is_file():
-        return None
+        return []
     scales = FeatureScaler.load(folder / VOCABULARY / TARGET_FEATURES)
     columns = (scales.columns or tuple(f"column {column}" for column in range(scales.width)))[:MAX_COLUMNS]
     by_length = sorted(read_table(folder / PREDICTIONS)[1], key=lambda row: int(row["reference_steps"]))
@@ -51,7 +51,7 @@ def draw_numeric_predictions(folder: Path | str, form: Format = "png") -> Path |
         panels[-1][column].set_xlabel("step", fontsize=8, color=INK)
     lines = panels[0][0].get_legend_handles_labels()
     figure.legend(*lines, loc="outside upper right", ncols=2, frameon=False, fontsize=8)
-    return save_figure(figure, (folder / PREDICTIONS_PICTURE).with_suffix(f".{form}"))
+    return [save_figure(figure, (folder / PREDICTIONS_PICTURE).with_suffix(f".{form}"))]
 
 
 def _draw_panel(axes: Axes, reference: Any, prediction: Any) -> None:

@@ -17,9 +17,8 @@ from attnx.metrics.polygons import are_positions, is_round_trip, open_path, path
 from attnx.reports.figures.curves import DPI, INK
 from attnx.reports.figures.heatmaps import Format, save_figure
 from attnx.reports.figures.numeric_predictions import PREDICTION_COLOR, REFERENCE_COLOR
-from attnx.runs.layout import POINTS_PICTURE, PREDICTIONS, VOCABULARY
-from attnx.runs.predictions import read_predictions
-from attnx.runs.run import read_run
+from attnx.runs.layout import PREDICTIONS, VOCABULARY
+from attnx.runs.predictions import read_predictions, read_run_or_evaluation
 from attnx.runs.saved_sources import read_points
 
 MAX_EXAMPLES, COLUMNS = 12, 4
@@ -36,18 +35,13 @@ class PointAnswer(NamedTuple):
     reference: list[int]
 
 
-def draw_points(folder: Path | str, form: Format = "png") -> Path | None:
-    """Write points.png, or .svg or .pdf, from predictions.tsv and saved points; None if it is no pointing run."""
+def draw_points(folder: Path | str, form: Format = "png") -> list[Path]:
+    """Write points.png, or .svg or .pdf, of a run or an evaluation; no picture if it saved no points."""
     folder = Path(folder)
     points = read_points(folder / VOCABULARY)
-    problem = read_run(folder).config.get("task", {}).get("problem")
-    if not points or not (folder / PREDICTIONS).is_file() or problem is None:
-        return None
-    return draw_answers(folder, points, problem, form)
-
-
-def draw_answers(folder: Path, points: Sequence[Points], problem: str, form: Format = "png") -> Path:
-    """Write points.png, or .svg or .pdf, next to a predictions.tsv; ``points`` are those of its first lines."""
+    if not points or not (folder / PREDICTIONS).is_file():
+        return []
+    problem = read_run_or_evaluation(folder).evaluated_run.config["task"]["problem"]
     predictions = read_predictions(folder)[: len(points)]
     examples = [
         PointAnswer(example, _positions(prediction.output), _positions(prediction.references[0]))
@@ -55,7 +49,7 @@ def draw_answers(folder: Path, points: Sequence[Points], problem: str, form: For
     ]
     by_size = sorted(examples, key=lambda example: len(example.points))
     shown = [by_size[index] for index in evenly_spaced_indices(len(by_size), MAX_EXAMPLES)]
-    return save_figure(draw_point_answers(shown, problem), (folder / POINTS_PICTURE).with_suffix(f".{form}"))
+    return [save_figure(draw_point_answers(shown, problem), folder / f"points.{form}")]
 
 
 def draw_point_answers(examples: Sequence[PointAnswer], problem: str) -> Figure:

@@ -24,6 +24,7 @@ from attnx.reports.run.error_tables import (
 )
 from attnx.reports.run.readme import FILES, files_section
 from attnx.reports.run.tables import results_section, results_table
+from attnx.reports.run.task_declarations import captions
 from attnx.reports.significant_digits import format_value
 from attnx.runs import layout
 from attnx.runs.predictions import Evaluation, has_symbol_predictions, read_predictions
@@ -33,7 +34,6 @@ MAX_ROWS_SHOWN = 12  # of a table, in a terminal
 EVALUATION_FILES = {
     layout.EVALUATION: "the evaluation: runs, weights, decoding, data",
     **{file: FILES[file] for file in (layout.RESULTS, layout.PREDICTIONS, layout.RESAMPLED, layout.MATRICES)},
-    layout.POINTS_PICTURE: FILES[layout.POINTS_PICTURE],
     "by_length.tsv": "errors by length of the source in symbols, or of a reference matrix in steps",
     "by_symbol.tsv": "per symbol its count in references, and how often it was substituted, missed, inserted",
     "by_column.tsv": "errors per column, in its units",
@@ -84,7 +84,7 @@ def write_evaluation_readme(folder: Path, name: str) -> None:
         f"An evaluation by attnx, {run.info['created']}.{_ensemble_sentence(run.info['runs'])}",
         f"```sh\n{run.info['command']}\n```",
         results_section(run),
-        files_section(folder, EVALUATION_FILES),
+        files_section(folder, {**EVALUATION_FILES, **captions(run)}),
         "`attnx compare` compares this folder with other evaluations and runs.",
     ]
     write_text(folder / layout.README, "\n\n".join(sections) + "\n")

@@ -10,6 +10,7 @@ from attnx.config.view import node_text
 from attnx.files.atomic_files import write_text
 from attnx.reports.markdown import titled_table
 from attnx.reports.run.tables import CONFIG_KEYS, results_section
+from attnx.reports.run.task_declarations import captions
 from attnx.runs import layout
 from attnx.runs.naming import resume_command
 from attnx.runs.run import Run, read_run
@@ -24,7 +25,6 @@ FILES = {
     layout.RESAMPLED: "metrics of 2,000 bootstrap samples of the test, to compare runs",
     layout.MATRICES: "predicted matrices and their references, by the names in predictions.tsv",
     layout.PREDICTIONS_PICTURE: "some predictions as curves, column by column",
-    layout.POINTS_PICTURE: "some answers drawn among their points",
     layout.ALIGNMENTS: "attention weights of some test examples, as arrays and pictures",
     layout.ALIGNMENTS_PICTURE: "six of these alignments on one page",
     layout.ALIGNMENT_STATISTICS: "entropy, coverage and diagonality of attention",
@@ -60,7 +60,8 @@ def write_run_readme(folder: Path | str) -> Path:
     rows += [("schedule", node_text(run.info["schedule"]))] if run.info.get("schedule") else []
     configuration = titled_table("Configuration", ("part", "choice"), rows)
     notes = "\n".join(["## Notes", "", *(f"- {note}" for note in run.info["notes"])]) if run.info.get("notes") else ""
-    sections = [_heading(run), notes, configuration, results_section(run), files_section(run.path, FILES)]
+    files = files_section(run.path, {**FILES, **captions(run)})
+    sections = [_heading(run), notes, configuration, results_section(run), files]
     if commands := run.info.get("uploads"):
         uploads = "\n".join(commands.values())
         sections.append(f"## Uploads\n\nTo upload what was recorded offline:\n\n```sh\n{uploads}\n```")

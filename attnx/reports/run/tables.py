@@ -10,7 +10,8 @@ from rich.text import Text
 
 from attnx.files.printable import printable
 from attnx.reports.markdown import titled_table
-from attnx.reports.metric_names import TEST, is_higher_better, metric_base, metric_label
+from attnx.reports.metric_names import TEST, is_higher_better, metric_base, metric_label, metric_unit
+from attnx.reports.run.task_declarations import baseline_names
 from attnx.reports.significant_digits import format_interval, format_value
 from attnx.runs.layout import RUN_LOCK
 from attnx.runs.results_json import BaselineDifference
@@ -18,27 +19,7 @@ from attnx.runs.run import Run
 
 CONFIG_KEYS = ("task", "model", "encoder", "decoder", "readout", "output", "attention", "scorer", "scope", "query",
                "normalizer", "decoding", "optimizer", "lr_schedule", "trainer", "seed")  # fmt: skip
-UNITS = {
-    "test_per": "%  phone error rate",
-    "test_wer": "%  word error rate",
-    "test_symbol_error_rate": "%  symbol error rate",
-    "test_sequence_error_rate": "%  sequence error rate",
-    "test_error": "%  wrong answers",
-    "test_scaled_error": "0 is perfect, 1 is the training mean",
-    "test_mean_absolute_error": "in the data's units, over steps that prediction and reference have",
-    "test_root_mean_squared_error": "in the data's units, over steps that prediction and reference have",
-    "test_length_error": "steps too many or too few",
-    "test_rse": "root relative squared error of the last step, 1 is the mean",
-    "test_corr": "correlation of the last step, mean over columns",
-    "test_own_mse": "in the data's units",
-    "test_own_mae": "in the data's units",
-    "train_examples_per_second": "examples/s in training",
-    "train_seconds": "s of training, validation included",
-    "train_cpu_seconds": "s of CPU time in it, all threads",
-}
 CAPTION = "95 % confidence intervals: exact for error rates of whole outputs, bootstrap over test examples otherwise"
-# Descriptions of baselines; the rest go by their names.
-FORECASTS = {"naive": "the last value", "seasonal": "the last season"}
 
 
 class ResultRow(NamedTuple):
@@ -76,7 +57,7 @@ def result_rows(run: Run) -> list[ResultRow]:
     for name, value in run.results.items():
         interval = run.intervals.get(name)
         text = format_interval(*interval) if interval else ""
-        remark = UNITS.get(name) or run.signatures.get(metric_base(name, run.signatures), "")
+        remark = metric_unit(name) or run.signatures.get(metric_base(name, run.signatures), "")
         if name == "steps":
             remark = end_of_run(run)
         if name in verdicts:
@@ -114,24 +95,27 @@ def file_list(folder: Path) -> str:
 
 def baseline_verdicts(run: Run) -> dict[str, str]:
     """The comparison with each baseline in each metric, by the name of the baseline's metric."""
+    names = baseline_names(run)
     return {
-        f"{TEST}{baseline}_{metric.removeprefix(TEST)}": baseline_verdict(baseline, metric, difference)
+        f"{TEST}{baseline}_{metric.removeprefix(TEST)}": baseline_verdict(
+            names.get(baseline, baseline), metric, difference
+        )
         for baseline, differences in run.baselines.items()
         for metric, difference in differences.items()
     }
 
 
-def baseline_verdict(baseline: str, metric: str, difference: BaselineDifference) -> str:
-    """Whether a run is better than a baseline in a metric, and by how much.
+def baseline_verdict(name: str, metric: str, difference: BaselineDifference) -> str:
+    """Whether a run is better than a baseline of this name in a metric, and by how much.
 
-    >>> baseline_verdict("naive", "test_mse", BaselineDifference(0.0075, 0.0031, 0.0122))
+    >>> baseline_verdict("the last value", "test_mse", BaselineDifference(0.0075, 0.0031, 0.0122))
     'is worse than the last value: MSE 0.0075 higher (0.0031 to 0.0122)'
     >>> baseline_verdict("linear", "test_mse", BaselineDifference(-0.0012, -0.0050, 0.0031))
     'does not differ significantly from linear: MSE 0.0012 lower (0.0050 lower to 0.0031 higher)'
     """
     value, *ends = difference
     low, high = ends
-    name, text = FORECASTS.get(baseline, baseline), f"{metric_label(metric)} {_difference_text(value, low, high)}"
+    text = f"{metric_label(metric)} {_difference_text(value, low, high)}"
     if low <= 0 <= high:
         interval = " to ".join(_difference_text(end, low, high) for end in ends)
         return f"does not differ significantly from {name}: {text} ({interval})"

@@ -6,8 +6,16 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from attnx.reports.metric_names import MAX_PERCENT, PERCENT, TEST, VALID, is_higher_better, metric_base, metric_label
-from attnx.reports.run.tables import UNITS
+from attnx.reports.metric_names import (
+    MAX_PERCENT,
+    TEST,
+    VALID,
+    is_higher_better,
+    is_percent,
+    metric_base,
+    metric_label,
+    metric_unit,
+)
 from attnx.reports.sweep.run_record import RunRecord
 
 
@@ -27,8 +35,8 @@ class Metric(NamedTuple):
     def worst(self) -> float | None:
         """The value of outputs of which nothing is right, which an error rate may exceed; None if there is none."""
         if self.is_higher_better:
-            return 0.0 if metric_base(self.key, (*PERCENT, "bleu", "chrf")) else None
-        return MAX_PERCENT if metric_base(self.key, PERCENT) else None
+            return 0.0 if is_percent(self.key) or metric_base(self.key, ("bleu", "chrf")) else None
+        return MAX_PERCENT if is_percent(self.key) else None
 
     def format(self, value: float) -> str:
         """A value as text."""
@@ -46,7 +54,7 @@ def list_metrics(runs: Sequence[RunRecord], monitor: str, maximize: bool) -> lis
         is_higher = maximize if is_main else is_higher_better(key)
         # A metric that is equal for all runs, such as a baseline's, ranks nothing.
         if is_higher is not None and values and (is_main or len(set(values)) != 1 or len(values) == 1):
-            unit = UNITS.get(key, "%" if metric_base(key, PERCENT) else "")
+            unit = metric_unit(key) or ("%" if is_percent(key) else "")
             sizes = [abs(value) for value in values if value]
             digits = 4 if sizes and max(sizes) < 1 else 2
             digits = max(digits, *(1 - math.floor(math.log10(size)) for size in sizes if size < 10**-digits), 0)

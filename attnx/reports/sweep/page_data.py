@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.errors import UserError
-from attnx.reports.metric_names import PERCENT, metric_base, metric_label
+from attnx.reports.metric_names import is_percent, metric_label
 from attnx.reports.pages.run_page import ExampleKey, example_key, output_data, scale_weights
 from attnx.reports.sweep.comparison import Comparison, RankingAnalysis
 from attnx.reports.sweep.failures import Failure, group_failures
@@ -134,7 +134,7 @@ def _curves(runs: Sequence[RunRecord]) -> list[dict[str, str]]:
     curves = []
     for key in sorted(columns, key=lambda column: column != runs[0].monitor):
         label = "training loss" if key == "train_loss" else metric_label(key).removesuffix(", best")
-        curves.append({"key": key, "label": label, "unit": "%" if metric_base(key, PERCENT) else ""})
+        curves.append({"key": key, "label": label, "unit": "%" if is_percent(key) else ""})
     return curves
 
 

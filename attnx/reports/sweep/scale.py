@@ -9,13 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from attnx.reports.metric_names import MAX_PERCENT, PERCENT, metric_base
+from attnx.reports.metric_names import MAX_PERCENT, is_error, is_percent
 from attnx.reports.stats.multiple_comparisons import MeanDifference
 from attnx.reports.sweep.metrics import Metric
 
-ERRORS = ("per", "wer", "cer", "ter", "symbol_error_rate", "sequence_error_rate", "error", "mse", "mae", "rse",
-          "perplexity", "accuracy", "macro_f1", "well_formed", "area_coverage", "triangle_coverage")  # fmt: skip
-"""Metrics that are errors, or from which an error is left to 100 %."""
 MAX_LOGARITHM = 700.0  # of a number that can be written
 
 
@@ -60,10 +57,10 @@ def choose_scale(metric: Metric, values: Sequence[float], examples: float) -> Sc
 
     The least error is half an example, or half the least one that was measured.
     """
-    sign, base = -1 if metric.is_higher_better else 1, metric_base(metric.key, ERRORS)
+    sign = -1 if metric.is_higher_better else 1
     errors = [MAX_PERCENT - value if sign < 0 else value for value in values]
-    if not base or min(errors, default=-1.0) < 0 or not any(errors):
+    if not is_error(metric.key) or min(errors, default=-1.0) < 0 or not any(errors):
         return Scale(sign)
     half_an_example = MAX_PERCENT / 2 / max(1.0, examples)
     measured = min(error for error in errors if error > 0) / 2
-    return Scale(sign, min(measured, half_an_example) if metric_base(metric.key, PERCENT) else measured)
+    return Scale(sign, min(measured, half_an_example) if is_percent(metric.key) else measured)

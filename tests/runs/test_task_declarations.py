@@ -1,0 +1,107 @@
+"""What a task declares for reports: what draws its outputs, captions, names of baselines, and facts on its metrics."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnx import registry
+from attnx.errors import UserError
+from attnx.reports.metric_names import is_error, is_higher_better, is_percent, metric_label, metric_unit
+from attnx.reports.run.pictures import draw_attention, draw_predictions
+from attnx.reports.run.readme import write_run_readme
+from attnx.reports.run.task_declarations import baseline_names
+from attnx.runs.run import read_run
+
+TASK = """
+from attnx.registry import register
+from attnx.tasks.contract import SequenceTask
+
+@register(
+    "task", "drawn",
+    baselines={"luck": "a guess"},
+    figures={"predictions": ".drawn_figures.draw_lines"},
+    pictures={"lines.png": "some lines"},
+    metric_facts={"luster": {"higher_is_better": True, "is_percent": True, "label": "LUSTER", "unit": "% of the sun"}},
+)
+class Drawn(SequenceTask):
+    '''Text, drawn.'''
+"""
+FIGURES = """
+def draw_lines(folder, form):
+    picture = folder / f"lines.{form}"
+    picture.write_bytes(b"drawn")
+    return [picture]
+"""
+
+
+@pytest.fixture
+def drawn_run(runs: Path) -> Path:
+    """A run whose task is a plug-in with figures of its own."""
+    Path("plugins").mkdir()
+    Path("plugins/drawn.py").write_text(TASK, encoding="utf-8")
+    Path("plugins/drawn_figures.py").write_text(FIGURES, encoding="utf-8")
+    config = runs / "one" / "config.yaml"
+    config.write_text(config.read_text(encoding="utf-8").replace("name: g2p", "name: drawn"), encoding="utf-8")
+    return runs / "one"
+
+
+def test_a_task_draws_its_predictions(drawn_run: Path, command: Callable[..., Any]) -> None:
+    assert draw_predictions(drawn_run, "svg") == [drawn_run / "lines.svg"]
+    answer = command("plot", str(drawn_run))
+    assert answer.code == 0, answer.err
+    assert f"{drawn_run / 'lines.png'}" in answer.out.split()
+    assert "| `lines.png` | some lines |" in write_run_readme(drawn_run).read_text(encoding="utf-8")
+    assert baseline_names(read_run(drawn_run)) == {"luck": "a guess"}
+
+
+def test_what_a_task_does_not_draw_is_drawn_as_always(drawn_run: Path) -> None:
+    assert draw_attention(drawn_run)[-1] == drawn_run / "alignments.png"
+
+
+def test_a_run_without_its_plug_in_is_drawn_as_always(drawn_run: Path) -> None:
+    Path("plugins/drawn.py").unlink()
+    assert draw_predictions(drawn_run) == []
+    assert "lines.png" not in write_run_readme(drawn_run).read_text(encoding="utf-8")
+    assert baseline_names(read_run(drawn_run)) == {}
+
+
+def test_a_task_says_what_reports_cannot_know_of_its_metrics(drawn_run: Path) -> None:
+    assert is_higher_better("test_luster_macro")
+    assert is_percent("test_luster_7")
+    assert is_error("valid_luster")
+    assert (metric_label("test_luster"), metric_unit("test_luster")) == ("LUSTER", "% of the sun")
+    Path("plugins/drawn.py").unlink()
+    assert is_higher_better("test_luster") is None
+    assert not is_percent("test_luster")
+
+
+def test_figures_that_cannot_be_imported_are_one_line(drawn_run: Path) -> None:
+    Path("plugins/drawn_figures.py").write_text("import no_such_module", encoding="utf-8")
+    with pytest.raises(UserError, match=r"the task 'drawn', .*drawn_figures.py:1.*no_such_module"):
+        draw_predictions(drawn_run)
+
+
+def test_a_declaration_of_another_type_is_refused(drawn_run: Path) -> None:
+    text = TASK.replace('{"lines.png": "some lines"}', '"lines.png"')
+    Path("plugins/drawn.py").write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=r"drawn.py:9: pictures is 'lines.png'; write pictures = a dictionary by name"):
+        registry.declarations("task", "drawn")
+    assert draw_predictions(drawn_run) == []
+    assert is_higher_better("test_luster") is None
+
+
+@pytest.mark.parametrize(
+    ("task", "what"), [("forecasting", "predictions"), ("pointing", "predictions"), ("qa", "alignments")]
+)
+def test_figures_of_a_problem_need_no_torch(task: str, what: str) -> None:
+    code = (
+        "import sys; from attnx import registry; part = registry.describe('task', sys.argv[1]); "
+        "registry.import_declared(part, part.properties['figures'][sys.argv[2]]); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, task, what], check=True)
