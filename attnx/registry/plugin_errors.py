@@ -79,7 +79,7 @@ def find_plug_in(error: BaseException, called: Part | None = None) -> str:
 def advice(part: Part) -> str:
     """Where to read more about parts of this kind."""
     if part.kind not in CHECKED_KINDS:
-        return "what it must do: docs/other-parts.md"
+        return "what it must do: docs/add-a-part.md"
     return f"all its laws: attnx check {part.kind}={part.name} (docs/add-a-part.md)"
 
 

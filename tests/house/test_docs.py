@@ -219,7 +219,7 @@ def test_every_preset_is_documented() -> None:
 
 
 def test_the_page_on_decoding_has_every_option() -> None:
-    text = (ROOT / "docs" / "decoding.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "predict.md").read_text(encoding="utf-8")
     options = {
         option.name for name in registry.names("decoding") for option in registry.describe("decoding", name).options
     }

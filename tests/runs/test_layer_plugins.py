@@ -1,4 +1,4 @@
-"""The plug-in examples of docs/other-parts.md for encoder, decoder, readout, output, task and callback."""
+"""The plug-in examples of docs/add-a-part.md for encoder, decoder, output, task and callback."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from attnx.config.compose import compose
 
-PAGE = Path(__file__).parents[2] / "docs" / "other-parts.md"
+PAGE = Path(__file__).parents[2] / "docs" / "add-a-part.md"
 EXAMPLES = {
     kind: (name, text)
     for kind, name, text in re.findall(
@@ -20,7 +20,7 @@ EXAMPLES = {
 }
 
 
-@pytest.mark.parametrize("kind", ["encoder", "decoder", "readout", "output", "task"])
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "output", "task"])
 def test_an_example_obeys_the_laws(
     kind: str, work_folder: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
