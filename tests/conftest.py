@@ -42,18 +42,15 @@ EXTRA_OPTIONS: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("normalizer", "sigmoid"): [{"bias": -2.0}],
 }
 # A test that takes `each_scorer` runs once for every variant of every scorer, one that takes `plain_scorer` once for
-# every scorer as it is; so with the other kinds. One that takes `combination` runs for combinations of its module's
-# FACTORS, lists of choices by name: any two choices meet, unless its module's `possible` says that they cannot. One
-# that takes `sample_combination` runs for a few of these, in which every choice occurs.
-KINDS = ("scorer", "scope", "normalizer", "query")
+# every scorer as it is. One that takes `combination` runs for combinations of its module's FACTORS, lists of choices by
+# name: any two choices meet, unless its module's `possible` says that they cannot. One that takes `sample_combination`
+# runs for a few of these, in which every choice occurs.
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    for kind in KINDS:
-        for argument, listed in ((f"each_{kind}", variants), (f"plain_{kind}", plain)):
-            if argument in metafunc.fixturenames:
-                names = listed(kind)
-                metafunc.parametrize(argument, names, ids=[choice_name(choice) for choice in names])
+    for argument, listed in (("each_scorer", variants), ("plain_scorer", plain)):
+        if argument in metafunc.fixturenames:
+            metafunc.parametrize(argument, listed("scorer"), ids=choice_name)
     for argument, select in (("combination", list), ("sample_combination", each_choice)):
         if argument in metafunc.fixturenames:
             rows = select(combinations_of(metafunc.module))

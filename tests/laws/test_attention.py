@@ -27,6 +27,7 @@ from attnx.laws.attention_example import (
     example_history,
     random_inputs,
 )
+from attnx.laws.check import fixed_random_state
 from attnx.laws.plug_ins import sound_names
 
 pytestmark = pytest.mark.usefixtures("float64")
@@ -55,14 +56,19 @@ LAWS_OF_PARTS = (
 )
 
 
-@pytest.mark.parametrize("law", [law.method for law in AttentionLaws.collect() if law.method not in LAWS_OF_PARTS])
-def test_attention_obeys_its_laws(law: str, combination: dict[str, Choice]) -> None:
-    getattr(AttentionLaws(combination), law)()
+LAWS = [law.method for law in AttentionLaws.collect() if law.method not in LAWS_OF_PARTS]
 
 
-@pytest.mark.parametrize("law", LAWS_OF_PARTS)
-def test_attention_obeys_the_laws_of_its_parts(law: str, sample_combination: dict[str, Choice]) -> None:
-    getattr(AttentionLaws(sample_combination), law)()
+def test_attention_obeys_its_laws(combination: dict[str, Choice]) -> None:
+    for law in LAWS:
+        with fixed_random_state(torch.float64):
+            getattr(AttentionLaws(combination), law)()
+
+
+def test_attention_obeys_the_laws_of_its_parts(sample_combination: dict[str, Choice]) -> None:
+    for law in LAWS_OF_PARTS:
+        with fixed_random_state(torch.float64):
+            getattr(AttentionLaws(sample_combination), law)()
 
 
 @pytest.fixture(params=["additive", "dot", "coverage"])

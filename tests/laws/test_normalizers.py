@@ -10,22 +10,11 @@ import torch
 from attnx import registry
 from attnx.attention.normalizers.reinforced import Reinforced
 from attnx.attention.types import SampledWeights
-from attnx.laws.candidate import Candidate, LawSkipped
+from attnx.laws.candidate import Candidate
 from attnx.laws.check import law_failure
-from attnx.laws.normalizer import NormalizerLaws
-from attnx.laws.recurrence import RecurrentNormalizerLaws
 from attnx.laws.sampled_normalizer import SampledNormalizerLaws
 
 pytestmark = pytest.mark.usefixtures("float64")
-LAWS = [*NormalizerLaws.collect(), *RecurrentNormalizerLaws.collect(), *SampledNormalizerLaws.collect()]
-
-
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.method)
-def test_law(law: Any, each_normalizer: tuple[str, dict[str, Any]]) -> None:
-    try:
-        law.check(Candidate("normalizer", *each_normalizer))
-    except LawSkipped as reason:
-        pytest.skip(str(reason))
 
 
 def test_every_normalizer_of_the_core_has_a_temperature() -> None:

@@ -9,7 +9,7 @@ import torch
 
 from attnx import registry
 from attnx.laws.candidate import Candidate
-from attnx.laws.scope import LENGTHS, SIZES, STEPS, WIDTH, ScopeLaws, growing, memory_mask, require_same_mask
+from attnx.laws.scope import LENGTHS, SIZES, STEPS, WIDTH, growing, memory_mask, require_same_mask
 
 pytestmark = pytest.mark.usefixtures("float64")
 Choice = tuple[str, dict[str, Any]]
@@ -17,11 +17,6 @@ Choice = tuple[str, dict[str, Any]]
 
 def make(choice: Choice) -> Any:
     return Candidate("scope", *choice).build(**SIZES)
-
-
-@pytest.mark.parametrize("law", ScopeLaws.collect(), ids=lambda law: law.method)
-def test_law(law: Any, each_scope: Choice) -> None:
-    law.check(Candidate("scope", *each_scope))
 
 
 CORE = [name for name in registry.names("scope") if registry.describe("scope", name).origin == "core"]
