@@ -48,5 +48,5 @@ def _sources(config: Mapping[str, Any]) -> Iterator[Path]:
     scorer = config.get("scorer", {}).get("name")
     for name in registry.names("kernel"):
         kernel = registry.describe("kernel", name)
-        if "source" in kernel.properties and scorer in kernel.properties["scorers"]:
-            yield kernel.file.with_name(kernel.properties["source"])
+        if "source" in kernel.declarations and scorer in kernel.declarations["scorers"]:
+            yield kernel.file.with_name(kernel.declarations["source"])

@@ -89,7 +89,7 @@ def _drop_replaced_options(kind: str, name: str, options: dict[str, Any], overri
 def _ineffective_kinds(config: Mapping[str, Any]) -> dict[str, NoEffect]:
     """The kinds that have no effect: the model is not built of them, or there is no attention."""
     model = config["model"]["name"]
-    uses = registry.describe("model", model).properties.get("uses", MODEL_KINDS)
+    uses = registry.describe("model", model).declarations.get("uses", MODEL_KINDS)
     has_none = "attention" in uses and config["attention"]["name"] == "none"
     kinds = {
         **(dict.fromkeys((*ATTENTION_KINDS, "placement.attention"), NoEffect("attention=none")) if has_none else {}),

@@ -26,7 +26,7 @@ def ineffective_options(config: Mapping[str, Any]) -> Iterator[tuple[str, NoEffe
     only a model reads that names them in its ``reads``.
     """
     for kind, name, key, node in _chosen_parts(config):
-        declared = registry.describe(kind, name).properties
+        declared = registry.describe(kind, name).declarations
         for option in declared.get("leaves_unread", ()):
             yield option, NoEffect(f"{kind}={name}")
         for option, conditions in declared.get("read_if", {}).items():
@@ -49,7 +49,7 @@ def _chosen_parts(config: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Ma
 
 def _readers(options: Sequence[str]) -> dict[str, list[str]]:
     """The models that read each of some options."""
-    models = {name: registry.describe("model", name).properties.get("reads", ()) for name in registry.names("model")}
+    models = {name: registry.describe("model", name).declarations.get("reads", ()) for name in registry.names("model")}
     return {option: [name for name, reads in models.items() if option in reads] for option in options}
 
 

@@ -94,7 +94,7 @@ def check_task_files(task: Mapping[str, Any]) -> None:
 
     A task declares the options that name files as ``data_files``. A missing file is a UserError with similar names.
     """
-    for option in registry.describe("task", task["name"]).properties.get("data_files", ()):
+    for option in registry.describe("task", task["name"]).declarations.get("data_files", ()):
         value = task.get(option)
         for name in value if isinstance(value, list) else [value]:
             if isinstance(name, str):

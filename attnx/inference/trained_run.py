@@ -168,14 +168,14 @@ class TrainedRun(Predictor):
         """Refuse to copy unknown symbols unless sources and targets are symbols that attention aligns."""
         if not isinstance(self.source, Vocabulary) or not isinstance(self.target, Vocabulary):
             raise UserError("unknown=keep needs symbols as source and target; this run has matrices")
-        has_symbol_weights = registry.describe("model", self.config["model"]["name"]).properties.get(
+        has_symbol_weights = registry.describe("model", self.config["model"]["name"]).declarations.get(
             "has_symbol_weights", True
         )
         if missing := "the source" if not self.reads_source else "symbols" if not has_symbol_weights else "":
             raise UserError(
                 f"unknown=keep copies symbols that attention reads; this run's attention does not read {missing}"
             )
-        if registry.describe("task", self.config["task"]["name"]).properties.get("has_labels"):
+        if registry.describe("task", self.config["task"]["name"]).declarations.get("has_labels"):
             raise UserError("unknown=keep copies symbols into an output of several; this run's is one label")
         if not self.has_weights():
             raise UserError("unknown=keep needs attention weights; those of these runs cannot be averaged")

@@ -88,7 +88,7 @@ def _check_config(config: Mapping[str, Any], needed: Sequence[str]) -> dict[str,
             check_scalar(key, value)
     check_placement(config.get("placement"))
     complete = registry.with_defaults(config)
-    uses = registry.describe("model", complete["model"]["name"]).properties.get("uses", MODEL_KINDS)
+    uses = registry.describe("model", complete["model"]["name"]).declarations.get("uses", MODEL_KINDS)
     has_none = complete.get("attention", {}).get("name") == "none"
     _refuse_missing_keys(complete, [kind for kind in uses if not (has_none and kind in ATTENTION_KINDS)])
     return complete

@@ -39,7 +39,7 @@ class BiasLaws(TensorLaws):
 
     @property
     def _needs_query(self) -> bool:
-        return bool(self.candidate.property_value("needs_query"))
+        return bool(self.candidate.declaration("needs_query"))
 
     def declarations(self) -> None:
         """A bias is an nn.Module with a forward, and declares ``needs_query``."""

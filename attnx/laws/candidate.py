@@ -37,9 +37,9 @@ class Candidate:
         """Its entry in the catalog."""
         return registry.describe(self.kind, self.name)
 
-    def property_value(self, fact: str, default: Any = None) -> Any:
+    def declaration(self, name: str, default: Any = None) -> Any:
         """A declaration in its source."""
-        return self.info.properties.get(fact, default)
+        return self.info.declarations.get(name, default)
 
     def build(self, **supplied: Any) -> Any:
         """Build it in evaluation mode, without dropout."""

@@ -32,7 +32,7 @@ class EncoderLaws(TensorLaws):
     def _encode(self, inputs: Tensor, source_mask: Tensor) -> EncoderOutput:
         """The output, its types and shapes checked."""
         is_mark = (torch.arange(inputs.shape[1]) == 1) & source_mask
-        marks = {argument: is_mark for flag, argument, _ in MARKS if self.candidate.property_value(flag, False)}
+        marks = {argument: is_mark for flag, argument, _ in MARKS if self.candidate.declaration(flag, False)}
         encoded = self.part(inputs, source_mask, source_mask.sum(-1), **marks)
         fits = isinstance(encoded, tuple) and len(encoded) in (2, 3)
         contract = "an EncoderOutput (attnx.nn.contracts)"
@@ -61,7 +61,7 @@ class EncoderLaws(TensorLaws):
     def spans_are_complete(self) -> None:
         """An encoder that ``is_downsampling``, and no other, returns spans; the shares of a state's steps sum to 1."""
         spans = self._encode(**self._inputs()).spans
-        is_declared = bool(self.candidate.property_value("is_downsampling", False))
+        is_declared = bool(self.candidate.declaration("is_downsampling", False))
         returned = "no spans" if spans is None else "spans"
         require((spans is not None) == is_declared, "is_downsampling", f"it is {is_declared}; it returned {returned}")
         if spans is not None:

@@ -121,15 +121,15 @@ class PartLaws(Laws):
         return self.candidate.build(**self.sizes)
 
     def _require_declarations(self, **optional: Any) -> None:
-        """Check that the part agrees with what its source declares: what its kind requires, and ``optional`` facts.
+        """Check that the part agrees with what its source declares: what its kind requires, and what is ``optional``.
 
         Args:
-            **optional: the default of each fact that a class may omit.
+            **optional: the default of each declaration that a class may omit.
         """
         required: dict[str, Any] = dict.fromkeys(REQUIRED.get(self.candidate.kind, {}))
-        for fact, default in (required | optional).items():
-            declared, value = self.candidate.property_value(fact, default), getattr(self.part, fact, default)
-            require(value == declared, fact, f"the class declares {fact} = {declared!r}, and the object has {value!r}")
+        for name, default in (required | optional).items():
+            declared, value = self.candidate.declaration(name, default), getattr(self.part, name, default)
+            require(value == declared, name, f"the class declares {name} = {declared!r}, and the object has {value!r}")
 
     def _require_methods(self) -> None:
         """Check that the part has the kind's methods, beyond those that ``nn.Module`` lends it."""

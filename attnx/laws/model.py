@@ -75,12 +75,12 @@ class ModelLaws(Laws):
     @classmethod
     def cases(cls, candidate: Candidate) -> Iterator[Self]:
         """A small model that contains the candidate."""
-        if candidate.kind == "model" and candidate.property_value("needs_other_data", False):
+        if candidate.kind == "model" and candidate.declaration("needs_other_data", False):
             raise LawSkipped("the laws use symbols, but this model reads or outputs other data")
-        if candidate.kind == "encoder" and any(candidate.property_value(f"reads_{what}", False) for what in TEXTS):
+        if candidate.kind == "encoder" and any(candidate.declaration(f"reads_{what}", False) for what in TEXTS):
             raise LawSkipped("only a classifier reads sentences or pairs of texts")
         yield cls(model_with(candidate))
-        if candidate.kind == "query" and candidate.property_value("needs") == "prev_state":
+        if candidate.kind == "query" and candidate.declaration("needs") == "prev_state":
             yield cls(model_with(candidate, feed="none"))  # the other way to feed admits one schedule alone
 
     def _run(self, inputs: Tensor) -> Any:

@@ -49,7 +49,7 @@ class NormalizerLaws(TensorLaws):
     def cases(cls, candidate: Candidate) -> Iterator[Self]:
         """The candidate in evaluation mode, and a recurrent one in training mode, too, without noise."""
         yield cls(candidate)
-        if candidate.property_value("is_recurrent", False):
+        if candidate.declaration("is_recurrent", False):
             yield cls(without_noise(candidate), is_training=True)
 
     def _build(self) -> Any:
@@ -57,7 +57,7 @@ class NormalizerLaws(TensorLaws):
 
     @property
     def _is_recurrent(self) -> bool:
-        return bool(self.candidate.property_value("is_recurrent", False))
+        return bool(self.candidate.declaration("is_recurrent", False))
 
     def _inputs(self, spread: float = 1.0) -> dict[str, Tensor]:
         return {"scores": spread * torch.randn(4, 7), "allowed_mask": ALLOWED_MASK.clone()}
@@ -72,7 +72,7 @@ class NormalizerLaws(TensorLaws):
 
     @property
     def _is_distribution(self) -> bool:
-        return bool(self.candidate.property_value("is_distribution"))
+        return bool(self.candidate.declaration("is_distribution"))
 
     def declarations(self) -> None:
         """A normalizer is an nn.Module with a forward, and declares ``is_distribution``."""
@@ -169,7 +169,7 @@ class NormalizerLaws(TensorLaws):
 
     def gradients_are_derivatives(self) -> None:
         """Gradients agree with finite differences; those of ``is_differentiable = False`` do not."""
-        declared = self.candidate.property_value("is_differentiable", True)
+        declared = self.candidate.declaration("is_differentiable", True)
         error = gradient_error(self._compute, [torch.randn(4, 7)], self.part, fast=False)
         if error and declared:
             raise Violation("forward", f"the gradient is not the derivative: {error}")

@@ -42,7 +42,7 @@ class QueryLaws(StepLaws):
 
     @property
     def _needs(self) -> str:
-        return str(self.candidate.property_value("needs"))
+        return str(self.candidate.declaration("needs"))
 
     def declarations(self) -> None:
         """A query input is an nn.Module with a forward and a ``size``, and declares the field it ``needs``."""

@@ -46,7 +46,7 @@ class RecurrenceLaws(PartLaws):
     @classmethod
     def cases(cls, candidate: Candidate) -> Iterator[Self]:
         """The candidate in evaluation and in training mode, without noise."""
-        if not candidate.property_value("is_recurrent", False):
+        if not candidate.declaration("is_recurrent", False):
             raise LawSkipped(f"the {candidate.kind} does not declare is_recurrent = True")
         for is_training in (False, True):
             laws = cls(without_noise(candidate), is_training)
@@ -119,11 +119,11 @@ class RecurrentScorerLaws(RecurrenceLaws):
     kind, member = "scorer", "score"
 
     def _build(self) -> object:
-        has_equal_dims = self.candidate.property_value("requires_equal_dims")
+        has_equal_dims = self.candidate.declaration("requires_equal_dims")
         return self.candidate.build(query_size=MEMORY if has_equal_dims else QUERY, memory_size=MEMORY)
 
     def _steps(self) -> Steps:
-        has_equal_dims = self.candidate.property_value("requires_equal_dims")
+        has_equal_dims = self.candidate.declaration("requires_equal_dims")
         queries = torch.randn(B, Q, MEMORY if has_equal_dims else QUERY)
         return Steps(self.part.project_queries(queries), self.part.project_keys(torch.randn(B, M, MEMORY)))
 
@@ -145,7 +145,7 @@ class RecurrentNormalizerLaws(RecurrenceLaws):
 
     def a_monotonic_normalizer_never_goes_back(self) -> None:
         """If ``is_monotonic`` is declared, no step reads a position before the first that the previous step read."""
-        if not self.candidate.property_value("is_monotonic", False):
+        if not self.candidate.declaration("is_monotonic", False):
             return
         for spread in (1.0, 1e3):
             steps = self._steps()

@@ -32,7 +32,7 @@ class SampledNormalizerLaws(PartLaws):
     @classmethod
     def cases(cls, candidate: Candidate) -> Iterator[Self]:
         """The candidate in training mode."""
-        if not candidate.property_value("is_sampled", False):
+        if not candidate.declaration("is_sampled", False):
             raise LawSkipped("the normalizer does not declare is_sampled = True")
         laws = cls(candidate)
         laws._require_methods()

@@ -88,13 +88,13 @@ class ScopeLaws(PartLaws):
         """A scope is an nn.Module with a forward; its ``sources`` are a declaration or an option."""
         self._require_module()
         info = self.candidate.info
-        declared = {"sources": ["encoder"], "include_self": False, **info.properties}
+        declared = {"sources": ["encoder"], "include_self": False, **info.declarations}
         declared |= {option.name: option.default for option in info.options} | dict(self.candidate.options)
-        for fact, value in (("sources", tuple(declared["sources"])), ("include_self", declared["include_self"])):
-            actual = getattr(self.part, fact, None if fact == "sources" else False)
+        for name, value in (("sources", tuple(declared["sources"])), ("include_self", declared["include_self"])):
+            actual = getattr(self.part, name, None if name == "sources" else False)
             actual = tuple(actual) if isinstance(actual, list) else actual
-            message = f"{fact} is {actual!r} on the object and {value!r} by declaration, option or default"
-            require(actual == value, fact, message)
+            message = f"{name} is {actual!r} on the object and {value!r} by declaration, option or default"
+            require(actual == value, name, message)
 
     def equal_calls_agree(self) -> None:
         """Two calls with the same inputs give the same mask, in every bit: nothing is drawn but in training."""

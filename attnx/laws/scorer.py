@@ -27,19 +27,19 @@ class ScorerLaws(TensorLaws):
 
     @property
     def _has_equal_dims(self) -> bool:
-        return bool(self.candidate.property_value("requires_equal_dims"))
+        return bool(self.candidate.declaration("requires_equal_dims"))
 
     @property
     def _needs_history(self) -> bool:
-        return bool(self.candidate.property_value("needs_history", False))
+        return bool(self.candidate.declaration("needs_history", False))
 
     @property
     def _is_positional(self) -> bool:
-        return bool(self.candidate.property_value("is_positional", False))
+        return bool(self.candidate.declaration("is_positional", False))
 
     @property
     def _is_recurrent(self) -> bool:
-        return bool(self.candidate.property_value("is_recurrent", False))
+        return bool(self.candidate.declaration("is_recurrent", False))
 
     @property
     def _reads_steps(self) -> bool:
@@ -128,7 +128,7 @@ class ScorerLaws(TensorLaws):
         scores = self._compute(**inputs)
         spread = (scores.amax(-1) - scores.amin(-1)).min()
         require(spread > 1e-6, "score", "a query has the same score for all positions")
-        needs_keys = bool(self.candidate.property_value("needs_keys", True))
+        needs_keys = bool(self.candidate.declaration("needs_keys", True))
         is_read = not torch.allclose(scores, self._compute(**{**inputs, "memory": torch.randn_like(inputs["memory"])}))
         effect = "have an" if is_read else "have no"
         require(is_read == needs_keys, "score", f"the memory's vectors {effect} effect; declare needs_keys = {is_read}")

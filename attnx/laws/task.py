@@ -20,7 +20,7 @@ from attnx.laws.laws import PartLaws
 from attnx.laws.violation import Violation, describe_type, require
 from attnx.tasks.contract import SequenceData, SequenceTask
 
-FACTS = {"monitor": str, "maximize": bool, "label_smoothing": float}
+DECLARED = {"monitor": str, "maximize": bool, "label_smoothing": float}
 MAX_SHARED = 0.1  # of the examples of a split that are in another
 NUM_DRAWN = 1000  # training examples of a task that draws them
 NUM_EXAMPLES = 20  # that are evaluated, or one of each tag
@@ -33,17 +33,17 @@ class TaskLaws(PartLaws):
     quick = ("declarations",)
 
     def _build(self) -> Any:
-        drawn, options = self.candidate.property_value("num_drawn"), self.candidate.options
+        drawn, options = self.candidate.declaration("num_drawn"), self.candidate.options
         return replace(self.candidate, options={drawn: NUM_DRAWN, **options} if drawn else options).build()
 
     def declarations(self) -> None:
         """A task inherits ``SequenceTask``, and has ``monitor``, ``maximize`` and ``label_smoothing``."""
         inherits = SequenceTask in type(self.part).__mro__
         require(inherits, "", f"the class {type(self.part).__name__} must inherit attnx.tasks.contract.SequenceTask")
-        for fact, type_ in FACTS.items():
-            value = getattr(self.part, fact, None)
+        for name, type_ in DECLARED.items():
+            value = getattr(self.part, name, None)
             fits = isinstance(value, type_) or (type_ is float and isinstance(value, int))
-            require(fits, fact, f"its {fact} is {value!r}; it must be a {type_.__name__}")
+            require(fits, name, f"its {name} is {value!r}; it must be a {type_.__name__}")
 
     def _load(self, part: SequenceTask | None = None) -> SequenceData:
         """The data of the task, or of another one, its type checked and no split empty."""

@@ -95,7 +95,7 @@ def resolve_model(config: Config) -> ResolvedConfig:
     """
     check_bias(config)
     part = registry.describe("model", config["model"]["name"])
-    if not part.properties.get("is_torch_free"):
+    if not part.declarations.get("is_torch_free"):
         return ResolvedConfig(config)
     options: ModelConfig = registry.build("model", config["model"])
     with nullcontext() if part.origin == "core" else name_plug_in(part):
@@ -104,7 +104,7 @@ def resolve_model(config: Config) -> ResolvedConfig:
 
 def part_declarations(config: Config, kind: str) -> dict[str, Any]:
     """The declarations of the configured part of a kind; empty if the configuration has none."""
-    return registry.describe(kind, config[kind]["name"]).properties if kind in config else {}
+    return registry.describe(kind, config[kind]["name"]).declarations if kind in config else {}
 
 
 def query_needs(config: Config) -> dict[str, str]:
@@ -116,7 +116,7 @@ def query_needs(config: Config) -> dict[str, str]:
     needs = {}
     for name in config.get("query", {}):
         part = registry.describe("query", name)
-        needs[name] = part.properties.get("needs", "")
+        needs[name] = part.declarations.get("needs", "")
         if needs[name] not in QUERY_NEEDS:
             choices = f"{', '.join(QUERY_NEEDS[:-1])} or {QUERY_NEEDS[-1]}"
             raise UserError(f"{part.place}: the query input {name!r} must declare needs = {choices}")
@@ -126,7 +126,7 @@ def query_needs(config: Config) -> dict[str, str]:
 def scope_sources(scope: Mapping[str, Any]) -> list[str]:
     """The sources of a scope, given by name and options: the option's, else the declared ones, else the encoder."""
     return list(
-        scope.get("sources") or registry.describe("scope", scope["name"]).properties.get("sources") or ["encoder"]
+        scope.get("sources") or registry.describe("scope", scope["name"]).declarations.get("sources") or ["encoder"]
     )
 
 
@@ -175,7 +175,7 @@ def reject_recurrent_parts(config: Config, reason: str) -> None:
 
 def reject_recurrent(kind: str, name: str, option: str, reason: str) -> None:
     """As :func:`reject_recurrent_parts`, of one part, which the configuration has as ``option``."""
-    if registry.describe(kind, name).properties.get("is_recurrent"):
+    if registry.describe(kind, name).declarations.get("is_recurrent"):
         raise UserError(
             f"{option}={name} moves through the positions of a fixed memory from step to step, but {reason}; "
             f"choose another {kind}"
@@ -188,7 +188,7 @@ def reject_history(name: str, option: str, reason: str) -> None:
     Raises:
         UserError: it does; ``reason`` says why there are none.
     """
-    if registry.describe("scorer", name).properties.get("needs_history"):
+    if registry.describe("scorer", name).declarations.get("needs_history"):
         raise UserError(f"{option}={name} needs earlier attention weights, but {reason}; use another scorer")
 
 
@@ -198,7 +198,7 @@ def reject_sampled(name: str, option: str, reason: str) -> None:
     Raises:
         UserError: it does; ``reason`` says why the model does not pass them on.
     """
-    if registry.describe("normalizer", name).properties.get("is_sampled"):
+    if registry.describe("normalizer", name).declarations.get("is_sampled"):
         raise UserError(
             f"{option}={name} samples positions, whose log-probability joins the loss, but {reason}; use hard or "
             "another normalizer"

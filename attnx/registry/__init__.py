@@ -63,11 +63,11 @@ T = TypeVar("T", bound=Callable[..., Any])
 _registered: dict[tuple[str, str], Callable[..., Any]] = {}
 
 
-def register(kind: str, name: str, **properties: object) -> Callable[[T], T]:
+def register(kind: str, name: str, **declarations: object) -> Callable[[T], T]:
     """Decorator that registers a class or function by kind and name.
 
-    Its parameters with defaults are its options: their types and its docstring are the whole configuration. Properties
-    are literal class attributes, or keywords here: ``register("model", "m", uses=("scope",))``.
+    Its parameters with defaults are its options: their types and its docstring are the whole configuration. It declares
+    by literal class attributes, or by keywords here: ``register("model", "m", uses=("scope",))``.
 
     Raises:
         UserError: the kind is unknown, another class has the name, or an option of a part that is in no part file
@@ -82,7 +82,7 @@ def register(kind: str, name: str, **properties: object) -> Callable[[T], T]:
         if not isinstance(item, type | types.FunctionType):
             raise UserError(f"cannot register {item!r} as the {kind} {name!r}: expected a class or a function")
         _refuse_taken(kind, name, item)
-        for key, value in properties.items():
+        for key, value in declarations.items():
             setattr(item, key, value)
         existing = catalog().parts.get((kind, name))
         if (existing is None or existing.origin == BY_HAND) and not item.__module__.startswith("attnx."):
@@ -162,26 +162,30 @@ def find(kind: str, name: str) -> Callable[..., Any]:
 
 
 def declarations(kind: str, name: str) -> dict[str, Any]:
-    """The properties that a part declares, without importing it.
+    """What a part declares, without importing it.
 
     Raises:
-        UserError: no such part, or it lacks a property that every part of its kind declares.
+        UserError: no such part, or it lacks a declaration that every part of its kind has.
     """
-    info = describe(kind, name)
-    if wrong := undeclared(info):
-        raise UserError(f"the {kind} {name!r}, {wrong}; {advice(info)}")
-    return info.properties
+    part = describe(kind, name)
+    _require_declarations(part)
+    return part.declarations
+
+
+def _require_declarations(part: Part) -> None:
+    if wrong := undeclared(part):
+        raise UserError(f"the {part.kind} {part.name!r}, {wrong}; {advice(part)}")
 
 
 def check(kind: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Check values against a part's options and fill in the defaults, without importing the part.
 
     Raises:
-        UserError: an unknown part or option, a value of the wrong type, or a part that lacks a required property.
+        UserError: an unknown part or option, a value of the wrong type, or a part that lacks a declaration of its kind.
     """
-    info = describe(kind, name)
-    declarations(kind, name)
-    options = {option.name: option for option in info.options}
+    part = describe(kind, name)
+    _require_declarations(part)
+    options = {option.name: option for option in part.options}
     for key, value in values.items():
         if key not in options:
             raise UserError(unknown_option(kind, name, key))
@@ -189,7 +193,7 @@ def check(kind: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
             node = f"{kind}.{name}" if kind in MULTI_SELECT_KINDS else kind
             raise UserError(f"{node}.{key}={_shown(value)}: expected {options[key].type.phrase}")
     # Copied, so that changing a list does not change the default.
-    return {option.name: copy.deepcopy(values.get(option.name, option.default)) for option in info.options}
+    return {option.name: copy.deepcopy(values.get(option.name, option.default)) for option in part.options}
 
 
 def _shown(value: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from attnx.registry.plugin_errors import name_plug_in
 from attnx.registry.source_scan import Part
 
-# The properties that parts of each kind declare as class attributes; they are read before anything is imported.
+# What parts of each kind must declare, as class attributes; it is read before anything is imported.
 REQUIRED: dict[str, dict[str, type]] = {
     "scorer": {"requires_equal_dims": bool},
     "normalizer": {"is_distribution": bool},
@@ -19,7 +19,7 @@ REQUIRED: dict[str, dict[str, type]] = {
     "output": {"needs_weights": bool},
     "kernel": {"scorers": tuple, "scopes": tuple, "normalizers": tuple, "priority": int},
 }
-# Those that parts of each kind may declare.
+# What they may declare.
 OPTIONAL: dict[str, dict[str, type]] = {
     "task": {"baselines": dict, "figures": dict, "pictures": dict, "metric_facts": dict},
 }
@@ -33,17 +33,21 @@ WRITTEN = {
 
 
 def undeclared(part: Part) -> str:
-    """The message on a missing or wrong property, after ``file:line``; else empty."""
-    for fact, type_ in REQUIRED.get(part.kind, {}).items():
-        if not isinstance(part.properties.get(fact), type_):
-            wrong = f"{fact} is {part.properties[fact]!r}" if fact in part.properties else f"it declares no {fact}"
-            place = f"{part.file}:{part.lines.get(fact, part.line)}"
-            return f"{place}: {wrong}; every {part.kind} declares it: write {fact} = {WRITTEN[type_]} in its class"
-    for fact, type_ in OPTIONAL.get(part.kind, {}).items():
-        if not isinstance(part.properties.get(fact, type_()), type_):
-            place = f"{part.file}:{part.lines.get(fact, part.line)}"
-            return f"{place}: {fact} is {part.properties[fact]!r}; write {fact} = {WRITTEN[type_]}"
+    """The message on a missing or wrong declaration, after ``file:line``; else empty."""
+    declared = part.declarations
+    for name, type_ in REQUIRED.get(part.kind, {}).items():
+        if not isinstance(declared.get(name), type_):
+            wrong = f"{name} is {declared[name]!r}" if name in declared else f"it declares no {name}"
+            remedy = f"write {name} = {WRITTEN[type_]} in its class"
+            return f"{_place(part, name)}: {wrong}; every {part.kind} declares it: {remedy}"
+    for name, type_ in OPTIONAL.get(part.kind, {}).items():
+        if not isinstance(declared.get(name, type_()), type_):
+            return f"{_place(part, name)}: {name} is {declared[name]!r}; write {name} = {WRITTEN[type_]}"
     return ""
+
+
+def _place(part: Part, name: str) -> str:
+    return f"{part.file}:{part.lines.get(name, part.line)}"
 
 
 def import_declared(part: Part, path: str) -> Callable[..., Any]:

@@ -87,7 +87,7 @@ def _chosen_name(config: Mapping[str, Any], kind: str) -> str:
 
 
 def _kernel_applies(kernel: Part, config: Mapping[str, Any]) -> bool:
-    supported = {kind: kernel.properties.get(f"{kind}s") for kind in ("scorer", "scope", "normalizer")}
+    supported = {kind: kernel.declarations.get(f"{kind}s") for kind in ("scorer", "scope", "normalizer")}
     is_enabled = isinstance(config.get("attention"), Mapping) and config.get("accel", "auto") == "auto"
     return is_enabled and all(not names or _chosen_name(config, kind) in names for kind, names in supported.items())
 

@@ -42,7 +42,7 @@ def describe_class(kind: str, name: str, item: Callable[..., Any]) -> Part:
         doc=inspect.cleandoc(item.__doc__ or ""),
         options=tuple(options),
         injected_params=tuple(injected),
-        properties={
+        declarations={
             key: value
             for owner in reversed(_lineage(item))
             for key, value in vars(owner).items()

@@ -92,12 +92,12 @@ class Part:
     doc: str
     options: tuple[Option, ...]
     injected_params: tuple[str, ...]
-    properties: dict[str, Any]
+    declarations: dict[str, Any]
     origin: str
     lines: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_conditions(self.properties.get("read_if", {}), [option.name for option in self.options], self.place)
+        check_conditions(self.declarations.get("read_if", {}), [option.name for option in self.options], self.place)
 
     @property
     def place(self) -> str:
@@ -218,10 +218,10 @@ def _read_part(definition: Definition, decorator: ast.Call, origin: str) -> Part
     options, injected_params = _read_signature(definition)
     declared = _read_declarations(definition, decorator)
     inherited = [_class_attributes(base.node) for base in definition.bases()]
-    properties = {key: value for literals in [*reversed(inherited), declared] for key, (value, _) in literals.items()}
+    declarations = {key: value for literals in [*reversed(inherited), declared] for key, (value, _) in literals.items()}
     lines = {key: line for key, (_, line) in declared.items()}
     doc = ast.get_docstring(node) or ""
-    return Part(kind, name, module, file, node.lineno, doc, options, injected_params, properties, origin, lines)
+    return Part(kind, name, module, file, node.lineno, doc, options, injected_params, declarations, origin, lines)
 
 
 def _read_signature(definition: Definition) -> tuple[tuple[Option, ...], tuple[str, ...]]:

@@ -69,7 +69,9 @@ def is_higher_better(key: str) -> bool | None:
 def declared_facts() -> dict[str, Mapping[str, Any]]:
     """What tasks declare of their own metrics, by name; of two tasks with one name the first counts."""
     tasks = [part for part in catalog().parts.values() if part.kind == "task" and not undeclared(part)]
-    return {name: facts for part in reversed(tasks) for name, facts in part.properties.get("metric_facts", {}).items()}
+    return {
+        name: facts for part in reversed(tasks) for name, facts in part.declarations.get("metric_facts", {}).items()
+    }
 
 
 def is_percent(key: str) -> bool:

@@ -110,7 +110,7 @@ def _read(config: Mapping[str, Any]) -> Any:
 
     task = config["task"]
     check_task_files(task)
-    if (option := registry.describe("task", task["name"]).properties.get("num_drawn")) is not None:
+    if (option := registry.describe("task", task["name"]).declarations.get("num_drawn")) is not None:
         task = {**task, option: min(task[option], MAX_DRAWN_EXAMPLES)}
     return load({**config, "task": task})
 

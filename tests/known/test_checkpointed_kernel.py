@@ -26,7 +26,7 @@ SCOPES = ["global", ("local", {"window": 1}), ("local", {"window": 1, "center": 
 NORMALIZERS = [
     (name, {"temperature": 0.7})
     for name in registry.names("normalizer")
-    if "is_recurrent" not in registry.describe("normalizer", name).properties
+    if "is_recurrent" not in registry.describe("normalizer", name).declarations
 ]
 # Pairs in a chunk: those of three rows, of three queries and a little more, of one query, and of less than that.
 FITTING = [3 * Q * M, 3 * M + 2, M, 3]

@@ -265,7 +265,7 @@ def test_a_part_of_a_notebook_is_built(cell: Cell) -> None:
     cell(SHIFTED.replace("SHIFT)", "2.0)"))
     assert registry.names("scorer")[-1] == "shifted"
     info = registry.describe("scorer", "shifted")
-    assert (info.injected_params, info.properties["requires_equal_dims"]) == (("memory_size",), True)
+    assert (info.injected_params, info.declarations["requires_equal_dims"]) == (("memory_size",), True)
     assert [(option.name, option.annotation, option.default) for option in info.options] == [("shift", "float", 2.0)]
     assert info.doc_line("Formula") == "q . m + shift"
     scorer = registry.build("scorer", ("shifted", {"shift": 3.0}), query_size=2, memory_size=2)

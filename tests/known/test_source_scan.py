@@ -80,7 +80,7 @@ def test_source_and_signature_describe_the_same_options(kind: str, name: str, mo
         type(option.default) is type(entry[2])
         for option, entry in zip(info.options, signature[-len(options) :], strict=False)
     )
-    assert {word: getattr(item, word) for word in info.properties} == info.properties
+    assert {word: getattr(item, word) for word in info.declarations} == info.declarations
     assert info.module == item.__module__
     assert info.doc == inspect.getdoc(item)
     definition = info.file.read_text().splitlines()[info.line - 1]
@@ -141,7 +141,7 @@ def test_a_plug_in_is_read_without_execution(write: Write) -> None:
         ("kinds", "list[Literal['a', 'b']]", ["a"]),
     ]
     assert info.injected_params == ("query_size",)
-    assert info.properties == {"requires_equal_dims": False, "about": 3}
+    assert info.declarations == {"requires_equal_dims": False, "about": 3}
     assert info.origin == "plug-in sound_a.py"
     assert info.module == "attnx.plugins.sound_a"
     assert info.place == f"{file}:5"
@@ -222,7 +222,7 @@ def test_a_part_registered_in_python_has_the_same_description(kind: str, name: s
     read, described = (
         (
             [(option.name, option.annotation, option.type.phrase, option.default) for option in part.options],
-            (part.injected_params, part.properties, part.doc, part.module),
+            (part.injected_params, part.declarations, part.doc, part.module),
         )
         for part in descriptions
     )
@@ -246,7 +246,7 @@ def test_a_broken_plug_in_leaves_the_rest_usable(write: Write, text: str, line: 
 def test_an_unhashable_attribute_is_no_declaration(write: Write) -> None:
     write("odd.py", "@register('scorer', 'odd')\nclass Odd:\n    x = {[]: 1}\n    requires_equal_dims = True\n")
     assert catalog().broken == []
-    assert catalog().parts["scorer", "odd"].properties == {"requires_equal_dims": True}
+    assert catalog().parts["scorer", "odd"].declarations == {"requires_equal_dims": True}
 
 
 def test_a_plug_in_that_is_not_text_is_broken(write: Write) -> None:
@@ -402,15 +402,15 @@ def test_bases_are_read(write: Write) -> None:
     assert catalog().broken == []
     limited, capped, steep = parts["decoding", "limited"], parts["scorer", "capped"], parts["scorer", "steep"]
     assert [(option.name, option.default) for option in limited.options] == [("size", 1), ("width", 4), ("length", 7)]
-    assert limited.properties["about"] == 3
+    assert limited.declarations["about"] == 3
     assert [(option.name, option.default) for option in capped.options] == [("cap", 5.0)]
-    assert (capped.injected_params, capped.properties) == (("query_size",), {"requires_equal_dims": False})
-    assert ([option.name for option in steep.options], steep.properties) == (["steep"], {"requires_equal_dims": True})
+    assert (capped.injected_params, capped.declarations) == (("query_size",), {"requires_equal_dims": False})
+    assert ([option.name for option in steep.options], steep.declarations) == (["steep"], {"requires_equal_dims": True})
     deep, mlp = parts["scorer", "deep"], parts["scorer", "mlp"]
     assert [(option.name, option.default) for option in deep.options] == [
         (option.name, option.default) for option in mlp.options
     ]
-    assert deep.properties == mlp.properties
+    assert deep.declarations == mlp.declarations
 
 
 def test_a_mistake_in_a_base_is_reported_where_it_is(write: Write) -> None:

@@ -23,12 +23,12 @@ MEMORY_MASK = torch.arange(M) < torch.tensor([13, 7, 2, 1, 0])[:, None]
 SCORERS = [
     name
     for name in registry.names("scorer")
-    if not {"needs_history", "is_recurrent"} & registry.describe("scorer", name).properties.keys()
+    if not {"needs_history", "is_recurrent"} & registry.describe("scorer", name).declarations.keys()
 ]
 NORMALIZERS = [
     name
     for name in registry.names("normalizer")
-    if "is_recurrent" not in registry.describe("normalizer", name).properties
+    if "is_recurrent" not in registry.describe("normalizer", name).declarations
 ]
 STEPS_OF_QUERIES = torch.tensor([[3], [2], [0], [5], [12]])
 

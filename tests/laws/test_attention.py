@@ -165,7 +165,7 @@ def test_dropout_applies_in_training_only() -> None:
 
 def test_projections_are_added_where_widths_differ(plain_scorer: Choice) -> None:
     """``auto`` adds one linear map iff the scorer needs equal widths and they differ; ``never`` refuses then."""
-    equal = registry.describe("scorer", plain_scorer[0]).properties["requires_equal_dims"]
+    equal = registry.describe("scorer", plain_scorer[0]).declarations["requires_equal_dims"]
     for query_size in (WIDTH, KEYS):
         expected = equal and query_size != KEYS
         sizes = (query_size, KEYS, KEYS)
@@ -180,7 +180,7 @@ def test_projections_are_added_where_widths_differ(plain_scorer: Choice) -> None
 
 
 def test_the_python_interface_adds_no_projection(plain_scorer: Choice) -> None:
-    if registry.describe("scorer", plain_scorer[0]).properties["requires_equal_dims"]:
+    if registry.describe("scorer", plain_scorer[0]).declarations["requires_equal_dims"]:
         with pytest.raises(UserError, match="equal widths"):
             build(scorer=plain_scorer, query_size=WIDTH, memory_size=KEYS)
     build(scorer=plain_scorer, query_size=KEYS, memory_size=KEYS)

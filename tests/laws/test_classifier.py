@@ -39,7 +39,7 @@ FACTORS: dict[str, Any] = {
 
 def possible(choices: dict[str, Any]) -> bool:
     parts = [(kind, choices[kind][0]) for kind in ("scorer", "normalizer") if kind in choices]
-    declared = [registry.describe(*part).properties for part in parts]
+    declared = [registry.describe(*part).declarations for part in parts]
     return not any(facts.get("needs_history") or facts.get("is_recurrent") for facts in declared)
 
 

@@ -36,7 +36,7 @@ FACTORS = {
 
 def possible(choices: dict[str, Any]) -> bool:
     parts = [(kind, choices[kind][0]) for kind in ("scorer", "normalizer") if kind in choices]
-    declared = [registry.describe(*part).properties for part in parts]
+    declared = [registry.describe(*part).declarations for part in parts]
     refused = ("needs_history", "is_recurrent", "is_sampled")
     return not any(facts.get(name) for facts in declared for name in refused)
 

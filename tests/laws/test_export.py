@@ -26,7 +26,7 @@ RECURRENT = {
     name
     for kind in ("scorer", "normalizer")
     for name in registry.names(kind)
-    if "is_recurrent" in registry.describe(kind, name).properties
+    if "is_recurrent" in registry.describe(kind, name).declarations
 }
 PARTS = [registry.names(kind) for kind in ("scorer", "normalizer", "scope", "query")]
 ROUND = zip(*(itertools.islice(itertools.cycle(names), max(map(len, PARTS))) for names in PARTS), strict=True)

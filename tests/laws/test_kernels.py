@@ -24,7 +24,7 @@ from attnx.attention.types import AttentionInputs, AttentionOutput
 from attnx.laws.plug_ins import sound_names
 
 Choice = tuple[str, dict[str, Any]]
-KERNELS = {name: registry.describe("kernel", name).properties for name in registry.names("kernel")}
+KERNELS = {name: registry.describe("kernel", name).declarations for name in registry.names("kernel")}
 FOLDER = Path(attnx.accel.__file__).parent
 
 # Rows, queries and positions: few, and more than a block, a window or a tile holds. The last row has no position.
@@ -33,7 +33,9 @@ WIDTH, KEYS, VALUES = 5, 11, 2
 
 # No kernel is asked for recurrent parts.
 NORMALIZERS = [
-    name for name in sound_names("normalizer") if "is_recurrent" not in registry.describe("normalizer", name).properties
+    name
+    for name in sound_names("normalizer")
+    if "is_recurrent" not in registry.describe("normalizer", name).declarations
 ]
 FACTORS: dict[str, Any] = {
     # As one, so that it is for every kernel that any memory meets any choice.

@@ -34,7 +34,7 @@ def build_model(
 ) -> Any:
     """A pointer of small sizes with weights of its own."""
     torch.manual_seed(3)
-    declared = registry.describe("scorer", registry.parse_spec("scorer", scorer)[0]).properties
+    declared = registry.describe("scorer", registry.parse_spec("scorer", scorer)[0]).declarations
     if declared.get("is_recurrent") or declared.get("needs_keys") is False:
         pytest.skip("a pointer refuses a recurrent scorer, and one that does not read the memory")
     config = {
@@ -81,7 +81,7 @@ def test_a_step_matches_the_parallel_pass(each_scorer: Choice) -> None:
 def test_both_schedules_give_the_same_outputs(each_scorer: Choice) -> None:
     """And the same gradients. What needs the past is refused the schedule that has none."""
     model = build_model(each_scorer)
-    if registry.describe("scorer", each_scorer[0]).properties.get("needs_history"):
+    if registry.describe("scorer", each_scorer[0]).declarations.get("needs_history"):
         assert model.plan.valid_schedules == ("step_by_step",)
         return
     source, source_mask, inputs, target = batch()

@@ -29,7 +29,7 @@ def make(choice: Choice) -> Any:
 
 @pytest.mark.parametrize("name", [name for name in CORE if name not in ("token", "self_attentive")])  # always known
 def test_a_query_input_states_what_it_needs(name: str) -> None:
-    needs = registry.describe("query", name).properties["needs"]
+    needs = registry.describe("query", name).declarations["needs"]
     with pytest.raises(AssertionError, match=r"before what its query needs|given no tags"):
         make((name, {}))(random_step(leave_out=(needs,)))
 

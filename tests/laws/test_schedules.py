@@ -30,7 +30,7 @@ Config = dict[str, Any]
 BuildModel = Callable[..., Any]
 
 NAMES = sound_names("query")
-NEEDS = {name: registry.describe("query", name).properties["needs"] for name in NAMES}
+NEEDS = {name: registry.describe("query", name).declarations["needs"] for name in NAMES}
 QUERIES = [query for count in range(1, len(NAMES) + 1) for query in itertools.combinations(NAMES, count)]
 FEEDS = (None, "now", "next", "none")
 BOTH = ["encoder", "decoder"]
@@ -44,11 +44,12 @@ SCOPES: list[Any] = [
     ("history", {"include_self": True}),
 ]
 DEFAULTS = {
-    part.name: {"sources": ["encoder"], **part.properties, **{option.name: option.default for option in part.options}}
+    part.name: {"sources": ["encoder"], **part.declarations, **{option.name: option.default for option in part.options}}
     for part in (registry.describe("scope", name) for name in sound_names("scope"))
 }
 SCORERS, NORMALIZERS = (
-    {name: registry.describe(kind, name).properties for name in sound_names(kind)} for kind in ("scorer", "normalizer")
+    {name: registry.describe(kind, name).declarations for name in sound_names(kind)}
+    for kind in ("scorer", "normalizer")
 )
 POSITIONS = ["one_hot", "sinusoidal"]
 READOUTS = [list(some) for n in (1, 2, 3) for some in itertools.combinations(["state", "context", "token"], n)]

@@ -38,18 +38,18 @@ from attnx.nn.targets.symbols import Symbols
 pytestmark = pytest.mark.usefixtures("float64")
 Config = dict[str, Any]
 
-SCORERS = {name: registry.describe("scorer", name).properties for name in sound_names("scorer")}
+SCORERS = {name: registry.describe("scorer", name).declarations for name in sound_names("scorer")}
 LOOKING_BACK = [name for name, declared in SCORERS.items() if declared.get("needs_history")]
 RECURRENT = [
     (kind, name)
     for kind in ("scorer", "normalizer")
     for name in sound_names(kind)
-    if registry.describe(kind, name).properties.get("is_recurrent")
+    if registry.describe(kind, name).declarations.get("is_recurrent")
 ]
 SAMPLED = [
     ("normalizer", name)
     for name in sound_names("normalizer")
-    if registry.describe("normalizer", name).properties.get("is_sampled")
+    if registry.describe("normalizer", name).declarations.get("is_sampled")
 ]
 SMALL = {"additive": {"hidden_size": 19}, "mlp": {"hidden_sizes": [19]}}
 SCOPES: list[Any] = ["global", "history", ("local", {"window": 1}), ("local", {"center": "predictive", "window": 1})]

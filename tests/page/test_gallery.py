@@ -106,7 +106,7 @@ def test_every_part_has_a_frame_for_every_value_of_its_options(page: Path) -> No
     for part in parts:
         animation = pages[str(PartVariant(part))]
         combinations = [tuple(map(int, key.split(","))) for key in animation["frames"] if key]
-        fixed = part.properties.get("for_models", ())
+        fixed = part.declarations.get("for_models", ())
         assert [dial["name"] for dial in animation["dials"]] == [
             option.name for option in part.options if option.name not in fixed
         ]

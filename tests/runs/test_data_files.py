@@ -88,7 +88,7 @@ def test_every_option_that_names_files_is_checked() -> None:
         texts = {
             option.name for option in part.options if "str" in option.annotation and "Literal" not in option.annotation
         }
-        files = set(part.properties.get("data_files", ()))
+        files = set(part.declarations.get("data_files", ()))
         # The test of pointing is the sizes of problems, that of stories may be their lengths.
         assert texts - remaining - ({"test"} if name in ("pointing", "qa") else set()) == files, name
 

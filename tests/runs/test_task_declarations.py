@@ -102,6 +102,6 @@ def test_a_declaration_of_another_type_is_refused(drawn_run: Path) -> None:
 def test_figures_of_a_problem_need_no_torch(task: str, what: str) -> None:
     code = (
         "import sys; from attnx import registry; part = registry.describe('task', sys.argv[1]); "
-        "registry.import_declared(part, part.properties['figures'][sys.argv[2]]); assert 'torch' not in sys.modules"
+        "registry.import_declared(part, part.declarations['figures'][sys.argv[2]]); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code, task, what], check=True)

@@ -118,9 +118,9 @@ class ResolvedClassifierConfig(ResolvedConfig):
 
 
 def _check_task(task: Config | None) -> None:
-    if task is None or registry.describe("task", task["name"]).properties.get("has_labels"):
+    if task is None or registry.describe("task", task["name"]).declarations.get("has_labels"):
         return
-    tasks = [name for name in registry.names("task") if registry.describe("task", name).properties.get("has_labels")]
+    tasks = [name for name in registry.names("task") if registry.describe("task", name).declarations.get("has_labels")]
     raise UserError(
         f"model=classifier outputs one label, but task={task['name']} has longer outputs; use task={' or '.join(tasks)}"
     )
@@ -131,7 +131,7 @@ def _check_encoder(config: Config) -> None:
     encoder, task = config["encoder"], config.get("task")
     declared = part_declarations(config, "encoder")
     if declared.get("needs_sentences"):
-        if task is not None and not registry.describe("task", task["name"]).properties.get("has_sentences"):
+        if task is not None and not registry.describe("task", task["name"]).declarations.get("has_sentences"):
             raise UserError(
                 f"encoder={encoder['name']} reads sentences, and the sources of task={task['name']} have none; use "
                 "task=classification, or encoder=recurrent"

@@ -83,7 +83,7 @@ def _check_task(config: Config) -> None:
     task = config.get("task")
     if task is None or "horizon" in task:
         return
-    if registry.describe("task", task["name"]).properties.get("is_continuation"):
+    if registry.describe("task", task["name"]).declarations.get("is_continuation"):
         raise UserError(
             f"model=history continues numbers; for task={task['name']} the same network is model=seq2seq with "
             "recipe=attention_rnn"
@@ -98,7 +98,7 @@ def _check_scope(scope: Config) -> None:
     """Check that the scope names no encoder; every scope is then one over the model's own past."""
     part = registry.describe("scope", scope["name"])
     defaults = {option.name: option.default for option in part.options}
-    sources = scope.get("sources", part.properties.get("sources"))
+    sources = scope.get("sources", part.declarations.get("sources"))
     if sources != ["decoder"] and (sources != defaults.get("sources") or (sources and len(sources) > 1)):
         raise UserError(
             f"scope={scope['name']} with sources=[{','.join(sources)}]: model=history has no encoder and attends to "

@@ -112,7 +112,7 @@ def _check_task(config: Config, constraint: str) -> None:
         return
     task = config["task"]
     names = registry.names("task")
-    tasks = [name for name in names if registry.describe("task", name).properties.get("has_position_targets")]
+    tasks = [name for name in names if registry.describe("task", name).declarations.get("has_position_targets")]
     if task["name"] not in tasks:
         raise UserError(
             f"model=pointer outputs positions of its source, but the answers of task={task['name']} are other symbols; "

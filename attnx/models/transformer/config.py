@@ -183,7 +183,7 @@ def _replaced(options: TransformerConfig, sites: Collection[str]) -> dict[str, N
 def _has_source(options: TransformerConfig, config: Config) -> bool:
     """Whether the task has a source."""
     task = config.get("task", {}).get("name")
-    if task is None or not registry.describe("task", task).properties.get("is_continuation"):
+    if task is None or not registry.describe("task", task).declarations.get("is_continuation"):
         return True
     if options.form != "decoder_only":
         raise UserError(f"task={task} has no source for an encoder to read; use model.form=decoder_only")
@@ -248,7 +248,7 @@ def _check_positions(options: TransformerConfig, self_attention: AttentionSite, 
     if options.position_encoding != "rotary":
         return
     scorer, scorers = registry.parse_spec("scorer", self_attention.scorer)[0], registry.names("scorer")
-    comparing = [name for name in scorers if registry.describe("scorer", name).properties.get("requires_equal_dims")]
+    comparing = [name for name in scorers if registry.describe("scorer", name).declarations.get("requires_equal_dims")]
     if scorer not in comparing:
         raise UserError(
             f"model.position_encoding=rotary rotates queries and keys that are compared directly, but scorer={scorer} "

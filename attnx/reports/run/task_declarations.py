@@ -26,13 +26,13 @@ def task_part(run: Run) -> Part | None:
 def baseline_names(run: Run) -> Mapping[str, str]:
     """What each of the task's baselines is, in words, by its name in the metrics."""
     part = task_part(run)
-    return part.properties.get("baselines", {}) if part else {}
+    return part.declarations.get("baselines", {}) if part else {}
 
 
 def captions(run: Run) -> Mapping[str, str]:
     """The files of the pictures that the task draws itself, with their captions."""
     part = task_part(run)
-    return part.properties.get("pictures", {}) if part else {}
+    return part.declarations.get("pictures", {}) if part else {}
 
 
 def task_drawing(run: Run, what: Literal["alignments", "predictions"]) -> Drawing | None:
@@ -42,5 +42,5 @@ def task_drawing(run: Run, what: Literal["alignments", "predictions"]) -> Drawin
         UserError: the module of a plug-in cannot be imported.
     """
     part = task_part(run)
-    path = part.properties.get("figures", {}).get(what) if part else None
+    path = part.declarations.get("figures", {}).get(what) if part else None
     return registry.import_declared(part, path) if part and path else None

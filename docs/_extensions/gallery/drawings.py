@@ -60,7 +60,7 @@ def draw_variant(variant: PartVariant) -> Figure:
         UserError: its file cannot be imported, or it rejects its options.
     """
     if variant.drawn_as == "query":
-        return draw_step(variant.part.properties["needs"], str(variant))
+        return draw_step(variant.part.declarations["needs"], str(variant))
     if variant.drawn_as == "normalizer":
         return draw_normalizer(variant.spec, str(variant))
     reading = read_example(**composition(variant))

@@ -67,7 +67,7 @@ def _reading_frame(variant: PartVariant) -> Frame:
 def _scorer_frame(variant: PartVariant) -> Frame:
     """As any part's, and scores on a plane, unless they depend on previous weights or steps."""
     frame = _reading_frame(variant)
-    scores = None if variant.part.properties.get("is_recurrent") else plane_scores(variant)
+    scores = None if variant.part.declarations.get("is_recurrent") else plane_scores(variant)
     if scores is not None:
         low, high = float(scores.min()), float(scores.max())
         shades = (scores - low) / max(high - low, 1e-9) * PLANE_SHADES
@@ -112,7 +112,7 @@ def _normalizer_frame(variant: PartVariant) -> Frame:
 def _query_frame(variant: PartVariant) -> Frame:
     """The name of the selected vector, and the query (t, size) that the part makes of it."""
     query = whole_numbers(query_vectors(variant), HUNDREDTHS)
-    return {"selected": variant.part.properties["needs"], "query": query}
+    return {"selected": variant.part.declarations["needs"], "query": query}
 
 
 FRAMES = {

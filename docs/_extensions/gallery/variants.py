@@ -39,7 +39,7 @@ class PartVariant:
     @property
     def drawn_as(self) -> str:
         """The kind whose pictures it has: its own, or for a recurrent normalizer, whose steps differ, a scorer."""
-        return "scorer" if self.part.properties.get("is_recurrent") else self.part.kind
+        return "scorer" if self.part.declarations.get("is_recurrent") else self.part.kind
 
     @property
     def file(self) -> str:
@@ -59,7 +59,7 @@ def choice_key(part: Part) -> str:
 
 def drawn_options(part: Part) -> list[Option]:
     """The options that may move the picture of a part: not those that only some models read."""
-    return [option for option in part.options if option.name not in part.properties.get("for_models", ())]
+    return [option for option in part.options if option.name not in part.declarations.get("for_models", ())]
 
 
 def alternatives(part: Part) -> list[PartVariant]:

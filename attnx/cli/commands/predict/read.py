@@ -54,8 +54,8 @@ class ParsedLine(NamedTuple):
 def has_feature_files(config: Mapping[str, Any]) -> bool:
     """Whether the sources of a run with this configuration are feature files, so that lines are their names."""
     task = config["task"]
-    properties = registry.describe("task", task["name"]).properties
-    return task.get("source") == "features" or bool(properties.get("has_file_inputs"))
+    declared = registry.describe("task", task["name"]).declarations
+    return task.get("source") == "features" or bool(declared.get("has_file_inputs"))
 
 
 def numbered_lines(options: InputOptions, has_feature_files: bool) -> Iterator[tuple[int, bytes]]:

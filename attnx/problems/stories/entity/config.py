@@ -73,7 +73,7 @@ class EntityConfig(ModelConfig):
         """Derive options and check that the choices do not contradict each other, as :meth:`ModelConfig.resolve`."""
         task = config.get("task", {})
         tasks = [
-            name for name in registry.names("task") if registry.describe("task", name).properties.get("has_stories")
+            name for name in registry.names("task") if registry.describe("task", name).declarations.get("has_stories")
         ]
         if task and task["name"] not in tasks:
             raise UserError(
