@@ -8,8 +8,6 @@ import importlib
 import os
 import re
 import shlex
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from itertools import pairwise, product
@@ -27,6 +25,8 @@ from attnx.cli.sweep import split_fresh
 from attnx.cli.training_args import TrainingParser
 from attnx.config.compose import canonicalize_overrides, compose
 from attnx.config.groups import conf_folder
+from attnx.laws.candidate import Candidate
+from attnx.laws.check import check_part
 from attnx.registry.source_scan import catalog
 from attnx.sweeps.expand_overrides import expand_sweep
 
@@ -35,19 +35,6 @@ README = ROOT / "README.md"
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("attnx/**/*.md")])
 PAGES = [page for page in PAGES if not page.is_relative_to(ROOT / "docs" / "reference")]  # written by the site's build
 FOUR = ("scorer", "scope", "query", "normalizer")
-# Words before "--" name plug-ins whose doctests are run, those after it are pytest's.
-TRY = """
-import doctest, importlib, sys
-import pytest
-from attnx.registry.source_scan import catalog
-
-catalog()  # puts the plug-in folders in force
-names = sys.argv[1 : sys.argv.index("--")]
-for name in names:
-    found = doctest.testmod(importlib.import_module(f"attnx.plugins.{name}"))
-    print(f"doctests of {name}: {found.failed} failed of {found.attempted}")
-sys.exit(pytest.main(sys.argv[len(names) + 2 :]))
-"""
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -135,26 +122,18 @@ def test_a_documented_command_composes(page: Path, words: list[str], with_plugin
         compose(job)
 
 
-def test_the_documented_plug_ins_keep_the_laws(tmp_path: Path) -> None:
-    """The examples of docs/add-a-part.md, one of each kind, keep their doctests and the laws, in another process."""
+@pytest.mark.usefixtures("new_parts_are_forgotten")
+def test_the_documented_plug_ins_keep_the_laws(with_plugins: Path) -> None:
+    """The examples of docs/add-a-part.md, one of each kind, keep their doctests and the laws."""
     examples = plugins_of(ROOT / "docs" / "add-a-part.md")
-    kinds = re.findall(r'^@register\("(\w+)"', "\n".join(examples.values()), re.MULTILINE)
-    assert sorted(kinds) == sorted(FOUR)
-    write(tmp_path, examples)
-    names = [Path(name).stem for name in examples]
-    laws = [f"tests/laws/test_{kind}.py" for kind in ("scorers", "scopes", "queries", "normalizers")]
-    done = subprocess.run(
-        [sys.executable, "-c", TRY, *names, "--", *laws, "-k", " or ".join(names), "-v", "-p", "no:cacheprovider"],
-        cwd=ROOT,
-        env={**os.environ, "ATTNX_PLUGINS": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    for name in names:
-        assert f"doctests of {name}: 0 failed of " in done.stdout
-        assert re.search(rf"::test_law\[{name}-.* PASSED", done.stdout), f"no law tried {name}"
+    parts = re.findall(r'^@register\("(\w+)", "(\w+)"', "\n".join(examples.values()), re.MULTILINE)
+    assert sorted(kind for kind, _ in parts) == sorted(FOUR)
+    write(with_plugins, examples)
+    for kind, name in parts:
+        outcomes = check_part(Candidate(kind, name))
+        assert not [outcome.failure.line for outcome in outcomes if outcome.failure]
+        assert not all(outcome.skip_reason for outcome in outcomes), f"no law tried {name}"
+        assert doctest.testmod(importlib.import_module(registry.describe(kind, name).module)).failed == 0
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "plugins").glob("*.py")), ids=lambda file: file.stem)
