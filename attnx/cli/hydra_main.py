@@ -9,6 +9,7 @@ from typing import Any
 
 from attnx.config.groups import conf_folder
 from attnx.config.hydra_errors import translate_hydra_error
+from attnx.config.hydra_internals import version_base
 from attnx.config.hydra_store import register_configs
 from attnx.errors import UserError
 
@@ -38,7 +39,7 @@ def run_hydra(argv: Sequence[str], task: Callable[[Any], Any], config_dir: str |
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises errors instead of printing a traceback and exiting
     previous_argv, sys.argv = sys.argv, ["attnx", *argv]
     try:
-        hydra.main(config_path=str(conf_folder().resolve()), config_name="config", version_base="1.3")(task)()
+        hydra.main(config_path=str(conf_folder().resolve()), config_name="config", **version_base())(task)()
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 1
     except (HydraException, OmegaConfBaseException) as error:

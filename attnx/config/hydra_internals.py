@@ -8,6 +8,13 @@ from typing import Any
 BASIC_SWEEPER = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
 
 
+def version_base() -> dict[str, str]:
+    """The argument by which Hydra 1.3 behaves like itself; from 1.4 on this is the default, and the argument warns."""
+    import hydra
+
+    return {"version_base": "1.3"} if hydra.__version__.startswith("1.3.") else {}
+
+
 def basic_sweeper(**options: Any) -> Any:
     """Hydra's grid sweeper, which does not compose the jobs before it launches them: attnx has checked them."""
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from attnx.config.groups import conf_folder
 from attnx.config.hydra_errors import translate_hydra_error
-from attnx.config.hydra_internals import clear_hydra
+from attnx.config.hydra_internals import clear_hydra, version_base
 from attnx.errors import UserError
 
 
@@ -31,7 +31,7 @@ def hydra_session(overrides: Sequence[str], config_dir: str | None = None) -> It
     register_configs(config_dir)
     clear_hydra()
     try:
-        with initialize_config_dir(str(conf_folder().resolve()), version_base="1.3"):
+        with initialize_config_dir(str(conf_folder().resolve()), **version_base()):
             yield
     except UserError:
         raise
