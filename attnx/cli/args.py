@@ -114,6 +114,11 @@ def whole_number(value: str) -> int:
     return int(value)
 
 
+def number_of_jobs(value: str) -> int | str:
+    """Convert the value of ``-j``: a whole number from 1, or ``auto``."""
+    return value if value == "auto" else whole_number(value)
+
+
 def check_output_file(flag: str, file: str | Path, beginning: str) -> None:
     """Refuse a file to write, named by a flag, that is a folder, lies in none, or is another one than attnx writes.
 

@@ -24,6 +24,7 @@ from attnx.sweeps import session
 from attnx.sweeps.expand_overrides import SweepRequest, check_dependencies, expand_sweep
 from attnx.sweeps.external_launchers import run_one_job
 from attnx.sweeps.folder_lock import lock_folder, refuse_occupied, rename_existing
+from attnx.sweeps.gpus import count_parallel_jobs, visible_gpus
 from attnx.sweeps.preflight import FORKING_LAUNCHER, check_files, check_jobs, is_local
 from attnx.sweeps.processes import ForkServerProcesses
 from attnx.sweeps.record import (
@@ -46,16 +47,16 @@ from attnx.training.distributed.slurm import is_requeued, slurm_job
 
 
 class SweepArgs(NamedTuple):
-    """A sweep's command line: Hydra's flags, overrides, the user's configuration folder, and how many run at a time."""
+    """A sweep's command line: Hydra's flags, overrides, the user's configuration folder, and its ``-j``."""
 
     flags: Sequence[str]
     overrides: Sequence[str]
     config_dir: str | None = None
-    max_parallel: int = 1
+    max_parallel: int | str = 1
 
     def command(self) -> str:
         """The command, to be run again."""
-        options = ["-m", *(["-j", str(self.max_parallel)] if self.max_parallel > 1 else [])]
+        options = ["-m", *(["-j", str(self.max_parallel)] if self.max_parallel != 1 else [])]
         options += ["--config-dir", self.config_dir] if self.config_dir else []
         return shlex.join(["attnx", *options, *self.overrides])
 
@@ -83,18 +84,21 @@ def sweep(args: SweepArgs, folder: Path | None = None) -> int:
         reject_parts_of_this_process(config, "the processes of a sweep")
     folder = folder or _sweep_folder(overrides, configs)
     check_dependencies(request)
-    check_equal_time(configs.values(), args.max_parallel, request.cluster)
-    if request.cluster and args.max_parallel > 1 and not request.is_search:
+    gpus = visible_gpus() if request.launcher == FORKING_LAUNCHER else []
+    max_parallel = count_parallel_jobs(args.max_parallel, configs.values(), gpus)
+    check_equal_time(configs.values(), max_parallel, request.cluster)
+    if request.cluster and args.max_parallel != 1 and not request.is_search:
         limit = "set hydra.launcher.array_parallelism" if request.cluster == "slurm" else "use hydra/launcher=processes"
         raise UserError(f"-j {args.max_parallel}: this launcher submits all jobs at once; {limit}")
     is_fresh = is_fresh and not _continues_after_requeue(folder)
     pending = request.jobs if is_fresh else _check_folder(folder, overrides, request, configs)
-    with _checked_processes(pending, request, configs, args.max_parallel) as fork_server:
+    with _checked_processes(pending, request, configs, max_parallel) as fork_server:
         if is_fresh and (renamed := rename_existing(folder)):
             print_line(f"{folder} is now {renamed}", flush=True)
         with lock_folder(folder) as lock:
-            record = open_record(folder, args.command(), overrides, args.config_dir, args.max_parallel)
-            return _run_sweep(SweepSession(record, configs, args.max_parallel, lock, fork_server), args, request)
+            record = open_record(folder, args.command(), overrides, args.config_dir, max_parallel)
+            running = SweepSession(record, configs, max_parallel, lock, fork_server, gpus=gpus)
+            return _run_sweep(running, args, request)
 
 
 def _run_sweep(running: SweepSession, args: SweepArgs, request: SweepRequest) -> int:
@@ -110,7 +114,7 @@ def _run_sweep(running: SweepSession, args: SweepArgs, request: SweepRequest) ->
         note_start(record)
     for line in describe_length(record, running.configs.values()):
         print_line(line, flush=True)
-    words = [*args.flags, *_hydra_overrides(record.path, args, request), *args.overrides]
+    words = [*args.flags, *_hydra_overrides(record.path, args, request, running.max_parallel), *args.overrides]
     is_signaled = request.launcher == FORKING_LAUNCHER  # the session signals its jobs itself
     try:
         with running, contextlib.nullcontext() if is_signaled else request_stop_by_signal(record):
@@ -145,7 +149,7 @@ def _checked_processes(
     yield None
 
 
-def resume_sweep(folder: Path, max_parallel: int | None = None, config_dir: str | None = None) -> int:
+def resume_sweep(folder: Path, max_parallel: int | str | None = None, config_dir: str | None = None) -> int:
     """Run the jobs of a sweep that are not done, by the overrides in its folder; no code in it is run.
 
     As many run at a time as before, if ``max_parallel`` does not say how many.
@@ -205,7 +209,7 @@ def _check_folder(
     return pending
 
 
-def _hydra_overrides(folder: Path, args: SweepArgs, request: SweepRequest) -> Iterator[str]:
+def _hydra_overrides(folder: Path, args: SweepArgs, request: SweepRequest, max_parallel: int) -> Iterator[str]:
     """Overrides for Hydra: the folder, attnx's grid sweeper in place of Hydra's, the number of jobs under joblib."""
     quoted = str(folder).replace("\\", "\\\\").replace("'", "\\'")
     yield f"hydra.sweep.dir='{quoted}'"
@@ -213,7 +217,7 @@ def _hydra_overrides(folder: Path, args: SweepArgs, request: SweepRequest) -> It
     if request.sweeper == BASIC_SWEEPER and not has_sweeper:
         yield "hydra/sweeper=grid"
     if "joblib" in request.launcher:
-        yield f"hydra.launcher.n_jobs={args.max_parallel}"
+        yield f"hydra.launcher.n_jobs={max_parallel}"
 
 
 def _sweep_folder(overrides: Sequence[str], configs: Configs) -> Path:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import NoReturn
 
-from attnx.cli.args import Parser, whole_number
+from attnx.cli.args import Parser, number_of_jobs
 from attnx.cli.commands import COMMANDS
 from attnx.config.groups import GROUPS, SCALARS, group_choices, option_keys
 from attnx.errors import UserError, suggest
@@ -25,7 +25,7 @@ class TrainingParser(Parser):
         self.usage = "%(prog)s [FLAG ...] [OVERRIDE ...]"
         add = self.add_argument
         add("overrides", nargs="*", help=argparse.SUPPRESS)
-        add("-j", "--jobs", metavar="N", type=whole_number, help="jobs of a sweep that run at a time (1)")
+        add("-j", "--jobs", metavar="N", type=number_of_jobs, help="jobs of a sweep that run at a time, or auto (1)")
         add("-p", "--package", metavar="KEY", help="with --cfg: a part, task or hydra.launcher")
         add("--resolve", action="store_true", help="with --cfg: fill in what its ${...} stand for")
         add("-cd", "--config-dir", metavar="FOLDER", help="your configuration files, read first")

@@ -41,12 +41,14 @@ class LiveTable:
 
     Attributes:
         live: rich's Live display; its last frame stays on the screen. None outside a terminal.
+        gpus: the numbers of a job's GPUs among the visible ones, where there are several.
     """
 
     def __init__(self, console: Console, max_parallel: int) -> None:
         self.console, self.max_parallel = console, max_parallel
         self.live = Live(console=console, auto_refresh=False) if can_redraw(console) else None
         self.is_stopping = False
+        self.gpus: dict[int, str] = {}
         self.first_steps: dict[int, tuple[float, int]] = {}  # job -> time and step when it was first seen training
 
     def show(self, sweep: Sweep, progress: Mapping[int, JobProgress]) -> None:
@@ -65,7 +67,7 @@ class LiveTable:
             return
         line = f"job {job.index} {job.status}: {sweep.label(job)}"
         if job.status == "running":
-            line += f" -> {sweep.folder(job)}"
+            line += f"{self._place(job)} -> {sweep.folder(job)}"
         else:
             line += f"  {job.seconds:.1f} s  {best_text(job)}".rstrip()
         if job.error:
@@ -103,8 +105,9 @@ class LiveTable:
         return sorted(by_priority[:capacity], key=lambda job: job.index)
 
     def _status_cells(self, job: SweepJob, progress: JobProgress | None) -> list[Text]:
-        status = Text(job.status, STATUS_STYLES[job.status])
-        if job.status == "running" and progress:
+        is_running = job.status == "running"
+        status = Text(f"{job.status}{self._place(job) if is_running else ''}", STATUS_STYLES[job.status])
+        if is_running and progress:
             seconds = self._remaining_seconds(job.index, progress)
             step = f"{progress.step:,}/{progress.steps:,}" if progress.steps else ""
             remaining = "" if seconds is None else f"{format_duration(seconds)} left"
@@ -112,6 +115,9 @@ class LiveTable:
         if job.status == "failed":
             return [status, Text(), Text(), Text(printable(job.error or ""), "red")]
         return [status, Text(), Text(format_duration(job.seconds) if job.attempts else "", "dim"), Text(best_text(job))]
+
+    def _place(self, job: SweepJob) -> str:
+        return f" on GPU {self.gpus[job.index]}" if job.index in self.gpus else ""
 
     def _remaining_seconds(self, index: int, progress: JobProgress) -> float | None:
         """Estimate a job's remaining time by the steps it has taken since it was first seen training."""

@@ -6,7 +6,7 @@ import math
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from attnx.registry.plugin_files import folders
 from attnx.runs.run import JobProgress, Run
 from attnx.runs.status import RunStatus
 from attnx.runs.sweep import Sweep, SweepJob
+from attnx.sweeps.gpus import VISIBLE_GPUS, choose_gpus, count_needed_gpus
 from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.live_table import LiveTable
 from attnx.sweeps.processes import SERVER_DIED, ForkServerProcesses, Processes, SubprocessProcesses
@@ -47,6 +48,7 @@ class SweepSession:
         lock: file descriptor of the folder's lock file.
         fork_server: the process that jobs are forked from, if it was started already.
         use_fork: whether jobs are forked.
+        gpus: the ids of those that jobs share, each as few others as there can be.
     """
 
     sweep: Sweep
@@ -55,11 +57,13 @@ class SweepSession:
     lock: int
     fork_server: ForkServerProcesses | None = None
     use_fork: bool = True
+    gpus: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         self.screen = LiveTable(Console(), self.max_parallel)
         self.processes: Processes | None = None
         self.running: dict[int, float] = {}  # job -> when it was started
+        self.gpus_of_jobs: dict[int, list[str]] = {}  # of those that run
         self.progress: dict[int, JobProgress] = {}
         self.pruned: set[int] = set()
         self.stop_signal = StopSignal(lambda signum: None)
@@ -122,9 +126,19 @@ class SweepSession:
         job, spec = pending
         self.running[job.index] = time.monotonic()
         note_start(self.sweep, [job])
-        processes.start(job.index, spec)
+        processes.start(job.index, self._with_own_gpus(job, spec))
         self.screen.report_job(self.sweep, job)
         return True
+
+    def _with_own_gpus(self, job: SweepJob, spec: JobSpec) -> JobSpec:
+        """A job's spec with the GPUs that it is to see, unless the user's configuration chose them for it."""
+        count = count_needed_gpus(spec.config, len(self.gpus))
+        if not count or spec.environment.get(VISIBLE_GPUS) != os.environ.get(VISIBLE_GPUS):
+            return spec
+        chosen = self.gpus_of_jobs[job.index] = choose_gpus(self.gpus, self.gpus_of_jobs.values(), count)
+        if len(self.gpus) > 1:
+            self.screen.gpus[job.index] = ",".join(str(self.gpus.index(gpu)) for gpu in chosen)
+        return spec._replace(environment={**spec.environment, VISIBLE_GPUS: ",".join(chosen)})
 
     def _update_progress(self, processes: Processes, should_prune: Callable[[SweepJob], bool]) -> None:
         for index in self.running:
@@ -139,6 +153,7 @@ class SweepSession:
         job.seconds = round(job.seconds + time.monotonic() - self.running.pop(job.index), 3)
         job.ended = timestamp()
         self.progress.pop(job.index, None)
+        self.gpus_of_jobs.pop(job.index, None)
         sync_from_folder(self.sweep, job)
         if job.status != RunStatus.FINISHED:
             self._note_unfinished(job, code)

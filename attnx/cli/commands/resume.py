@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from attnx.cli.args import whole_number
+from attnx.cli.args import number_of_jobs
 from attnx.cli.steady_output import steady_output
 from attnx.errors import UserError
 from attnx.files.printable import print_line
@@ -22,7 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.usage = "%(prog)s FOLDER [-j N] [--config-dir FOLDER]"
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="a run or a sweep")
-    parser.add_argument("-j", "--jobs", metavar="N", type=whole_number, help="parallel jobs of a sweep (as before)")
+    parser.add_argument(
+        "-j", "--jobs", metavar="N", type=number_of_jobs, help="parallel jobs of a sweep, or auto (as before)"
+    )
     help_text = "your configuration files, if the sweep was started with them"
     parser.add_argument("-cd", "--config-dir", metavar="FOLDER", help=help_text)
 
