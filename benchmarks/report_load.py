@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from attnx.reports.sweep.write import write_report
+from attnx.reports.sweep.report import write_report
 
 SCORERS = {"additive": 0.0, "dot": 0.9, "multiplicative": 0.4, "cosine": 1.3, "mlp": 0.2}
 SCOPES = {"global": 0.3, "local": 0.0, "encoder_decoder": 0.5, "history": 4.0}

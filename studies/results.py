@@ -95,7 +95,7 @@ class Results:
             raise UserError(f"{run.path}: trained for {steps} steps, and the design says {job.steps}; delete it")
         for other, earlier in self.runs.items():
             if other.task == job.task and RunStatus.FAILED not in (run.status, earlier.status):
-                if (run.data, run.outputs.test) != (earlier.data, earlier.outputs.test):
+                if (run.data, run.test) != (earlier.data, earlier.test):
                     raise UserError(
                         f"{run.path}: trained or tested on other data than {earlier.path}; delete one of them"
                     )

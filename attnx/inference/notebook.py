@@ -10,8 +10,7 @@ from attnx.errors import UserError
 from attnx.files.parse_number import count_phrase
 from attnx.inference.predictor import Prediction
 from attnx.inference.trained_run import TrainedRun
-from attnx.reports.notebook.fragments import has_room, heat_map, html_table
-from attnx.reports.notebook.run import run_html
+from attnx.reports.pages.notebook import has_room, heat_map, html_table, run_html
 from attnx.runs.run import read_run
 
 HEAD = ("source", "output", "log-probability")

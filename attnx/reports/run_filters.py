@@ -1,4 +1,4 @@
-"""Filters runs by words: ``scorer=additive,dot``, ``test_per<10``, ``name=*-full``, ``since=2d``."""
+"""Filters and sorts runs by words: ``scorer=additive,dot``, ``test_per<10``, ``name=*-full``, ``since=2d``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
 
-from attnx.config.view import value_text
+from attnx.config.view import dotted_keys, value_text
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import is_number
+from attnx.runs.run import Run
 
+Item = TypeVar("Item")
 WORD = re.compile(r"([A-Za-z_][\w.-]*)(!=|<=|>=|=|<|>)(.*)", re.DOTALL)
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -28,6 +31,15 @@ UNITS: dict[str, tuple[Mapping[str, int], str]] = {
     "created": (SECONDS, "a span such as 2d or 12h, or a time such as 2026-01-31"),
     "duration": (SECONDS, "a span such as 90s, 5m or 2h"),
     "size": (BYTES, "a size such as 20MB"),
+}
+# What a run is filtered and sorted by that is neither a result nor an option.
+FACTS: dict[str, Callable[[Run], Any]] = {
+    "name": lambda run: run.names,
+    "path": lambda run: run.path,
+    "status": lambda run: run.status,
+    "created": lambda run: run.created,
+    "duration": lambda run: run.train_seconds,
+    "size": lambda run: run.disk_usage.size,
 }
 # Short forms of a comparison with the time of creation.
 TIME_KEYS = {"since": ">=", "until": "<"}
@@ -100,16 +112,58 @@ def check_keys(
             raise UserError(f"no run here has a key {key!r}{hint}")
 
 
-def explain_empty(condition: Filter, values: Sequence[Any]) -> str:
-    """Why no run passes a filter, by the values of all runs: the filter, the number of runs, and what values there are.
+def apply_filters(
+    runs: Sequence[Item], filters: Sequence[Filter], value_of: Callable[[Item, str], Any]
+) -> tuple[list[Item], str]:
+    """The runs that pass all filters, and if there is none, why: the filter, and the values that there are.
 
-    >>> explain_empty(parse_filter("scorer=dot"), ["mlp", "additive", None])
-    'scorer=dot of 3 run(s); scorer is additive, mlp'
+    >>> apply_filters(["mlp", "additive"], [parse_filter("scorer=dot")], lambda run, key: run)
+    ([], 'scorer=dot of 2 run(s); scorer is additive, mlp')
     """
-    last = (value[-1] if isinstance(value, tuple) else value for value in values if value is not None)
-    texts = sorted(set(map(value_text, last)))
-    shown = ", ".join(texts[:6]) + (", ..." if len(texts) > 6 else "")
-    return f"{condition} of {len(values)} run(s)" + (f"; {condition.key} is {shown}" if texts else "; none has it")
+    for condition in filters:
+        values = [value_of(run, condition.key) for run in runs]
+        passed = [run for run, value in zip(runs, values, strict=True) if condition.admits(value)]
+        if runs and not passed:
+            last = (value[-1] if isinstance(value, tuple) else value for value in values if value is not None)
+            texts = sorted(set(map(value_text, last)))
+            shown = ", ".join(texts[:6]) + (", ..." if len(texts) > 6 else "")
+            facts = f"{condition.key} is {shown}" if texts else "none has it"
+            return [], f"{condition} of {len(values)} run(s); {facts}"
+        runs = passed
+    return list(runs), ""
+
+
+@cache
+def options_of(run: Run) -> dict[str, Any]:
+    """The configuration of a run by dotted keys."""
+    return dotted_keys({key: value for key, value in run.config.items() if key != "name"})
+
+
+def keys_of(run: Run) -> list[str]:
+    """The keys that a run has a value for."""
+    return [*FACTS, *([run.monitor] if run.monitor else []), *run.results, *options_of(run)]
+
+
+def value_of(run: Run, key: str) -> Any:
+    """The value of a key; None without one. A run has several names."""
+    if key in FACTS:
+        return FACTS[key](run)
+    if key == run.monitor:
+        return run.progress.best
+    return run.results.get(key, options_of(run).get(key))
+
+
+def sort_key(key: str, value: Any) -> tuple[bool, bool, Any]:
+    """The order of values: numbers and times, then words, then missing ones.
+
+    >>> sorted([None, "b", 7, "a", 5.0], key=lambda value: sort_key("", value))
+    [5.0, 7, 'a', 'b', None]
+    """
+    value = value.timestamp() if isinstance(value, datetime) else value
+    value = value[-1] if key == "name" and isinstance(value, tuple) else value
+    if value is None or value != value:
+        return True, True, ""
+    return (False, False, value) if is_quantity(value) else (False, True, value_text(value))
 
 
 def _parse_quantity(key: str, text: str, word: str, now: float) -> float:

@@ -1,4 +1,4 @@
-"""Formats measured numbers with the digits that their interval, or else their size, supports."""
+"""Formats measured numbers with the digits that their interval, or else their size, supports; and p-values."""
 
 from __future__ import annotations
 
@@ -61,6 +61,27 @@ def format_difference(difference: float, low: float, high: float) -> str:
     digits = _digits(difference, (low, high))
     texts = [f"{'+' * (value > 0)}{_fixed(value, digits)}" for value in (difference, low, high)]
     return "{} ({} to {})".format(*texts)
+
+
+def p_text(p: float) -> str:
+    """A p-value in a sentence.
+
+    >>> p_text(0.0004), p_text(0.0312), p_text(0.4)
+    ('p < 0.001', 'p = 0.031', 'p = 0.40')
+    """
+    text = p_value(p)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
+
+
+def p_value(p: float) -> str:
+    """A p-value in a table.
+
+    >>> p_value(0.0004), p_value(0.0312), p_value(0.4)
+    ('< 0.001', '0.031', '0.40')
+    """
+    if p < 0.001:
+        return "< 0.001"
+    return f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
 
 
 def _digits(value: float, interval: tuple[float, float] | None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -108,17 +109,26 @@ def read_table(path: Path) -> tuple[list[str], list[dict[str, str]]]:
 
 
 def _parse_row(row: dict[str, str], where: str) -> PredictionRow:
-    if not (row["edits"].isdecimal() and len(row["edits"]) <= MAX_DIGITS):
-        raise UserError(f"{where}: edits must be a whole number, not {row['edits']!r}")
     return PredictionRow(
         read_symbols(row["source"]),
         read_symbols(row["prediction"]),
         _parse_several(row["references"]),
-        int(row["edits"]),
+        parse_edits(row, where),
         read_field(row.get("tag", "")),
         read_field(row.get("name", "")),
         _parse_several(row["texts"]) if row.get("texts") else (),
     )
+
+
+def parse_edits(row: Mapping[str, str], where: str) -> int:
+    """The number of edits in a line.
+
+    Raises:
+        UserError: it is no whole number; ``where`` is the file and the line.
+    """
+    if not (row["edits"].isdecimal() and len(row["edits"]) <= MAX_DIGITS):
+        raise UserError(f"{where}: edits must be a whole number, not {row['edits']!r}")
+    return int(row["edits"])
 
 
 def _parse_several(field: str) -> tuple[Symbols, ...]:

@@ -59,7 +59,7 @@ def failure_message(sweep: Sweep, error: Exception) -> str:
 def write_sweep_report(sweep: Sweep) -> None:
     """Write the report that compares the runs, and print its path; an error in it does not fail the sweep."""
     try:
-        from attnx.reports.sweep.write import write_report
+        from attnx.reports.sweep.report import write_report
 
         page, *_ = write_report([sweep.path])
     except (Exception, KeyboardInterrupt) as error:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from attnx.reports.significant_digits import p_text
 from attnx.reports.stats.multiple_comparisons import MeanDifference
 from attnx.reports.sweep.comparison import Comparison
-from attnx.reports.sweep.conclusions import p_text
 from attnx.reports.sweep.settings import chosen_values
 from studies.atlas.changes import changes_of, default_reference, find_baseline
 from studies.atlas.design import Task

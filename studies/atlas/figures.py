@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from attnx.reports.sweep.comparison import Comparison
-from attnx.reports.sweep.effects import Effect
-from attnx.reports.sweep.factors import factors, has_factors, repeated_settings, restrict
+from attnx.reports.sweep.effects import Effect, factors, has_factors, repeated_settings, restrict
 from attnx.reports.sweep.length_rates import LengthRates
 from attnx.reports.sweep.metrics import Metric
 from studies.atlas.changes import find_baseline

@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 
 import yaml
 
+from attnx.reports.significant_digits import p_text
 from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL, MeanDifference
-from attnx.reports.sweep.conclusions import p_text
 from studies.atlas.changes import Changes
 
 Expected = Literal["better", "worse", "equal", "not better", "not worse"]

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from statistics import fmean
 
 from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL
-from attnx.reports.sweep.further_tables import difference_cells
 from attnx.reports.sweep.settings import key_part
 from studies.atlas.changes import Change, Changes
 
@@ -35,7 +34,7 @@ def overview(changes: Mapping[str, Changes]) -> list[list[str]]:
 def change_rows(result: Changes) -> list[list[str]]:
     """The rows of a table with :data:`CHANGE_HEAD`: each change of a task with its difference from the default."""
     return [
-        [f"`{words}`", result.metric.format(change.row.mean), *difference_cells(change.difference, result.metric)]
+        [f"`{words}`", result.metric.format(change.row.mean), *result.metric.difference_cells(change.difference)]
         for words, change in result.by_words.items()
     ]
 

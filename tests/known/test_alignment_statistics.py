@@ -15,14 +15,17 @@ from rich.console import Console
 from attnx.cli.main import run as command
 from attnx.errors import UserError
 from attnx.reports.stats.alignment_statistics import (
+    GoldLinks,
+    alignment_error_rate,
     coverage,
     diagonality,
     entropy,
+    predicted_links,
+    read_gold,
     run_statistics,
     statistics,
     statistics_table,
 )
-from attnx.reports.stats.gold_alignments import GoldLinks, alignment_error_rate, predicted_links, read_gold
 from attnx.runs.alignments import Alignment, read_predicted_alignments
 from attnx.runs.layout import ALIGNMENT_STATISTICS, ALIGNMENTS, FORMAT, PREDICTIONS, RUN_JSON
 

@@ -16,9 +16,9 @@ import yaml
 import attnx
 from attnx import registry
 from attnx.errors import UserError
+from attnx.reports.run.evaluated_examples import LengthErrors
 from attnx.reports.sweep.comparison import comparisons
-from attnx.reports.sweep.evaluated_examples import LengthErrors
-from attnx.reports.sweep.run_record import RunOutputs, RunRecord
+from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.run_table import read_run_table
 from attnx.runs.status import RunStatus
 from studies.atlas.advice import advise
@@ -108,9 +108,8 @@ def table(tasks: dict[str, Task], tmp_path: Path) -> Any:
         for row in rows:
             choices = {"task": "g2p", **setting_choices(planned[row].setting), "optimizer.lr": 0.004}
             status = RunStatus.FAILED if row == 1 else RunStatus.FINISHED
-            outputs = RunOutputs(test="ab" if row < 3 else "cd")
             run = RunRecord(Path(str(row)), "", status, planned[row].seed, choices, {"test_per": 7.5, "steps": 800.0},
-                            outputs=outputs)  # fmt: skip
+                            test="ab" if row < 3 else "cd")  # fmt: skip
             results.runs[planned[row]] = run
         results.path = tmp_path / file
         results.write()
@@ -205,9 +204,7 @@ def test_validation_of_reverse_has_words_as_long_as_the_test(tmp_path: Path) -> 
     assert len(set(words)) == len(words)
     identities = sorted(f"{' '.join(word)}\t{' '.join(output)}" for word, output in parts["test"])
     digest = hashlib.sha256("\n".join(identities).encode()).hexdigest()[:12]
-    (recorded,) = {
-        run.outputs.test for run in read_run_table(STUDY / "results.csv") if run.choices["task"] == "reverse"
-    }
+    (recorded,) = {run.test for run in read_run_table(STUDY / "results.csv") if run.choices["task"] == "reverse"}
     assert digest == recorded
 
 
@@ -281,7 +278,7 @@ def test_errors_by_length_are_drawn_of_the_default_and_of_no_attention(tasks: di
     """Of ten symbols each: 1 and 2 wrong with ``additive``, 1 and 5 without attention, 2 and 2 with ``dot``."""
     wrong = {"additive": (1, 2), "none": (1, 5), "dot": (2, 2)}
     runs = [
-        replace(record(name, 1, float(sum(errors)), 1.0), outputs=RunOutputs(test="t", length_errors=by_length))
+        replace(record(name, 1, float(sum(errors)), 1.0), test="t", length_errors=by_length)
         for name, errors in wrong.items()
         for by_length in [{3 + 5 * i: LengthErrors(5, 1, count, 10) for i, count in enumerate(errors)}]
     ]

@@ -17,7 +17,7 @@ from attnx.errors import ExitCode, UserError, exit_code_for
 from attnx.files.atomic_files import atomic_folder, write_arrays, write_bytes, write_json, write_text
 from attnx.reports.figures.heatmaps import save_figure
 from attnx.reports.pages.html_template import BEGINNING, fill_page, write_page_file
-from attnx.reports.sweep.write import PAGE, write_report
+from attnx.reports.sweep.report import PAGE, write_report
 from attnx.runs.run import Run
 
 LARGE = os.urandom(30_011)

@@ -14,7 +14,7 @@ from attnx.data.vocabulary import Vocabulary
 from attnx.inference.predictor import Prediction
 from attnx.inference.unk_replacement import with_copies
 from attnx.inference.write_results import save_predictions
-from attnx.reports.run.error_tables import (
+from attnx.reports.run.evaluation import (
     confusions,
     errors_by_symbol,
     number_errors_by_column,

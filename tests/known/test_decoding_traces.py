@@ -15,8 +15,14 @@ from attnx.decoding.beam import Beam
 from attnx.inference.step_recorder import StepRecorder, join_heads, record_reads
 from attnx.inference.trace_decoding import trace_beams
 from attnx.nn.targets.symbols import Symbols
-from attnx.reports.pages.decoding_trace import BeamNode, Candidate, ExampleTrace, HypothesisTrace
-from attnx.reports.pages.player_data import row_spans, trace_examples
+from attnx.reports.pages.decoding_trace import (
+    BeamNode,
+    Candidate,
+    ExampleTrace,
+    HypothesisTrace,
+    row_spans,
+    trace_examples,
+)
 from attnx.reports.pages.run_page import TraceSource
 from attnx.runs.alignments import Alignment
 
@@ -139,7 +145,7 @@ def alignment(steps: int) -> Alignment:
 
 def test_traces_go_to_the_shortest_examples_until_the_page_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """A trace takes between 50 and 100 characters, so that the second fills the page."""
-    monkeypatch.setattr("attnx.reports.pages.player_data.MAX_CHARACTERS", 100)
+    monkeypatch.setattr("attnx.reports.pages.decoding_trace.MAX_CHARACTERS", 100)
     trace = ExampleTrace((HypothesisTrace(None, ((Candidate("A", 0.5),),)),), (BeamNode(-1, "A", -0.5),), ((0,),))
     fields = trace_examples(TraceSource(lambda _: trace), {steps: [alignment(steps)] for steps in (3, 1, 2)})
     assert fields[1] == [

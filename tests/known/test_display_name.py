@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import attnx
-from attnx.reports.display_name import display_name
+from attnx.loggers.display_name import display_name
 from attnx.runs.run import Run
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save_sweep

@@ -11,29 +11,29 @@ from typing import Any
 import pytest
 
 from attnx.errors import UserError
+from attnx.reports.run.evaluated_examples import LengthErrors
 from attnx.reports.sweep.ablations import ablations, parse_reference
 from attnx.reports.sweep.comparison import comparisons
-from attnx.reports.sweep.evaluated_examples import LengthErrors
-from attnx.reports.sweep.further_tables import (
+from attnx.reports.sweep.length_rates import group_lengths
+from attnx.reports.sweep.markdown import (
     ablation_section,
     length_section,
 )
-from attnx.reports.sweep.length_rates import group_lengths
 from attnx.reports.sweep.report import Report
-from attnx.reports.sweep.run_record import RunOutputs, RunRecord
+from attnx.reports.sweep.run_record import RunRecord
 from attnx.runs.status import RunStatus
 
 REFERENCE = ["scorer=dot", "scope=global"]
 
 
 def record(
-    scorer: str, seed: int, value: float, task: str = "g2p", monitor: str = "valid_per", **outputs: Any
+    scorer: str, seed: int, value: float, task: str = "g2p", monitor: str = "valid_per", **facts: Any
 ) -> RunRecord:
     return RunRecord(
         Path(f"{task}/{scorer}/{seed}"), scorer, RunStatus.FINISHED, seed,
         {"task": task, "scorer": scorer, "attention": "none" if scorer == "no" else "standard"},
         {monitor.replace("valid", "test"): value}, monitor=monitor, maximize=monitor == "valid_bleu",
-        outputs=RunOutputs(test=task, **outputs))  # fmt: skip
+        test=task, **facts)  # fmt: skip
 
 
 def test_errors_by_length_are_means_over_seeds() -> None:
@@ -105,14 +105,14 @@ def ablation_runs() -> list[RunRecord]:
         RunRecord(
             Path(scorer, scope, str(seed)), "", RunStatus.FINISHED, seed,
             {"task": "g2p", "attention": "standard", "scorer": scorer, "scope": scope},
-            {"test_per": mean + seed}, monitor="valid_per", outputs=RunOutputs(test="g2p"))
+            {"test_per": mean + seed}, monitor="valid_per", test="g2p")
         for (scorer, scope), mean in means.items()
         for seed in (-1, 0, 1)
     ]  # fmt: skip
     return runs + [
         RunRecord(
             Path("none", str(seed)), "", RunStatus.FINISHED, seed, {"task": "g2p", "attention": "none"},
-            {"test_per": 30.0 + seed}, monitor="valid_per", outputs=RunOutputs(test="g2p"))
+            {"test_per": 30.0 + seed}, monitor="valid_per", test="g2p")
         for seed in (-1, 0, 1)
     ]  # fmt: skip
 
@@ -120,7 +120,7 @@ def ablation_runs() -> list[RunRecord]:
 def test_ablations_change_one_choice_of_the_reference() -> None:
     """Not both; the baseline lacks all parts, and its one choice is to have none. Errors are compared by logarithms."""
     (comparison,) = comparisons(ablation_runs())
-    result = ablations(comparison.keys, comparison.settings, comparison.rankings[0], parse_reference(REFERENCE))
+    result = ablations(comparison, parse_reference(REFERENCE))
     assert result.reference.mean == 10
     assert [(change.factor, change.value, change.row.mean) for change in result.changed] == [
         ("attention", "none", 30),
@@ -157,7 +157,7 @@ def test_ablations_of_many_numbers_compare_the_numbers() -> None:
     """And not the quarter of them in which they are."""
     (comparison,) = comparisons(search_runs())
     reference = parse_reference(["scorer=dot", "optimizer.lr=0.001"])
-    changed = ablations(comparison.keys, comparison.settings, comparison.rankings[0], reference).changed
+    changed = ablations(comparison, reference).changed
     assert [change.value for change in changed if change.factor == "scorer"] == ["mlp"]
     assert len([change for change in changed if change.factor == "lr"]) == 11
 
@@ -190,7 +190,7 @@ def test_of_several_references_the_one_with_the_fewest_choices_counts() -> None:
     runs += [replace(run, choices={**run.choices, "attention.bias": "relative"}) for run in runs[:3]]
     (comparison,) = comparisons(runs)
     reference = parse_reference(REFERENCE)
-    result = ablations(comparison.keys, comparison.settings, comparison.rankings[0], reference)
+    result = ablations(comparison, reference)
     assert len(result.reference.values) == 3
     assert ("bias", "relative") in [(change.factor, change.value) for change in result.changed]
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attnx.reports.stats.moderated_variance import moderate_variances
 from attnx.reports.stats.multiple_comparisons import (
     EXAMPLES,
     SEEDS,
@@ -16,6 +15,7 @@ from attnx.reports.stats.multiple_comparisons import (
     compare_draws_with_best,
     compare_with_best,
     compare_with_control,
+    moderate_variances,
 )
 
 

@@ -20,8 +20,7 @@ from attnx.errors import UserError
 from attnx.inference.notebook import trained_run_html
 from attnx.inference.predictor import Prediction, Predictions
 from attnx.inference.trained_run import TrainedRun
-from attnx.reports.notebook.fragments import MAX_SYMBOLS
-from attnx.reports.notebook.run import run_html
+from attnx.reports.pages.notebook import MAX_SYMBOLS, run_html
 from attnx.runs.run import read_run
 
 MARKUP = "<script>alert(1)</script>&\x1b[31m"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from attnx.errors import UserError
-from attnx.reports.sweep.record_filters import filter_records
+from attnx.reports.sweep.report import filter_records
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.runs.status import RunStatus
 

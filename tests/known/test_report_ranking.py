@@ -19,13 +19,13 @@ from scipy import stats
 from attnx.cli.main import run as command
 from attnx.config.view import dotted_keys
 from attnx.errors import UserError
+from attnx.reports.run.evaluated_examples import read_examples, resample_rates
 from attnx.reports.stats.multiple_comparisons import EXAMPLES, SEEDS
 from attnx.reports.sweep.comparison import Comparison, comparisons
 from attnx.reports.sweep.effects import Effect
-from attnx.reports.sweep.evaluated_examples import read_tested, resample_rates
 from attnx.reports.sweep.load_runs import load_runs
+from attnx.reports.sweep.report import write_report
 from attnx.reports.sweep.settings import ABSENT, varied_keys
-from attnx.reports.sweep.write import write_report
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save_sweep
 
@@ -804,8 +804,7 @@ def test_rates_are_recomputed_per_language(tmp_path: Path) -> None:
         "y\tA B\tA B\t0\t-1\taaa",
     ]
     (tmp_path / "predictions.tsv").write_text("\n".join([*lines, "z\tA\tA | B C\t0\t-1\tbbb"]) + "\n")
-    tested = read_tested(tmp_path)
-    assert tested is not None
+    tested = read_examples(tmp_path)
     expected = {
         "per": 100 / 5,
         "wer": 100 / 3,

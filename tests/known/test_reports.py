@@ -21,14 +21,13 @@ from attnx.data.examples import Pair
 from attnx.errors import UserError
 from attnx.inference.predictor import Prediction
 from attnx.inference.write_results import save_predictions, save_results
-from attnx.reports.comparison.compare import compare
-from attnx.reports.comparison.shared_examples import read_test_examples, shared_part
 from attnx.reports.figures.curves import draw_curves
-from attnx.reports.run.error_tables import count_errors, errors_by_length
+from attnx.reports.run.evaluated_examples import count_by_length, read_examples, read_identities, shared_indices
+from attnx.reports.run.evaluation import errors_by_length
 from attnx.reports.run.readme import write_run_readme
 from attnx.reports.run.tables import results_table
 from attnx.reports.stats.bootstrap import Difference, bootstrap_difference
-from attnx.reports.sweep.evaluated_examples import read_tested
+from attnx.reports.sweep.compare import compare
 from attnx.runs.alignments import read_alignment
 from attnx.runs.disk_usage import DiskUsage
 from attnx.runs.layout import CONFIG_YAML, EVALUATION, FORMAT, MATRICES, METRICS, PREDICTIONS, RESULTS, RUN_JSON
@@ -79,12 +78,12 @@ def test_error_rates_by_length(write: Write) -> None:
         # "A C D" and "A B C D E" are 2 and 3 edits away, so the reference has 3 symbols.
         {"length": "13+", "examples": 1, "symbol_error_rate": 100 * 2 / 3, "sequence_error_rate": 100.0},
     ]
-    assert errors_by_length(read_predictions(write())) == rows
+    assert errors_by_length(count_by_length(read_examples(write()))) == rows
 
 
 def test_a_length_on_an_edge_belongs_to_the_lower_bin(write: Write) -> None:
     lines = tuple(f"{' '.join('a' * length)}\tA\tA\t0\t-1" for length in (4, 5, 12, 13))
-    rows = errors_by_length(read_predictions(write(lines=lines)))
+    rows = errors_by_length(count_by_length(read_examples(write(lines=lines))))
     assert [row["length"] for row in rows] == ["1-4", "5-6", "11-12", "13+"]
 
 
@@ -151,9 +150,7 @@ def test_a_test_of_numbers_is_its_names_and_true_numbers(tmp_path: Path) -> None
         (tmp_path / name).mkdir()
         pair = Pair(source, (("0",),), target=np.array([[value]], np.float32), name="3")
         save_predictions(tmp_path / name, [Prediction(pair, np.array([[value + 1]], np.float32), -0.5, None)])
-        tested = read_tested(tmp_path / name)
-        assert tested is not None
-        digests[name] = tested.digest
+        digests[name] = read_examples(tmp_path / name).digest
     assert digests["ETTh1"] == digests["longer"] != digests["ETTh2"]
     assert digests["ETTh1"] == "755537f16aa8"  # as in tables of runs that are already written
 
@@ -168,9 +165,7 @@ def test_a_test_of_numbers_is_its_names_and_true_numbers(tmp_path: Path) -> None
 def test_a_test_keeps_its_digest(table: str, digest: str, tmp_path: Path) -> None:
     """Tables of runs that are already written have it: another one would make their tests another test."""
     (tmp_path / PREDICTIONS).write_text(table, encoding="utf-8")
-    tested = read_tested(tmp_path)
-    assert tested is not None
-    assert tested.digest == digest
+    assert read_examples(tmp_path).digest == digest
 
 
 def wrong(*edits: int) -> tuple[str, ...]:
@@ -178,9 +173,9 @@ def wrong(*edits: int) -> tuple[str, ...]:
 
 
 def paired_bootstrap(a: Path, b: Path, samples: int = 2000, metric: str = "wer") -> Difference:
-    tests = shared_part([read_test_examples(folder) for folder in (a, b)])
-    first, second = (count_errors(test.predictions, metric) for test in tests)
-    return bootstrap_difference(first, second, samples=samples)
+    indices = shared_indices([read_identities(folder) for folder in (a, b)])
+    tests = [read_examples(folder).select(shared) for folder, shared in zip((a, b), indices, strict=True)]
+    return bootstrap_difference(*(test.count(metric) for test in tests), samples=samples)
 
 
 def test_the_point_estimate_is_the_difference_of_the_error_rates(write: Write) -> None:

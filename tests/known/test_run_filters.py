@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from attnx.cli.commands.runs.table import Column, differing_keys, fit_columns, print_columns
-from attnx.cli.commands.runs.values import sort_key
 from attnx.config.view import dotted_keys
 from attnx.errors import UserError
-from attnx.reports.run_filters import check_keys, matches, parse_filter
+from attnx.reports.run_filters import check_keys, matches, parse_filter, sort_key
 
 NOON = datetime(2026, 3, 17, 12, tzinfo=UTC)
 

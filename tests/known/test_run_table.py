@@ -15,7 +15,7 @@ import yaml
 import attnx
 from attnx.cli.main import run as command
 from attnx.errors import UserError
-from attnx.reports.sweep.evaluated_examples import LengthErrors
+from attnx.reports.run.evaluated_examples import LengthErrors
 from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.run_table import table_text
 from attnx.runs.layout import ALIGNMENTS
@@ -88,10 +88,10 @@ def test_a_row_has_all_of_its_run(table: Path) -> None:
     assert run.results == {"test_per": 8.2, "test_wer": 16.4, "steps": 50, "test_examples": 3}
     assert run.intervals == {"test_wer": (1.5, 30.25)}
     assert run.curves == {"valid_per": {5: 7.75, 20: 8.5, 30: 8.0, 40: 8.25}}
-    assert run.outputs.length_errors == {1: LengthErrors(2, 1, 1, 2), 2: LengthErrors(1, 1, 1, 2)}
+    assert run.length_errors == {1: LengthErrors(2, 1, 1, 2), 2: LengthErrors(1, 1, 1, 2)}
     assert (run.commit, run.data, run.created) == ("0123456789ab+", "f00d", "2031-01-02")
     (folder,) = load_runs(["all/3"])
-    assert (run.commit, run.outputs) == (folder.commit, replace(folder.outputs, tested=None))
+    assert (run.commit, run.test, run.length_errors) == (folder.commit, folder.test, folder.length_errors)
 
 
 def test_tables_and_folders_merge(table: Path, write: Write) -> None:
@@ -167,7 +167,7 @@ def test_a_long_cell_is_read(table: Path) -> None:
     cells[column] = counts
     Path("t.csv").write_text("\n".join([lines[0], ",".join(cells)]) + "\n", encoding="utf-8")
     (run,) = load_runs(["t.csv"])
-    assert len(run.outputs.length_errors) == 19_999
+    assert len(run.length_errors) == 19_999
 
 
 def test_an_empty_cell_is_a_value(table: Path) -> None:

@@ -16,10 +16,9 @@ from attnx.data.examples import Pair
 from attnx.data.special_tokens import tag_symbol
 from attnx.inference.predictor import Prediction
 from attnx.inference.write_results import save_predictions
-from attnx.reports.comparison.compare import compare
-from attnx.reports.comparison.shared_examples import Estimate, error_rates, shared_part
-from attnx.reports.comparison.shared_examples import read_test_examples as read
+from attnx.reports.run.evaluated_examples import Estimate, error_rates, read_examples, read_identities, shared_indices
 from attnx.reports.stats.bootstrap import bootstrap_difference
+from attnx.reports.sweep.compare import compare
 from attnx.runs.layout import FORMAT, RESAMPLED, RESULTS, RUN_JSON, SOURCE_FEATURES, VOCABULARY
 from attnx.runs.results_json import Interval
 
@@ -42,10 +41,14 @@ def predict_all(pairs: list[Pair], outputs: list[str]) -> Predictions:
     return [Prediction(pair, output.split(), -1.0, None) for pair, output in zip(pairs, outputs, strict=True)]
 
 
+def shared_examples(*folders: Path) -> list[list[Any]]:
+    """What identifies the examples that the tests share: a source of letters and its references."""
+    tests = [read_identities(folder) for folder in folders]
+    return [[test[index][0] for index in part] for test, part in zip(tests, shared_indices(tests), strict=True)]
+
+
 def shared_sources(*folders: Path) -> list[list[str]]:
-    """What the tests share, by the sources of each."""
-    part = shared_part([read(folder) for folder in folders])
-    return [["".join(prediction.source) for prediction in test.predictions] for test in part]
+    return [sorted(source for source, _ in examples) for examples in shared_examples(*folders)]
 
 
 def compare_folders(*folders: Path) -> tuple[dict[str, list[str]], str]:
@@ -150,7 +153,7 @@ def test_language_symbols_and_unicode_forms_do_not_change_a_word(tmp_path: Path)
     first = write(tmp_path / "first", predict_all([with_tag, pair("ab", "ita")], ["Z", "Z"]))
     second = write(tmp_path / "second", predict_all([pair("é")], ["Z"]))
     assert len(shared_sources(first, second)[0]) == 1
-    assert [len(row.untagged_source) for row in read(first).predictions] == [1, 2]
+    assert sorted(read_examples(first).lengths.tolist()) == [1, 2]
     ids = [Pair(("1", "23"), (("X",),)), Pair(("12", "3"), (("X",),))]
     third, fourth = (write(tmp_path / name, predict_all([item], ["Z"])) for name, item in zip("cd", ids, strict=True))
     assert shared_sources(third, fourth) == [[], []]
@@ -167,7 +170,7 @@ def test_text_references_match_under_any_tokenization(tmp_path: Path) -> None:
     rows, text = compare_folders(*folders)
     assert rows["BLEU, higher is better against the first"][1].startswith("+1.00 (")
     assert "share" not in text
-    assert [prediction.texts for prediction in read(folders[0]).predictions] == [(("c", "d", "|"),)]
+    assert read_identities(folders[0]) == [(frozenset([("c", "d", "|")]), "")]
 
 
 def numbers(names: list[str], start: float, source: tuple[str, ...] = ("0",)) -> Predictions:
@@ -181,9 +184,10 @@ def test_numeric_examples_match_by_name_and_target(tmp_path: Path) -> None:
     first = write(tmp_path / "first", numbers(["a", "b"], 0.0), test_mse=1.0)
     longer = write(tmp_path / "longer", numbers(["a", "b"], 0.0, ("8", "9")), test_mse=2.0)
     second_folder = write(tmp_path / "other", numbers(["a", "b"], 5.0), test_mse=3.0)
-    assert read(first).order == read(longer).order
+    assert read_identities(first) == read_identities(longer)
     assert "share no test example" in compare_folders(first, second_folder)[1]
-    assert len(shared_part([read(first), read(write(tmp_path / "less", numbers(["a"], 0.0)))])[0].order) == 1
+    less = write(tmp_path / "less", numbers(["a"], 0.0))
+    assert len(shared_examples(first, less)[0]) == 1
 
 
 def test_unnamed_examples_match_only_as_a_complete_test(tmp_path: Path) -> None:
@@ -196,8 +200,8 @@ def test_unnamed_examples_match_only_as_a_complete_test(tmp_path: Path) -> None:
         (folder / VOCABULARY).mkdir()
         (folder / VOCABULARY / SOURCE_FEATURES).write_text("{}", encoding="utf-8")
         folders.append(folder)
-    assert len(shared_sources(folders[0], folders[1])[0]) == 2
-    assert len(shared_sources(folders[0], folders[2])[0]) == 0
+    assert len(shared_examples(folders[0], folders[1])[0]) == 2
+    assert len(shared_examples(folders[0], folders[2])[0]) == 0
 
 
 def test_error_rates_are_of_symbols_or_of_sequences(tmp_path: Path) -> None:
@@ -205,9 +209,9 @@ def test_error_rates_are_of_symbols_or_of_sequences(tmp_path: Path) -> None:
     folder = write(tmp_path / "run", predict_all([pair("ab"), pair("cd", phones="X Y Z W")], ["X Y", "X"]))
     exact = binomtest(1, 2).proportion_ci(method="exact")
     for metric in ("per", "symbol_error_rate"):
-        assert error_rates(read(folder), metric) == {metric: Estimate(50.0, Interval(0.0, 75.0))}
+        assert error_rates(read_examples(folder), metric) == {metric: Estimate(50.0, Interval(0.0, 75.0))}
     for metric in ("wer", "error", "sequence_error_rate"):
-        (rate,) = error_rates(read(folder), metric).values()
+        (rate,) = error_rates(read_examples(folder), metric).values()
         assert (rate.value, rate.interval) == (50.0, pytest.approx((100 * exact.low, 100 * exact.high)))
 
 

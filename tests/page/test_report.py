@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import yaml
 
-from attnx.reports.sweep.write import write_report
+from attnx.reports.sweep.report import write_report
 
 ROOT = Path(__file__).parents[2]
 RUNS, FAILED, FAILED_SETTINGS = 300, 6, 2

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnx.files.printable import UNSAFE, printable, printable_json
-from attnx.reports.sweep.evaluated_examples import read_tested
+from attnx.reports.run.evaluated_examples import read_examples
 from attnx.runs.predictions import read_predictions
 from attnx.runs.table_fields import BAR, read_field, read_symbols, write_field, write_symbols
 
@@ -78,8 +78,7 @@ def test_an_evaluation_prints_no_control_characters(word_file: Path, command: Co
     for file in ("predictions.tsv", "by_symbol.tsv", "confusions.tsv", "README.md"):
         assert not unsafe((folder / file).read_text(encoding="utf-8")), file
     assert read_predictions(folder)[0].references == ((ALL, "S"),)
-    tested = read_tested(folder)
-    assert tested is not None
+    tested = read_examples(folder)
     assert tested.errors is not None
     assert sorted(tested.errors[:, 1].tolist()) == [2, 2, 3]
     answer = command("compare", "one", str(folder))

@@ -21,11 +21,10 @@ from attnx import registry
 from attnx.cli.commands import evaluate
 from attnx.inference.load import TrainedRun
 from attnx.inference.trained_run import TrainedRun as Opened
-from attnx.reports.comparison.compare import compare
-from attnx.reports.comparison.shared_examples import read_test_examples, shared_part
-from attnx.reports.run.error_tables import count_errors
+from attnx.reports.run.evaluated_examples import read_examples, read_identities, shared_indices
 from attnx.reports.significant_digits import format_difference, format_interval, format_with_interval
 from attnx.reports.stats.bootstrap import bootstrap_difference
+from attnx.reports.sweep.compare import compare
 from attnx.runs.predictions import read_run_or_evaluation
 
 
@@ -301,8 +300,9 @@ def test_evaluations_are_compared_as_runs_are(extra_words: list[str], runs: Path
             results(folder)["test_wer"], *read_run_or_evaluation(folder).intervals["test_wer"]
         )
     assert rows["test_examples"][:2] == ["7", "7"]
-    evaluations = shared_part([read_test_examples(Path(folder)) for folder in (folders[1], folders[0])])
-    difference = bootstrap_difference(*(count_errors(part.predictions, "wer") for part in evaluations))
+    paths = [Path(folder) for folder in (folders[1], folders[0])]
+    shared = zip(paths, shared_indices([read_identities(path) for path in paths]), strict=True)
+    difference = bootstrap_difference(*(read_examples(path).select(indices).count("wer") for path, indices in shared))
     expected = results(folders[1])["test_wer"] - results(folders[0])["test_wer"]
     assert difference.difference == pytest.approx(expected)
     cell = format_difference(difference.difference, difference.low, difference.high)

@@ -19,7 +19,7 @@ from rich.console import Console
 import attnx
 from attnx import registry
 from attnx.errors import UserError
-from attnx.reports.comparison.compare import compare
+from attnx.reports.sweep.compare import compare
 from attnx.tasks.translation import Translation
 
 # Each word has one translation, and the second word of a sentence comes last; in the other language words are longer.

@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("attnx compare needs two runs or more: attnx compare FOLDER FOLDER ...")
     from rich.console import Console
 
-    from attnx.reports.comparison.compare import compare
+    from attnx.reports.sweep.compare import compare
 
     Console().print(compare(arguments.folders))
     return 0

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the report and print the paths of its files."""
     from attnx.reports.run_filters import WORD
-    from attnx.reports.sweep.write import write_report
+    from attnx.reports.sweep.report import write_report
 
     filters = [word for word in arguments.words if WORD.fullmatch(word) and not os.path.exists(word)]
     folders = [word for word in arguments.words if word not in filters]

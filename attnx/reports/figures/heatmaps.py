@@ -27,8 +27,7 @@ from attnx.files.atomic_files import atomic_write
 from attnx.reports.figures.fonts import TextFonts, choose_fonts
 from attnx.reports.figures.forbidden_positions import LocalWindow, forbidden_mask, read_window, view_window
 from attnx.reports.figures.grid_layout import DPI, GRID, arrange
-from attnx.reports.figures.panels import Panel, ShownPart, column_groups
-from attnx.reports.figures.tick_labels import HeatmapLabels
+from attnx.reports.figures.panels import HeatmapLabels, Panel, ShownPart, column_groups
 from attnx.runs.alignments import Alignment, Weights, read_saved_alignments
 from attnx.runs.layout import ALIGNMENTS, RUN_JSON
 from attnx.runs.run import read_run

@@ -1,10 +1,13 @@
-"""What a run's page plays: how the hypotheses of an example were decoded, step by step. Without torch."""
+"""What a run's page plays: how the hypotheses of an example were decoded, step by step, also as JSON. No torch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import base64
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,3 +99,93 @@ OpenTraces = Callable[[Path], TraceSource]
 def no_traces(folder: Path) -> TraceSource:
     """No trace of any run: reports read no checkpoint."""
     return TraceSource(None, f"attnx page {folder} adds the rest from its checkpoint")
+
+
+Key = TypeVar("Key")
+Fields = dict[str, Any]
+
+# Characters of traces on a page, per run: the shortest examples have theirs.
+MAX_CHARACTERS = 2_500_000
+THOUSANDTHS = 1000
+LARGEST_LEVEL = 127  # of a number in a strip, which is a signed byte
+LARGEST_SCORE = 1e6
+NOT_SAVED = "its source was not saved with them"
+DIFFERENT = "the checkpoint does not decode to them"
+TOO_LARGE = "a page has the traces of the shortest examples only"
+
+
+def trace_examples(source: TraceSource, examples: Mapping[Key, Sequence[Alignment]]) -> dict[Key, list[Fields]]:
+    """The fields of each hypothesis of examples: its trace as JSON, or the reason why it has none.
+
+    The shortest examples are traced first, as long as their traces fit.
+    """
+    fields: dict[Key, list[Fields]] = {}
+    characters = 0
+    for key in sorted(examples, key=lambda key: examples[key][0].weights.size):
+        hypotheses = examples[key]
+        if source.tracer is None or characters > MAX_CHARACTERS:
+            fields[key] = [{"reason": source.reason or TOO_LARGE}] * len(hypotheses)
+            continue
+        trace = source.tracer(hypotheses)
+        fields[key] = [{"reason": NOT_SAVED}] * len(hypotheses) if trace is None else _fields(trace, hypotheses)
+        characters += len(json.dumps(fields[key], separators=(",", ":")))
+    return fields
+
+
+def _fields(trace: ExampleTrace, hypotheses: Sequence[Alignment]) -> list[Fields]:
+    """The fields of an example's hypotheses; the best one's hold the beams, too."""
+    fields: list[Fields] = [
+        {"reason": DIFFERENT} if part is None else {"trace": _hypothesis(part, saved)}
+        for part, saved in zip(trace.hypotheses, hypotheses, strict=True)
+    ]
+    if trace.beams:
+        fields[0] |= {"beams": [_node(node) for node in trace.beams], "paths": trace.paths}
+    return fields
+
+
+def _node(node: BeamNode) -> tuple[int, str, int]:
+    return node.parent, node.symbol, round(max(node.log_probability, -LARGEST_SCORE) * THOUSANDTHS)
+
+
+def _hypothesis(trace: HypothesisTrace, saved: Alignment) -> Fields:
+    columns = saved.weights.shape[-1]
+    candidates = [[(symbol, round(share * THOUSANDTHS)) for symbol, share in step] for step in trace.candidates]
+    return {"heads": [] if trace.read is None else list(_heads(trace.read, columns)), "candidates": candidates}
+
+
+def _heads(read: ReadTrace, columns: int) -> Iterator[Fields]:
+    """Each head, positions row by row; the weights only if there are more positions than saved columns."""
+    positions = read.weights.shape[-1]
+    for head in range(len(read.weights)):
+        yield {
+            "query": _strip(read.queries[head]),
+            "positions": positions,
+            "scores": _thousandths(read.scores[head]),
+            "allowed": None if read.allowed_mask[head].all() else row_spans(read.allowed_mask[head]),
+            "weights": _thousandths(read.weights[head]) if positions > columns else None,
+            "gain": None if read.gain is None else _thousandths(read.gain[head]),
+            "context": _strip(read.contexts[head]),
+        }
+
+
+def _thousandths(numbers: Numbers) -> list[int | None]:
+    """Numbers in thousandths, None for NaN: the score of a position that did not exist yet."""
+    scaled = np.rint(numbers.astype(np.float64).clip(-LARGEST_SCORE, LARGEST_SCORE) * THOUSANDTHS)
+    return [None if math.isnan(number) else int(number) for number in scaled.ravel().tolist()]
+
+
+def row_spans(mask: NDArray[np.bool_]) -> list[list[int]]:
+    """Starts and ends of the True columns of each row.
+
+    >>> row_spans(np.array([[False, True, True, False, False, True]]))
+    [[1, 3, 5, 6]]
+    """
+    edges = np.diff(np.pad(mask.astype(np.int8), ((0, 0), (1, 1))))
+    return [np.flatnonzero(row).tolist() for row in edges]
+
+
+def _strip(vectors: Numbers) -> Fields:
+    """Vectors (t, d) as signed bytes in base64; ``scale`` is the number that 127 stands for."""
+    scale = float(np.abs(vectors).max(initial=0)) or 1.0
+    levels = np.rint(vectors / scale * LARGEST_LEVEL).astype(np.int8)
+    return {"width": vectors.shape[-1], "scale": float(f"{scale:.4g}"), "bytes": base64.b64encode(levels).decode()}

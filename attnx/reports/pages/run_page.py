@@ -16,9 +16,8 @@ import numpy as np
 from attnx.config.view import name_and_options, node_text
 from attnx.errors import UserError
 from attnx.reports.figures.forbidden_positions import LocalWindow, forbidden_mask, read_window, view_window
-from attnx.reports.pages.decoding_trace import OpenTraces, TraceSource, no_traces
+from attnx.reports.pages.decoding_trace import OpenTraces, TraceSource, no_traces, row_spans, trace_examples
 from attnx.reports.pages.html_template import fill_page, write_page_file
-from attnx.reports.pages.player_data import row_spans, trace_examples
 from attnx.reports.run.tables import CONFIG_KEYS, result_rows
 from attnx.reports.stats.alignment_statistics import Statistics, run_statistics, statistics_rows, with_saved_gold
 from attnx.runs.alignments import Alignment, Weights, read_saved_alignments

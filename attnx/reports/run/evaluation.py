@@ -1,35 +1,36 @@
-"""Tables, files and README.md of an evaluation: metrics, and errors by length, symbol or column."""
+"""An evaluation: tables of errors by length, symbol, confused pair and column, its files, and its README.md."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from rapidfuzz.distance import Levenshtein
 from rich.table import Table
 from rich.text import Text
 
 from attnx.data.features import FeatureScaler
+from attnx.errors import UserError
 from attnx.files.atomic_files import write_json, write_text
+from attnx.files.bounded_files import read_arrays
 from attnx.files.printable import printable
+from attnx.metrics.aligned_errors import Matrix, aligned_errors
+from attnx.metrics.nearest_reference import nearest_reference
 from attnx.reports.metric_names import COUNTED, TEST, metric_base
-from attnx.reports.run.error_tables import (
-    Rows,
-    confusions,
-    errors_by_length,
-    errors_by_symbol,
-    number_errors_by_column,
-    number_errors_by_length,
-    read_matrices,
-)
+from attnx.reports.run.evaluated_examples import LengthErrors, count_by_length, read_examples, sum_lengths
 from attnx.reports.run.readme import FILES, files_section
 from attnx.reports.run.tables import results_section, results_table
 from attnx.reports.run.task_declarations import captions
 from attnx.reports.significant_digits import format_value
 from attnx.runs import layout
-from attnx.runs.predictions import Evaluation, has_symbol_predictions, read_predictions
+from attnx.runs.predictions import Evaluation, PredictionRow, has_symbol_predictions, read_predictions, read_table
 from attnx.runs.table_fields import write_symbols
 
+Rows = Sequence[Mapping[str, Any]]
 MAX_ROWS_SHOWN = 12  # of a table, in a terminal
 EVALUATION_FILES = {
     layout.EVALUATION: "the evaluation: runs, weights, decoding, data",
@@ -40,6 +41,98 @@ EVALUATION_FILES = {
     "confusions.tsv": "pairs of symbols, one predicted instead of the other, with counts",
     layout.ERRORS_JSON: "these tables as JSON",
 }
+# Labels of bins of lengths, by the first and the last length of each.
+LENGTH_BINS = {(0, 4): "1-4", (5, 6): "5-6", (7, 8): "7-8", (9, 10): "9-10", (11, 12): "11-12", (13, math.inf): "13+"}
+
+
+def errors_by_length(errors: Mapping[int, LengthErrors]) -> Rows:
+    """Error rates in percent by source length, given the errors of each length."""
+    rows = []
+    for (first, last), label in LENGTH_BINS.items():
+        if (counts := sum_lengths(errors, first, last)).examples:
+            rates = {"symbol_error_rate": counts.rate("symbols"), "sequence_error_rate": counts.rate("sequences")}
+            rows.append({"length": label, "examples": counts.examples, **rates})
+    return rows
+
+
+def errors_by_symbol(predictions: Sequence[PredictionRow]) -> Rows:
+    """Errors of every symbol of references and outputs, most errors first.
+
+    Edits are those of a shortest path from the nearest reference to the output; of several, the one rapidfuzz returns.
+    """
+    references = Counter(symbol for _, reference in _with_references(predictions) for symbol in reference)
+    edits = Counter((name, written if name == "insert" else right) for name, right, written in _edits(predictions))
+    rows = []
+    for symbol in {*references, *(symbol for name, symbol in edits if name == "insert")}:
+        counts = {
+            column: edits[name, symbol]
+            for column, name in (("substituted", "replace"), ("missed", "delete"), ("inserted", "insert"))
+        }
+        rows.append({"symbol": symbol, "references": references[symbol], **counts, "errors": sum(counts.values())})
+    return sorted(rows, key=lambda row: (-row["errors"], -row["references"], row["symbol"]))
+
+
+def confusions(predictions: Sequence[PredictionRow]) -> Rows:
+    """Every pair of confused symbols, the most frequent first."""
+    pairs = Counter((right, written) for name, right, written in _edits(predictions) if name == "replace")
+    return [
+        {"reference": right, "written": written, "times": times}
+        for (right, written), times in sorted(pairs.items(), key=lambda item: (-item[1], item[0]))
+    ]
+
+
+def _with_references(predictions: Iterable[PredictionRow]) -> Iterator[tuple[PredictionRow, Sequence[str]]]:
+    """Each prediction with its nearest reference."""
+    return ((row, nearest_reference(row.output, row.references)[1]) for row in predictions)
+
+
+def _edits(predictions: Iterable[PredictionRow]) -> Iterator[tuple[str, str, str]]:
+    """Each edit's name, its reference symbol and its output symbol; "" for an empty side."""
+    for row, reference in _with_references(predictions):
+        for edit in Levenshtein.editops(reference, row.output):
+            right = reference[edit.src_pos] if edit.tag != "insert" else ""
+            yield edit.tag, right, row.output[edit.dest_pos] if edit.tag != "delete" else ""
+
+
+def read_matrices(folder: Path) -> list[tuple[Matrix, Matrix]]:
+    """Predictions and references, in the order of predictions.tsv; of several quantiles the median, which is first.
+
+    Raises:
+        UserError: the folder has no predictions that are numbers.
+    """
+    table, file = folder / layout.PREDICTIONS, folder / layout.MATRICES
+    if not file.is_file() or not table.is_file():
+        raise UserError(f"{file}: no such file; it is written if outputs are numbers")
+    arrays = read_arrays(file)
+    pairs = [(arrays[row["prediction"]], arrays[row["reference"]]) for row in read_table(table)[1]]
+    return [(prediction[:, : reference.shape[1]], reference) for prediction, reference in pairs]
+
+
+def number_errors_by_length(pairs: Sequence[tuple[Matrix, Matrix]]) -> Rows:
+    """Errors of predicted matrices by the steps of their references; length errors in steps."""
+    rows = []
+    for (first, last), label in LENGTH_BINS.items():
+        if not (group := [pair for pair in pairs if first <= len(pair[1]) <= last]):
+            continue
+        length_error = float(np.mean([abs(len(prediction) - len(reference)) for prediction, reference in group]))
+        errors = np.abs(aligned_errors(*zip(*group, strict=True)))
+        absolute = {"mean_absolute_error": float(errors.mean())} if len(errors) else {}  # none if outputs are empty
+        rows.append({"length": label, "examples": len(group), **absolute, "length_error": length_error})
+    return rows
+
+
+def number_errors_by_column(pairs: Sequence[tuple[Matrix, Matrix]], names: Sequence[str] = ()) -> Rows:
+    """Errors of each column over all examples, in its units; without names columns go by their indices."""
+    rows = []
+    for column in range(pairs[0][1].shape[1] if pairs else 0):
+        errors = aligned_errors(*zip(*((y[:, [column]], right[:, [column]]) for y, right in pairs), strict=True))
+        if len(errors):  # none if all references are missing
+            means = {
+                "mean_absolute_error": float(np.abs(errors).mean()),
+                "root_mean_squared_error": float(np.sqrt(np.square(errors).mean())),
+            }
+            rows.append({"column": names[column] if names else str(column), **means})
+    return rows
 
 
 def error_tables(folder: Path) -> dict[str, Rows]:
@@ -56,7 +149,8 @@ def error_tables(folder: Path) -> dict[str, Rows]:
         if not any(metric_base(key, COUNTED) for key in metrics):
             return {}
         rows = read_predictions(folder)
-        tables = {"by_length": errors_by_length(rows), "by_symbol": errors_by_symbol(rows)}
+        errors = count_by_length(read_examples(folder))
+        tables = {"by_length": errors_by_length(errors), "by_symbol": errors_by_symbol(rows)}
         return {**tables, "confusions": confusions(rows)}
     pairs = read_matrices(folder)
     scales = folder.parents[1] / layout.VOCABULARY / layout.TARGET_FEATURES
@@ -69,8 +163,12 @@ def error_tables(folder: Path) -> dict[str, Rows]:
 
 def write_tables(folder: Path, tables: Mapping[str, Rows]) -> None:
     """Write the tables into the folder, each as TSV and all as ``errors.json``."""
+
+    def field(value: Any) -> str:
+        return write_symbols([value]) if isinstance(value, str) else format(value, ".6g" * isinstance(value, float))
+
     for name, rows in tables.items():
-        lines = [list(rows[0]), *(map(_field, row.values()) for row in rows)] if rows else []
+        lines = [list(rows[0]), *(map(field, row.values()) for row in rows)] if rows else []
         text = "".join("\t".join(line) + "\n" for line in lines)
         write_text(folder / f"{name}.tsv", text)
     write_json(folder / layout.ERRORS_JSON, tables, indent=1)
@@ -78,24 +176,19 @@ def write_tables(folder: Path, tables: Mapping[str, Rows]) -> None:
 
 def write_evaluation_readme(folder: Path, name: str) -> None:
     """Write the folder's README.md from its files; ``name`` is the folder's final name."""
-    run = Evaluation(folder).load()
+    run, ensemble = Evaluation(folder).load(), ""
+    if len(members := run.info["runs"]) > 1:
+        names = ", ".join(map(printable, members))
+        ensemble = f" An ensemble predicted, by the mean of its {len(members)} runs at each step: {names}."
     sections = [
         f"# {run.info['run']}/{name}",
-        f"An evaluation by attnx, {run.info['created']}.{_ensemble_sentence(run.info['runs'])}",
+        f"An evaluation by attnx, {run.info['created']}.{ensemble}",
         f"```sh\n{run.info['command']}\n```",
         results_section(run),
         files_section(folder, {**EVALUATION_FILES, **captions(run)}),
         "`attnx compare` compares this folder with other evaluations and runs.",
     ]
     write_text(folder / layout.README, "\n\n".join(sections) + "\n")
-
-
-def _ensemble_sentence(members: Sequence[str]) -> str:
-    """Names the runs of an ensemble; "" for one run."""
-    if len(members) == 1:
-        return ""
-    names = ", ".join(map(printable, members))
-    return f" An ensemble predicted, by the mean of its {len(members)} runs at each step: {names}."
 
 
 def terminal_tables(folder: Path, tables: Mapping[str, Rows]) -> list[Table]:
@@ -116,9 +209,3 @@ def _table(name: str, rows: Rows) -> Table:
         table.caption = f"{len(rows) - MAX_ROWS_SHOWN} more in the file"
         table.caption_justify = "left"
     return table
-
-
-def _field(value: Any) -> str:
-    if isinstance(value, str):
-        return write_symbols([value])
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

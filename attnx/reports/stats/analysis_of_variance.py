@@ -12,15 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from attnx.reports.stats.moderated_variance import Groups, Numbers, sum_of_squares
 from attnx.reports.stats.multiple_comparisons import (
     SEEDS,
     SIGNIFICANCE_LEVEL,
+    Groups,
     MeanDifference,
+    Numbers,
     adjust_by_holm,
     count_draws,
     difference_by_chance,
     largest_of_all_pairs,
+    sum_of_squares,
 )
 
 SETTINGS: Final = "settings"

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from attnx.errors import UserError, suggest
 from attnx.reports.stats.multiple_comparisons import MeanDifference, compare_with_control
-from attnx.reports.sweep.factors import Factor, factors, has_factors
-from attnx.reports.sweep.ranking import RankedSetting, Ranking
-from attnx.reports.sweep.scale import Scale
-from attnx.reports.sweep.settings import ABSENT, Setting, chosen_values, override_choice
+from attnx.reports.sweep.comparison import Comparison
+from attnx.reports.sweep.effects import Factor, factors, has_factors
+from attnx.reports.sweep.metrics import Scale
+from attnx.reports.sweep.ranking import RankedSetting
+from attnx.reports.sweep.settings import ABSENT, chosen_values, override_choice
 from attnx.runs.sweep import split_override
 
 Reference = Mapping[str, str]
@@ -53,15 +54,15 @@ def parse_reference(words: Sequence[str]) -> Reference:
     return choices
 
 
-def ablations(keys: Sequence[str], settings: Sequence[Setting], ranking: Ranking, reference: Reference) -> Ablations:
-    """The ablations of the setting that has the values of ``reference``.
+def ablations(comparison: Comparison, reference: Reference) -> Ablations:
+    """The ablations, by the main metric, of the setting that has the values of ``reference``.
 
     Raises:
         UserError: a key is no choice in which the settings differ, or not exactly one setting has these values.
     """
-    start = _find(keys, settings, ranking, reference)
-    compared = factors(keys, settings)
-    changes = [(_change(keys, settings, compared, start.setting, row.setting), row) for row in ranking.rows]
+    start, ranking = _find(comparison, reference), comparison.rankings[0]
+    compared = factors(comparison.keys, comparison.settings)
+    changes = [(_change(comparison, compared, start.setting, row.setting), row) for row in ranking.rows]
     changed = [(*change, row) for change, row in changes if change is not None]
     changed.sort(key=lambda entry: entry[0])
     differences = differences_from(start, [row for *_, row in changed], ranking.scale)
@@ -77,13 +78,14 @@ def differences_from(
     return [gap and scale.difference(fmean(groups[0]), gap) for gap in compare_with_control(groups)]
 
 
-def _find(keys: Sequence[str], settings: Sequence[Setting], ranking: Ranking, reference: Reference) -> RankedSetting:
+def _find(comparison: Comparison, reference: Reference) -> RankedSetting:
     """The setting with the values of the reference; of several, the one that makes the fewest choices."""
+    keys, rows = comparison.keys, comparison.rankings[0].rows
     for key in reference:
         if key not in keys:
             raise UserError(f"--reference {key}: the settings do not differ in it{suggest(key, keys)}")
-    choices = {row.setting: chosen_values(keys, settings[row.setting]) for row in ranking.rows}
-    rows = [row for row in ranking.rows if reference.items() <= choices[row.setting].items()]
+    choices = {row.setting: chosen_values(keys, comparison.settings[row.setting]) for row in rows}
+    rows = [row for row in rows if reference.items() <= choices[row.setting].items()]
     fewest = min((len(choices[row.setting]) for row in rows), default=0)
     rows = [row for row in rows if len(choices[row.setting]) == fewest]
     if len(rows) != 1:
@@ -94,9 +96,7 @@ def _find(keys: Sequence[str], settings: Sequence[Setting], ranking: Ranking, re
     return rows[0]
 
 
-def _change(
-    keys: Sequence[str], settings: Sequence[Setting], compared: Sequence[Factor], start: int, setting: int
-) -> tuple[str, str] | None:
+def _change(comparison: Comparison, compared: Sequence[Factor], start: int, setting: int) -> tuple[str, str] | None:
     """The only factor in which a setting differs from the reference, and its value; None if it is none or several.
 
     A setting without some part, such as a baseline, is in no factor: what it has instead must be one choice.
@@ -105,6 +105,7 @@ def _change(
         factors_changed = [factor for factor in compared if factor.indices[setting] != factor.indices[start]]
         changed = [(factor.name, factor.values[factor.indices[setting]]) for factor in factors_changed]
     else:
-        values = zip(keys, settings[setting].values, settings[start].values, strict=True)
+        settings = comparison.settings
+        values = zip(comparison.keys, settings[setting].values, settings[start].values, strict=True)
         changed = [(key, value) for key, value, start_value in values if value not in (start_value, ABSENT)]
     return changed[0] if len(changed) == 1 else None

@@ -5,19 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from attnx.reports.sweep.factors import Factor
+from attnx.reports.sweep.effects import Factor
 from attnx.reports.sweep.ranking import Ranking
 from attnx.reports.sweep.run_record import DATA, STEPS, RunRecord
+from attnx.reports.sweep.settings import first_few
 
-MAX_NAMES = 3  # settings named in one sentence
 MAX_CHOICES = 4  # choices named in one sentence
 STILL_IMPROVING = 0.01  # of the metric, from the validation before the last to the last
-
-
-def first_few(names: Sequence[str]) -> str:
-    """The first names of a list, and how many more there are."""
-    surplus = len(names) - MAX_NAMES
-    return "; ".join([*names[:MAX_NAMES], *([f"and {surplus} more"] if surplus > 0 else [])])
 
 
 def unusable_values(ranking: Ranking) -> list[str]:
@@ -76,9 +70,13 @@ def missing_combinations(compared: Sequence[Factor]) -> list[str]:
 def training_ended_early(runs: Sequence[RunRecord]) -> list[str]:
     """How many runs had not stopped improving: their last validation was the best, by more than 1 %."""
     curves = [(run, [*run.curves[run.monitor].values()]) for run in runs if len(run.curves.get(run.monitor, {})) > 1]
-    improving = sum(_improves(values, run.maximize) for run, values in curves)
     if not curves:
         return []
+    improving = 0
+    for run, values in curves:
+        gain = values[-1] - values[-2] if run.maximize else values[-2] - values[-1]
+        is_best = values[-1] == (max if run.maximize else min)(values)
+        improving += is_best and gain > STILL_IMPROVING * abs(values[-2])
     if not improving:
         return [f"No run was still improving by more than {100 * STILL_IMPROVING:g} % between its last validations."]
     return [
@@ -87,16 +85,17 @@ def training_ended_early(runs: Sequence[RunRecord]) -> list[str]:
     ]
 
 
-def _improves(values: Sequence[float], maximize: bool) -> bool:
-    *_, previous, last = values
-    gain = last - previous if maximize else previous - last
-    best = max(values) if maximize else min(values)
-    return last == best and gain > STILL_IMPROVING * abs(previous)
-
-
 def unequal_conditions(runs: Sequence[RunRecord]) -> list[str]:
     """A sentence for each condition in which runs differ: steps, training data, commits."""
-    sentences = _unequal_steps(runs)
+    sentences = []
+    counts = [int(run.results[STEPS]) for run in runs if STEPS in run.results]
+    if len(set(counts)) > 1:
+        fact = "The runs did not train for the same number of steps"
+        caveat = "a difference may come from the training, not from the settings"
+        if {run.budget for run in runs} == {"time"}:
+            fact = "All runs had the same training time, but not the same number of steps"
+            caveat = "the ranking includes what a setting costs on the machine that it ran on"
+        sentences.append(f"{fact} ({min(counts):,} to {max(counts):,}): {caveat}.")
     if (data_sets := len({str(run.choices[DATA]) for run in runs if DATA in run.choices})) > 1:
         sentences.append(
             f"The runs were trained on {data_sets} different data sets: a difference may come from the data, not from "
@@ -105,16 +104,3 @@ def unequal_conditions(runs: Sequence[RunRecord]) -> list[str]:
     if (commits := len({run.commit for run in runs if run.commit})) > 1:
         sentences.append(f"The runs are of {commits} different commits: a difference may come from the code.")
     return sentences
-
-
-def _unequal_steps(runs: Sequence[RunRecord]) -> list[str]:
-    counts = [int(run.results[STEPS]) for run in runs if STEPS in run.results]
-    if len(set(counts)) < 2:
-        return []
-    if {run.budget for run in runs} == {"time"}:
-        fact = "All runs had the same training time, but not the same number of steps"
-        caveat = "the ranking includes what a setting costs on the machine that it ran on"
-    else:
-        fact = "The runs did not train for the same number of steps"
-        caveat = "a difference may come from the training, not from the settings"
-    return [f"{fact} ({min(counts):,} to {max(counts):,}): {caveat}."]

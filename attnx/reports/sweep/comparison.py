@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -10,16 +10,14 @@ from typing import Any, NamedTuple
 from attnx.config.view import choice_text, value_text
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import count_phrase
-from attnx.reports.sweep.best_over import choose_best
 from attnx.reports.sweep.caveats import missing_combinations, training_ended_early, unequal_conditions
 from attnx.reports.sweep.conclusions import choice_in_validation, conclude
-from attnx.reports.sweep.effects import Effect, Effects, Interaction, effects
-from attnx.reports.sweep.factors import Factor, factors
+from attnx.reports.sweep.effects import Effect, Effects, Factor, Interaction, effects, factors
 from attnx.reports.sweep.length_rates import LengthRates, length_rates
 from attnx.reports.sweep.metrics import list_metrics
 from attnx.reports.sweep.ranking import Ranking, rank_settings
 from attnx.reports.sweep.run_record import DATA, RunRecord
-from attnx.reports.sweep.settings import Setting, group_by_setting, short_keys, varied_keys
+from attnx.reports.sweep.settings import Setting, choose_best, group_by_setting, short_keys, varied_keys
 from attnx.runs.status import RunStatus
 
 TRIED = "tried"  # the column that counts from how many values one was chosen
@@ -92,7 +90,10 @@ def comparisons(records: Sequence[RunRecord], best_over: Sequence[str] = ()) -> 
     runs = [run for run in records if run.status == RunStatus.FINISHED]
     groups: dict[tuple[Any, ...], list[RunRecord]] = {}
     for run in runs:
-        groups.setdefault((run.monitor, run.maximize, _test_key(run)), []).append(run)
+        # A test is its examples, or if they were not saved the task's settings.
+        task = {key: value for key, value in run.choices.items() if key.partition(".")[0] == "task"}
+        test = run.test or repr((task, run.results.get("test_examples")))
+        groups.setdefault((run.monitor, run.maximize, test), []).append(run)
     unfinished = [run for run in records if run.status != RunStatus.FINISHED and run.choices]
     varied = [_varied_keys(group) for group in groups.values()]
     for key in best_over:
@@ -106,15 +107,20 @@ def _varied_keys(runs: Sequence[RunRecord]) -> list[str]:
     return varied_keys([{**run.choices, **dict.fromkeys(run.lacks)} for run in runs])
 
 
-def _test_key(run: RunRecord) -> str:
-    """What identifies a run's test: its examples, or if they were not saved the task's settings."""
-    task = {key: value for key, value in run.choices.items() if key.partition(".")[0] == "task"}
-    return run.outputs.test or repr((task, run.results.get("test_examples")))
-
-
 def _compare(runs: Sequence[RunRecord], unfinished: Sequence[RunRecord], best_over: Sequence[str]) -> Comparison:
-    keys, constant = _varied_keys(runs), _constant_choices([run.choices for run in runs])
-    unfinished = [run for run in unfinished if _has_choices(run, constant)]
+    keys, choices = (
+        _varied_keys(runs),
+        [{key: choice_text(value) for key, value in run.choices.items()} for run in runs],
+    )
+    constant = {
+        key: text for key, text in choices[0].items() if key != DATA and all(run.get(key) == text for run in choices)
+    }
+    # One that did not start knows only its overrides.
+    unfinished = [
+        run
+        for run in unfinished
+        if all(choice_text(run.choices[key]) == text for key, text in constant.items() if key in run.choices)
+    ]
     settings, notes = group_by_setting(runs, keys, unfinished), list[str]()
     superseded = len(runs) - sum(len(setting.runs) for setting in settings)
     if chosen_keys := [key for key in keys if key in best_over]:
@@ -139,19 +145,8 @@ def _compare(runs: Sequence[RunRecord], unfinished: Sequence[RunRecord], best_ov
     return Comparison(_title(runs[0]), keys, constant, settings, analyzed, superseded, lengths, chosen_keys)
 
 
-def _constant_choices(choices: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    first, *following = [{key: choice_text(value) for key, value in run.items()} for run in choices]
-    return {key: text for key, text in first.items() if key != DATA and all(run.get(key) == text for run in following)}
-
-
-def _has_choices(run: RunRecord, constant: Mapping[str, str]) -> bool:
-    """Whether a run agrees in the choices; one that did not start knows only its overrides."""
-    return all(choice_text(run.choices[key]) == text for key, text in constant.items() if key in run.choices)
-
-
 def _title(run: RunRecord) -> str:
-    tested = run.outputs.tested
-    count = len(tested.tags) if tested else int(run.results.get("test_examples", 0))
+    count = len(run.examples.tags) if run.examples else int(run.results.get("test_examples", 0))
     file = run.choices.get("task.test")
     file = "" if file in (None, "null") else value_text(file)  # a table has the text
     task = " ".join(filter(None, [str(run.choices.get("task", "")), file]))

@@ -6,11 +6,13 @@ import math
 from collections.abc import Sequence
 
 from attnx.reports.metric_names import TEST, VALID
+from attnx.reports.significant_digits import p_text
 from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL
-from attnx.reports.sweep.caveats import MAX_NAMES, unequal_seeds, unusable_values
+from attnx.reports.sweep.caveats import unequal_seeds, unusable_values
 from attnx.reports.sweep.metrics import Metric
 from attnx.reports.sweep.ranking import RankedSetting, Ranking
 from attnx.reports.sweep.run_record import steps_range
+from attnx.reports.sweep.settings import MAX_NAMES
 
 ONE_SEED = (
     "With one seed each, this compares the trained weights, not the settings: other seeds may give another order. "
@@ -102,9 +104,10 @@ def _near_best(ranking: Ranking, equal: Sequence[RankedSetting], validated: int 
         return f"{first} or {_marked(ranking, equal[1])}; they cannot be told apart."
     listed = equal[is_chosen:]
     default = [row for row in listed[MAX_NAMES:] if ranking.settings[row.setting].is_default]
-    names = [
-        f"{_marked(ranking, row)}{_distance(ranking, row)}" for row in [*listed[: MAX_NAMES - len(default)], *default]
-    ]
+    names = []
+    for row in [*listed[: MAX_NAMES - len(default)], *default]:
+        distance = f", {amount(ranking, row.difference.difference)} behind" if row.difference else ""
+        names.append(f"{_marked(ranking, row)}{distance}")
     surplus = [f"and {len(listed) - len(names)} more"] if len(listed) > len(names) else []
     start = f"{first} or any of {len(listed)} others" if is_chosen else f"any of {len(listed)} settings"
     return f"{start}; they cannot be told apart: {'; '.join([*names, *surplus])}."
@@ -112,10 +115,6 @@ def _near_best(ranking: Ranking, equal: Sequence[RankedSetting], validated: int 
 
 def _marked(ranking: Ranking, row: RankedSetting) -> str:
     return ranking.name(row) + (" (the defaults)" if ranking.settings[row.setting].is_default else "")
-
-
-def _distance(ranking: Ranking, row: RankedSetting) -> str:
-    return f", {amount(ranking, row.difference.difference)} behind" if row.difference else ""
 
 
 def _lead(ranking: Ranking, row: RankedSetting) -> str:
@@ -142,8 +141,12 @@ def _certainty(ranking: Ranking) -> list[str]:
     """How many settings are worse, and by what test."""
     total = sum(len(row.values) > 1 for row in ranking.rows[1:]) if ranking.has_seeds else len(ranking.rows) - 1
     worse = total - len(ranking.undecided)
-    verb = "is" if worse else "is not"
-    summary = f"The first {verb} significantly better (p < {SIGNIFICANCE_LEVEL}) than {_count(worse, total)}."
+    verb, others = "is" if worse else "is not", f"{worse} of the other {total}"
+    if total == 1:
+        others = "the other setting"
+    elif worse in (0, total):
+        others = f"{'each' if worse else 'any'} of the other {total} settings"
+    summary = f"The first {verb} significantly better (p < {SIGNIFICANCE_LEVEL}) than {others}."
     if not ranking.has_seeds:
         return [
             f"{summary} Test: paired bootstrap over the test examples, adjusted for all pairs of settings.",
@@ -160,16 +163,14 @@ def _both_sources(ranking: Ranking) -> list[str]:
     rows, text = ranking.rows[1:], ranking.metric.format
     doubtful = [row for row in rows if row.both_sources and row.both_sources[0] <= 0] if ranking.has_winner else []
     parts = [
-        f"{ranking.name(row)} {_behind_text(text(low), text(high), is_open=low <= 0)}"
+        f"{ranking.name(row)} may be {text(low).removeprefix('-')} ahead or {text(high)} behind"
+        if low <= 0
+        else f"{ranking.name(row)} is {text(low)} to {text(high)} behind"
         for row in doubtful[:MAX_NAMES] or rows[:1]
         if row.both_sources
         for low, high in [row.both_sources]
     ]
     return [f"Over other seeds and other test examples (95 %, one comparison) {'; '.join(parts)}."] if parts else []
-
-
-def _behind_text(low: str, high: str, *, is_open: bool) -> str:
-    return f"may be {low.removeprefix('-')} ahead or {high} behind" if is_open else f"is {low} to {high} behind"
 
 
 def _remedy(ranking: Ranking) -> list[str]:
@@ -184,14 +185,6 @@ def _remedy(ranking: Ranking) -> list[str]:
         f"With these seeds, a lead of about {lead} over {ranking.name(row)} would be significant. More seeds find "
         f"less: {MORE_SEEDS}"
     ]
-
-
-def _count(significant: int, total: int) -> str:
-    if total == 1:
-        return "the other setting"
-    if not significant:
-        return f"any of the other {total} settings"
-    return f"each of the other {total} settings" if significant == total else f"{significant} of the other {total}"
 
 
 def _value(row: RankedSetting, metric: Metric) -> str:
@@ -250,24 +243,3 @@ def choice_in_validation(rankings: Sequence[Ranking]) -> list[str]:
     return [
         f"{text}, too." if rank == 1 else f"{text}, which is number {rank} on the test: {_value(row, main.metric)}."
     ]
-
-
-def p_text(p: float) -> str:
-    """A p-value in a sentence.
-
-    >>> p_text(0.0004), p_text(0.0312), p_text(0.4)
-    ('p < 0.001', 'p = 0.031', 'p = 0.40')
-    """
-    text = p_value(p)
-    return f"p {text}" if text.startswith("<") else f"p = {text}"
-
-
-def p_value(p: float) -> str:
-    """A p-value in a table.
-
-    >>> p_value(0.0004), p_value(0.0312), p_value(0.4)
-    ('< 0.001', '0.031', '0.40')
-    """
-    if p < 0.001:
-        return "< 0.001"
-    return f"{p:.3f}" if p < 0.1 else f"{p:.2f}"

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
 
 from attnx.reports.metric_names import COUNTED, metric_base
-from attnx.reports.sweep.evaluated_examples import LengthErrors
+from attnx.reports.run.evaluated_examples import SYMBOLS, sum_lengths
 from attnx.reports.sweep.ranking import Ranking
-from attnx.reports.sweep.run_record import RunRecord
 
-SYMBOLS = "symbols"
 COMPARED = (*COUNTED, "bleu", "chrf", "ter")  # metrics of outputs and their references
 GROUPS = 4  # of lengths, with about equally many examples
 
@@ -47,25 +45,24 @@ def length_rates(ranking: Ranking) -> LengthRates | None:
     """
     counted = COUNTED.get(metric_base(ranking.metric.key, COUNTED), SYMBOLS)
     runs_of = {row.setting: ranking.settings[row.setting].runs for row in ranking.rows}
-    counts = {setting: [run.outputs.length_errors for run in runs] for setting, runs in runs_of.items()}
+    counts = {setting: [run.length_errors for run in runs] for setting, runs in runs_of.items()}
     has_rates = any(metric_base(name, COMPARED) for runs in runs_of.values() for run in runs for name in run.results)
     if not has_rates or not all(errors for runs in counts.values() for errors in runs):
         return None
-    first, *further = (length_counts(run) for runs in runs_of.values() for run in runs)
+    first, *further = (
+        {length: errors.examples for length, errors in run.length_errors.items()}
+        for runs in runs_of.values()
+        for run in runs
+    )
     if any(lengths != first for lengths in further):
         return None
     groups = group_lengths(first)
     rates = {
-        setting: [fmean(_rate(errors, group, counted) for errors in runs) for group in groups]
+        setting: [fmean(sum_lengths(errors, *group).rate(counted) for errors in runs) for group in groups]
         for setting, runs in counts.items()
     }
     examples = [sum(count for length, count in first.items() if low <= length <= high) for low, high in groups]
     return LengthRates(f"{counted.removesuffix('s')} error rate", groups, examples, rates)
-
-
-def length_counts(run: RunRecord) -> dict[int, int]:
-    """The number of a run's test examples by the length of their source; empty if it is unknown."""
-    return {length: errors.examples for length, errors in run.outputs.length_errors.items()}
 
 
 def group_lengths(examples: Mapping[int, int]) -> list[tuple[int, int]]:
@@ -82,14 +79,3 @@ def group_lengths(examples: Mapping[int, int]) -> list[tuple[int, int]]:
         [length for length, code in zip(lengths, codes, strict=True) if code == group] for group in range(GROUPS)
     ]
     return [(group[0], group[-1]) for group in members if group]
-
-
-def _within(errors: Mapping[int, LengthErrors], group: tuple[int, int]) -> Sequence[LengthErrors]:
-    return [counts for length, counts in errors.items() if group[0] <= length <= group[1]]
-
-
-def _rate(errors: Mapping[int, LengthErrors], group: tuple[int, int], counted: str) -> float:
-    counts = _within(errors, group)
-    if counted == SYMBOLS:
-        return 100 * sum(count.edits for count in counts) / max(sum(count.symbols for count in counts), 1)
-    return 100 * sum(count.wrong for count in counts) / max(sum(count.examples for count in counts), 1)

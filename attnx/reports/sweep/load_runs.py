@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from attnx.config.view import dotted_keys
 from attnx.errors import UserError
-from attnx.reports.sweep.evaluated_examples import count_by_length, read_tested
-from attnx.reports.sweep.run_record import DATA, EARLIEST, RunOutputs, RunRecord
+from attnx.reports.run.evaluated_examples import EvaluatedExamples, count_by_length, read_examples
+from attnx.reports.sweep.run_record import DATA, EARLIEST, RunRecord
 from attnx.reports.sweep.run_table import read_run_table
 from attnx.reports.sweep.settings import override_choice
 from attnx.runs.info import plugin_records
 from attnx.runs.layout import RUN_JSON
-from attnx.runs.metrics_csv import Curve
 from attnx.runs.naming import RUNS
 from attnx.runs.run import Run
 from attnx.runs.status import RunStatus
-from attnx.runs.sweep import Sweep, SweepJob, is_locked, is_sweep, read_sweep, split_override
+from attnx.runs.sweep import SweepJob, is_locked, is_sweep, read_sweep, split_override
 
 # Keys that are not part of a setting: the seed, the folder, and the loggers.
 IGNORED_KEYS = ("seed", "name", "folder", "logger", "hydra")
@@ -58,46 +56,48 @@ def _runs_in(folder: Path) -> Iterator[RunRecord]:
     if not members:
         raise UserError(f"{folder}: neither a run nor a sweep, and holds none")
     for member in members:
-        yield from _load(member)
+        name = member.resolve().name
+        try:
+            yield from _load_jobs(member) if is_sweep(member) else [_load(Run(member), name)]
+        except UserError as error:
+            yield RunRecord(member, name, RunStatus.UNREADABLE, error=str(error))
 
 
 def _is_run_or_sweep(folder: Path) -> bool:
     return is_sweep(folder) or (folder / RUN_JSON).is_file()
 
 
-def _load(folder: Path) -> Iterator[RunRecord]:
-    """The jobs of a sweep, or a run; one that cannot be read does not hide the others."""
-    name = folder.resolve().name
-    try:
-        if is_sweep(folder):
-            yield from _load_jobs(read_sweep(folder))
-        else:
-            yield _record(Run(folder), name)
-    except UserError as error:
-        yield RunRecord(folder, name, RunStatus.UNREADABLE, error=str(error))
-
-
-def _load_jobs(sweep: Sweep) -> Iterator[RunRecord]:
+def _load_jobs(folder: Path) -> Iterator[RunRecord]:
+    """The jobs of a sweep; one that cannot be read does not hide the others."""
+    sweep = read_sweep(folder)
     is_running, keys = is_locked(sweep.path), sweep.swept_keys
     for job in sweep.jobs:
         if job.status == RunStatus.RUNNING and not is_running:  # the sweep was killed
             job.status = RunStatus.INTERRUPTED
         run, label = Run(sweep.folder(job)), sweep.label(job, keys)
         try:
-            yield _record(run, label, job)
+            yield _load(run, label, job)
         except UserError as error:
             yield RunRecord(run.path, label, RunStatus.UNREADABLE, error=str(error))
 
 
-def _record(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
+def _load(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
     info = run.info if job is None or (run.path / RUN_JSON).is_file() else {}
-    config = run.config or dict(map(_choice, info.get("overrides") or (job.overrides if job else [])))
+    overrides = map(split_override, info.get("overrides") or (job.overrides if job else []))
+    config = run.config or {key: override_choice(key, value) for key, value in overrides}
     if str(config.get("seed", "")).isdecimal():  # from an override, since no configuration was written
         config["seed"] = int(config["seed"])
     choices = dotted_keys({key: value for key, value in config.items() if key not in IGNORED_KEYS})
     # Like an option of the part: runs of the same part with other code differ in it.
     choices |= {f"{kind}.{name} code": facts.get("code") for (kind, name), facts in plugin_records(info).items()}
+    curves = {
+        column: {step: value for step, value in curve.items() if math.isfinite(value)}
+        for column, curve in run.curves.items()
+    }
+    git = info.get("git") or {}
+    commit = str(git.get("commit") or "")
     status = _status(run, RunStatus(str(info.get("status"))), job)
+    examples = _examples(run.path) if status == RunStatus.FINISHED else None
     error = (job and job.error) or info.get("error") or run.progress.error or ""
     return RunRecord(
         path=run.path,
@@ -107,42 +107,19 @@ def _record(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
         choices=choices,
         results={name: value for name, value in run.results.items() if value is not None and math.isfinite(value)},
         intervals=run.intervals,
-        curves=_finite_curves(run),
-        maximize=bool(info.get("maximize")),
-        outputs=_outputs(run.path) if status == RunStatus.FINISHED else RunOutputs(),
-        commit=_commit(info),
-        data=str(info.get("fingerprint") or ""),
-        log=run.log,
+        curves={column: curve for column, curve in curves.items() if curve},
         monitor=str(info.get("monitor") or ""),
+        maximize=bool(info.get("maximize")),
         created=str(info.get("created") or ""),
         budget=str(info.get("budget") or ""),
+        commit=commit[:COMMIT_LENGTH] + ("+" if commit and git.get("changed") else ""),
+        data=str(info.get("fingerprint") or ""),
+        test=examples.digest if examples else "",
+        examples=examples,
+        length_errors=count_by_length(examples) if examples else {},
+        log=run.log,
         error="" if status == RunStatus.FINISHED else str(error),
     )
-
-
-def _choice(override: str) -> tuple[str, str]:
-    """An override as a choice: ``query=[token]`` is ``token``, as a configuration says it."""
-    key, value = split_override(override)
-    return key, override_choice(key, value)
-
-
-def _finite_curves(run: Run) -> dict[str, Curve]:
-    curves = {
-        column: {step: value for step, value in curve.items() if math.isfinite(value)}
-        for column, curve in run.curves.items()
-    }
-    return {column: curve for column, curve in curves.items() if curve}
-
-
-def _outputs(folder: Path) -> RunOutputs:
-    tested = read_tested(folder)
-    return RunOutputs() if tested is None else RunOutputs(tested.digest, tested, count_by_length(tested))
-
-
-def _commit(info: Mapping[str, Any]) -> str:
-    git = info.get("git") or {}
-    commit = str(git.get("commit") or "")
-    return commit[:COMMIT_LENGTH] + ("+" if commit and git.get("changed") else "")
 
 
 def _status(run: Run, recorded: RunStatus, job: SweepJob | None) -> RunStatus:
@@ -151,3 +128,12 @@ def _status(run: Run, recorded: RunStatus, job: SweepJob | None) -> RunStatus:
     if recorded == RunStatus.FINISHED and run.results:
         return RunStatus.FINISHED
     return RunStatus.WITHOUT_RESULTS if status == RunStatus.FINISHED else status
+
+
+def _examples(folder: Path) -> EvaluatedExamples | None:
+    """The test examples of a run; None if there are none, or they cannot be read."""
+    try:
+        examples = read_examples(folder)
+        return examples if examples.digest else None
+    except (OSError, UserError, ValueError, KeyError):
+        return None

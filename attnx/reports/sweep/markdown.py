@@ -1,4 +1,4 @@
-"""The report in Markdown: conclusions, ranking, effects of choices, and unfinished runs."""
+"""The report in Markdown: conclusions, ranking, effects, ablations, errors by length, and unfinished runs."""
 
 from __future__ import annotations
 
@@ -8,23 +8,17 @@ from collections.abc import Iterator, Sequence
 from attnx.files.parse_number import count_phrase
 from attnx.files.printable import printable
 from attnx.reports.markdown import table
-from attnx.reports.sweep.ablations import Reference
+from attnx.reports.significant_digits import p_value
+from attnx.reports.sweep.ablations import Reference, ablations
 from attnx.reports.sweep.comparison import Comparison, RankingAnalysis
-from attnx.reports.sweep.conclusions import p_value
-from attnx.reports.sweep.failures import group_failures
-from attnx.reports.sweep.further_tables import (
-    ablation_section,
-    difference_cells,
-    length_section,
-)
-from attnx.reports.sweep.ranking import RankedSetting
-from attnx.reports.sweep.ranking_tables import seed_count
-from attnx.reports.sweep.run_record import RunRecord, steps_range
+from attnx.reports.sweep.run_record import RunRecord, group_failures, steps_range
 
 NO_RUNS = "No run is finished, so there is nothing to compare."
 NO_METRICS = "These runs have no metric with a known direction."
 RANKING_HEAD = ("sd", "seeds", "steps", "behind the best", "95 % interval", "p")
 LEVEL_HEAD = ("choice", "value", "mean", "95 % interval", "behind the best value", "95 % interval", "p", "settings")
+MAX_SETTINGS = 10  # the best ones
+ABLATION_HEAD = ("choice", "value", "mean", "difference", "95 % interval", "p")
 F_TEST_HEAD = ("choice", "F", "degrees of freedom", "p", "adjusted p")
 
 
@@ -75,7 +69,13 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
             f"Mean {main.metric.label} of each value, with equal weights over the values of the other choices (main "
             "effects, least squares)."
         )
-        yield table(LEVEL_HEAD, _level_rows(main))
+        levels = []
+        for effect in main.effects:
+            for value, mean, low, high, difference, settings in effect.levels:
+                cells = [effect.name, value, "" if mean is None else main.metric.format(mean)]
+                cells += [main.metric.interval_cell(low, high), *main.metric.difference_cells(difference)]
+                levels.append([*cells, str(settings)])
+        yield table(LEVEL_HEAD, levels)
         yield " ".join(main.effects_summary)
     if tests := list(f_test_rows(main)):
         yield (
@@ -93,23 +93,11 @@ def ranking_head(comparison: Comparison) -> list[str]:
 def ranking_rows(comparison: Comparison) -> Iterator[list[str]]:
     """The settings by the main metric, best first, with their differences from the best, as text."""
     main = comparison.rankings[0]
-    return (_ranking_row(comparison, main, rank, row) for rank, row in enumerate(main.rows, start=1))
-
-
-def _ranking_row(comparison: Comparison, main: RankingAnalysis, rank: int, row: RankedSetting) -> list[str]:
-    text, setting = main.metric.format, comparison.settings[row.setting]
-    sd = "" if row.sd is None else text(row.sd)
-    cells = [str(rank), *setting.cells, text(row.mean), sd, seed_count(row, setting), steps_range(setting.runs)]
-    return [*cells, *difference_cells(row.difference, main.metric)]
-
-
-def _level_rows(main: RankingAnalysis) -> Iterator[list[str]]:
-    text = main.metric.format
-    for effect in main.effects:
-        for value, mean, low, high, difference, settings in effect.levels:
-            interval = "" if low is None or high is None else f"{text(low)} to {text(high)}"
-            cells = [effect.name, value, "" if mean is None else text(mean), interval]
-            yield [*cells, *difference_cells(difference, main.metric), str(settings)]
+    for rank, row in enumerate(main.rows, start=1):
+        text, setting = main.metric.format, comparison.settings[row.setting]
+        cells = [str(rank), *setting.cells, text(row.mean), "" if row.sd is None else text(row.sd)]
+        cells += [main.seed_count(row), steps_range(setting.runs)]
+        yield [*cells, *main.metric.difference_cells(row.difference)]
 
 
 def f_test_rows(main: RankingAnalysis) -> Iterator[list[str]]:
@@ -123,3 +111,41 @@ def f_test_rows(main: RankingAnalysis) -> Iterator[list[str]]:
             p_value(test.p),
             p_value(test.adjusted_p),
         ]
+
+
+def length_section(comparison: Comparison) -> Iterator[str]:
+    """The error rates of the best settings by source length, and of those without attention."""
+    if (rates := comparison.length_rates) is None or len(rates.groups) < 2:
+        return
+    rows = [
+        [str(rank), comparison.settings[setting].name, *(f"{rate:.2f}" for rate in by_group)]
+        for rank, (setting, by_group) in enumerate(rates.rates.items(), start=1)
+        if rank <= MAX_SETTINGS or has_no_attention(comparison, setting)
+    ]
+    yield "### Errors by source length"
+    which = "the best settings, and of those without attention" if len(rows) > MAX_SETTINGS else "the best settings"
+    yield f"The {rates.label} in percent of {which}, by the number of source symbols."
+    counts = [f"{label} ({count:,})" for label, count in zip(rates.labels, rates.examples, strict=True)]
+    yield table(["rank", "setting", *counts], rows)
+
+
+def ablation_section(comparison: Comparison, reference: Reference) -> Iterator[str]:
+    """What it costs to change one choice of a reference; nothing if it is not among the settings."""
+    main = comparison.rankings[0]
+    result = ablations(comparison, reference)
+    start, text = result.reference, main.metric.format
+    yield "### One choice changed"
+    yield (
+        f"{main.name(start)} has {main.metric.label} {text(start.mean)}. Each row differs from it in one choice. "
+        f"A difference above zero is worse; intervals and p are adjusted for all rows."
+    )
+    rows = [
+        [change.factor, change.value, text(change.row.mean), *main.metric.difference_cells(change.difference)]
+        for change in result.changed
+    ]
+    yield table(ABLATION_HEAD, rows)
+
+
+def has_no_attention(comparison: Comparison, setting: int) -> bool:
+    """Whether a setting, by its index, is a baseline without attention."""
+    return dict(zip(comparison.keys, comparison.settings[setting].values, strict=True)).get("attention") == "none"

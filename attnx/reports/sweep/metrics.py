@@ -1,4 +1,4 @@
-"""Metrics by which runs are compared, and whether higher is better."""
+"""Metrics by which runs are compared, and the scale of each: errors by their ratios, scores by their differences."""
 
 from __future__ import annotations
 
@@ -6,17 +6,36 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from attnx.reports.metric_names import (
     MAX_PERCENT,
     TEST,
     VALID,
+    is_error,
     is_higher_better,
     is_percent,
     metric_base,
     metric_label,
     metric_unit,
 )
+from attnx.reports.significant_digits import p_value
+from attnx.reports.stats.multiple_comparisons import MeanDifference
 from attnx.reports.sweep.run_record import RunRecord
+
+MAX_VALUE = 1e150  # whose square is a number; no value is NaN, which is less than nothing
+COSTS = {
+    "steps": "steps",
+    "train_seconds": "training, s",
+    "train_cpu_seconds": "CPU time, s",
+    "train_examples_per_second": "examples/s",
+    "peak_memory_mb": "memory, MB",
+    "peak_gpu_memory_mb": "GPU memory, MB",
+    "parameters": "parameters",
+}
+"""Results that say what a run costs, and their names."""
+MAX_LOGARITHM = 700.0  # of a number that can be written
 
 
 class Metric(NamedTuple):
@@ -41,6 +60,17 @@ class Metric(NamedTuple):
     def format(self, value: float) -> str:
         """A value as text."""
         return f"{value:,.{self.digits}f}"
+
+    def interval_cell(self, low: float | None, high: float | None, form: str = "{} to {}") -> str:
+        """An interval as text; "" without one."""
+        return "" if low is None or high is None else form.format(self.format(low), self.format(high))
+
+    def difference_cells(self, difference: MeanDifference | None, form: str = "{} to {}") -> list[str]:
+        """A difference, its interval and p as text; empty cells without one."""
+        if difference is None:
+            return ["", "", ""]
+        gap, low, high, p, _ = difference
+        return [self.format(gap), self.interval_cell(low, high, form), p_value(p)]
 
 
 def list_metrics(runs: Sequence[RunRecord], monitor: str, maximize: bool) -> list[Metric]:
@@ -68,3 +98,53 @@ def run_value(run: RunRecord, key: str) -> float | None:
         return run.results.get(key)
     values = run.curves.get(key, {}).values()
     return (max if run.maximize else min)(values) if values else None
+
+
+class Scale(NamedTuple):
+    """Where less is better: the logarithm of an error, or a score as it is.
+
+    The variance of error rates and squared errors over seeds grows with their mean; that of their logarithms much less.
+    An accuracy is compared by its error, what it lacks of 100 %. BLEU, chrF, correlations, losses, lengths of tours and
+    times stay as they are.
+
+    Attributes:
+        sign: -1 if higher values are better.
+        least: the error for which a smaller one counts, whose logarithm would be minus infinity; None without
+            logarithms.
+    """
+
+    sign: int
+    least: float | None = None
+
+    def apply(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Values of the metric on the scale."""
+        values = np.asarray(values, dtype=np.float64)
+        if self.least is None:
+            return self.sign * values
+        return np.asarray(np.log(np.maximum(MAX_PERCENT - values if self.sign < 0 else values, self.least)))
+
+    def invert(self, value: float) -> float:
+        """The value of the metric at a place on the scale."""
+        if self.least is None:
+            return self.sign * value
+        error = math.exp(min(value, MAX_LOGARITHM))
+        return MAX_PERCENT - error if self.sign < 0 else error
+
+    def difference(self, best: float, difference: MeanDifference) -> MeanDifference:
+        """A difference from a place on the scale, in the units of the metric; above zero is worse."""
+        gap, low, high = (self.sign * (self.invert(best + end) - self.invert(best)) for end in difference[:3])
+        return MeanDifference(gap, low, high, difference.p, difference.test)
+
+
+def choose_scale(metric: Metric, values: Sequence[float], examples: float) -> Scale:
+    """The scale for the values of all runs of a metric, tested on so many examples.
+
+    The least error is half an example, or half the least one that was measured.
+    """
+    sign = -1 if metric.is_higher_better else 1
+    errors = [MAX_PERCENT - value if sign < 0 else value for value in values]
+    if not is_error(metric.key) or min(errors, default=-1.0) < 0 or not any(errors):
+        return Scale(sign)
+    half_an_example = MAX_PERCENT / 2 / max(1.0, examples)
+    measured = min(error for error in errors if error > 0) / 2
+    return Scale(sign, min(measured, half_an_example) if is_percent(metric.key) else measured)

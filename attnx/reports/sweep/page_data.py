@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,22 +16,12 @@ from attnx.errors import UserError
 from attnx.reports.metric_names import is_percent, metric_label
 from attnx.reports.pages.run_page import ExampleKey, example_key, output_data, scale_weights
 from attnx.reports.sweep.comparison import Comparison, RankingAnalysis
-from attnx.reports.sweep.failures import Failure, group_failures
-from attnx.reports.sweep.metrics import run_value
-from attnx.reports.sweep.run_record import RunRecord
+from attnx.reports.sweep.metrics import COSTS, run_value
+from attnx.reports.sweep.run_record import RunRecord, group_failures
 from attnx.reports.sweep.settings import short_keys
 from attnx.runs.alignments import Alignment, read_best_alignments
 from attnx.runs.layout import PAGE
 
-COSTS = {
-    "steps": "steps",
-    "train_seconds": "training, s",
-    "train_cpu_seconds": "CPU time, s",
-    "train_examples_per_second": "examples/s",
-    "peak_memory_mb": "memory, MB",
-    "peak_gpu_memory_mb": "GPU memory, MB",
-    "parameters": "parameters",
-}
 ROW_KEYS = ("setting", "mean", "sd", "interval", "difference", "both_sources")
 MIN_INTEGER_COST = 10  # costs that reach it are shown without decimals
 MAX_CURVE_POINTS = 120
@@ -49,7 +40,17 @@ def page_data(title: str, records: Sequence[RunRecord], compared: Sequence[Compa
         "counts": dict(Counter(run.status for run in records)),
         "comparisons": [_comparison(comparison, indices) for comparison in compared],
         "runs": [_run(run, compared, home) for run in runs],
-        "failures": [_failure(failure, home) for failure in group_failures(records)],
+        "failures": [
+            {
+                "name": failure.name,
+                "status": failure.runs[0].status,
+                "status_text": failure.status,
+                "error": failure.error,
+                "href": _folder_href(failure.runs[0].path, home),
+                "logs": [{"text": str(run.log), "href": _href(run.log, home)} for run in failure.runs if run.log],
+            }
+            for failure in group_failures(records)
+        ],
     }
 
 
@@ -99,7 +100,7 @@ def _run(run: RunRecord, compared: Sequence[Comparison], home: Path) -> dict[str
     values = {key: value for key in keys if (value := run_value(run, key)) is not None}
     return {
         "folder": str(run.path),
-        "href": _href(run.path, home) + "/" if run.path.is_dir() else None,
+        "href": _folder_href(run.path, home),
         "page": _href(run.path / PAGE, home) if (run.path / PAGE).is_file() else None,
         "seed": run.seed,
         "values": values,
@@ -108,16 +109,9 @@ def _run(run: RunRecord, compared: Sequence[Comparison], home: Path) -> dict[str
     }
 
 
-def _failure(failure: Failure, home: Path) -> dict[str, Any]:
-    path = failure.runs[0].path
-    return {
-        "name": failure.name,
-        "status": failure.runs[0].status,
-        "status_text": failure.status,
-        "error": failure.error,
-        "href": _href(path, home) + "/" if path.is_dir() else None,
-        "logs": [{"text": str(run.log), "href": _href(run.log, home)} for run in failure.runs if run.log],
-    }
+def _folder_href(folder: Path, home: Path) -> str | None:
+    """A link to a folder; None if it is gone."""
+    return _href(folder, home) + "/" if folder.is_dir() else None
 
 
 def _href(path: Path, home: Path) -> str:
@@ -146,7 +140,10 @@ def _thin(points: dict[int, float]) -> list[list[float]]:
 
 
 def _attention_maps(comparison: Comparison) -> dict[str, Any] | None:
-    """Heat maps of examples that the best run of each of the best settings saved; None without small alignments."""
+    """Heat maps of examples that the best run of each of the best settings saved, evenly from short to long.
+
+    None without small alignments.
+    """
     if not comparison.rankings:
         return None
     best = max if comparison.rankings[0].metric.is_higher_better else min
@@ -154,33 +151,21 @@ def _attention_maps(comparison: Comparison) -> dict[str, Any] | None:
     for row in comparison.rankings[0].rows:
         seed = best(row.values, key=row.values.__getitem__)
         run = next(run for run in comparison.settings[row.setting].runs if run.seed == seed)
-        if len(selected) < MAX_MAP_SETTINGS and (examples := _best_alignments(run)):
-            selected.append((row.setting, run, examples))
+        with suppress(UserError):  # what cannot be read hides no result
+            bests = read_best_alignments(run.path) if len(selected) < MAX_MAP_SETTINGS else []
+            selected += [(row.setting, run, {example_key(best): best for best in bests})] if bests else []
     if not selected:
         return None
     maps = []
     shared = [key for key in selected[0][2] if all(key in examples for _, _, examples in selected)]
     sizes = {key: max(max(examples[key].weights.shape) for _, _, examples in selected) for key in shared}
-    for key in _select(sizes):
+    by_size = sorted(sizes, key=sizes.__getitem__)
+    small = [key for key in by_size if sizes[key] <= PREFERRED_SIZE]
+    shown = small or [key for key in by_size[:1] if sizes[key] <= MAX_SIZE]
+    for key in [shown[index] for index in evenly_spaced_indices(len(shown), MAX_MAP_EXAMPLES)]:
         bests = [examples[key] for _, _, examples in selected]
         weights = [{**output_data(best), "weights": scale_weights(best.weights)} for best in bests]
         maps.append({"source": key[0], "name": key[1], "reference": bests[0].reference, "maps": weights})
     if not maps:
         return None
     return {"settings": [{"setting": index, "seed": run.seed} for index, run, _ in selected], "examples": maps}
-
-
-def _best_alignments(run: RunRecord) -> dict[ExampleKey, Alignment]:
-    try:
-        bests = read_best_alignments(run.path)
-    except UserError:
-        return {}
-    return {example_key(best): best for best in bests}
-
-
-def _select(sizes: Mapping[ExampleKey, int]) -> list[ExampleKey]:
-    """Some examples, evenly from short to long, by the rows or columns of their largest map."""
-    by_size = sorted(sizes, key=sizes.__getitem__)
-    small = [key for key in by_size if sizes[key] <= PREFERRED_SIZE]
-    shown = small or [key for key in by_size[:1] if sizes[key] <= MAX_SIZE]
-    return [shown[index] for index in evenly_spaced_indices(len(shown), MAX_MAP_EXAMPLES)]

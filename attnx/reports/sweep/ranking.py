@@ -13,24 +13,23 @@ import numpy as np
 from scipy import stats
 
 from attnx.reports.metric_names import TEST
+from attnx.reports.run.evaluated_examples import resample_rates
 from attnx.reports.significant_digits import digits_for
-from attnx.reports.stats.moderated_variance import moderate_variances
 from attnx.reports.stats.multiple_comparisons import (
     EXAMPLES,
     SIGNIFICANCE_LEVEL,
     Comparisons,
     MeanDifference,
+    Numbers,
     compare_draws_with_best,
     compare_with_best,
+    moderate_variances,
 )
-from attnx.reports.sweep.evaluated_examples import Numbers, resample_rates
-from attnx.reports.sweep.metrics import Metric, run_value
+from attnx.reports.sweep.metrics import MAX_VALUE, Metric, Scale, choose_scale, run_value
 from attnx.reports.sweep.run_record import RunRecord
-from attnx.reports.sweep.scale import Scale, choose_scale
 from attnx.reports.sweep.settings import Setting
 
 MIN_INTERVAL_WIDTH = 1e-9  # a narrower interval is of one number
-MAX_VALUE = 1e150  # whose square is a number; no value is NaN, which is less than nothing
 Z_95 = 1.96  # standard errors to the ends of a 95 % interval
 MAX_RECOUNT_ERROR = 0.01  # points between a rate counted again and the saved one
 
@@ -117,6 +116,11 @@ class Ranking:
         """A setting's name in double asterisks."""
         return f"**{self.settings[row.setting].name}**"
 
+    def seed_count(self, row: RankedSetting) -> str:
+        """How many seeds have a value, and of how many if some have none: ``2 of 3``."""
+        total = self.settings[row.setting].num_seeds
+        return str(total) if len(row.values) == total else f"{len(row.values)} of {total}"
+
 
 def rank_settings(settings: Sequence[Setting], metric: Metric) -> Ranking:
     """Rank settings by a metric, and compare them with the best.
@@ -124,14 +128,18 @@ def rank_settings(settings: Sequence[Setting], metric: Metric) -> Ranking:
     Settings without it are left out. Where some have several seeds, those with one come last, and are not compared: one
     value says nothing about others.
     """
-    rows = [RankedSetting(index, _values(setting.runs, metric)) for index, setting in enumerate(settings)]
-    rows = [row for row in rows if row.values]
+    rows = []
+    for index, setting in enumerate(settings):
+        values = {run.seed: run_value(run, metric.key) for run in setting.runs}
+        usable = {seed: value for seed, value in values.items() if value is not None and abs(value) < MAX_VALUE}
+        rows += [RankedSetting(index, usable)] if usable else []
     examples = max((run.results.get("test_examples", 1.0) for setting in settings for run in setting.runs), default=1.0)
     scale = choose_scale(metric, [value for row in rows for value in row.values.values()], examples)
     rows.sort(key=lambda row: (len(row.values) == 1, fmean(_scaled(row, scale))))
     groups = [_scaled(row, scale) for row in rows]
     repeated = [group for group in groups if len(group) > 1]
-    draws = {} if len(rows) < 2 else _draws({row.setting: _runs(settings, row) for row in rows}, metric, scale)
+    runs_of = {row.setting: [run for run in settings[row.setting].runs if run.seed in row.values] for row in rows}
+    draws = {} if len(rows) < 2 else _draws(runs_of, metric, scale)
     ranking = Ranking(settings, metric, rows, scale)
     if moderate_variances(repeated).degrees.any():
         compared = compare_with_best(repeated)
@@ -148,11 +156,6 @@ def rank_settings(settings: Sequence[Setting], metric: Metric) -> Ranking:
 
 def _scaled(row: RankedSetting, scale: Scale) -> list[float]:
     return [float(value) for value in scale.apply([*row.values.values()])]
-
-
-def _runs(settings: Sequence[Setting], row: RankedSetting) -> list[RunRecord]:
-    """The runs of a row's values."""
-    return [run for run in settings[row.setting].runs if run.seed in row.values]
 
 
 def _compare_on_examples(
@@ -205,20 +208,15 @@ def _supported_digits(rows: Sequence[RankedSetting], default: int) -> int:
     return median_high(digits) if digits else default
 
 
-def _values(runs: Sequence[RunRecord], metric: Metric) -> dict[Any, float]:
-    values = {run.seed: run_value(run, metric.key) for run in runs}
-    return {seed: value for seed, value in values.items() if value is not None and abs(value) < MAX_VALUE}
-
-
-def _draws(settings: Mapping[int, Sequence[RunRecord]], metric: Metric, scale: Scale) -> dict[int, Numbers]:
+def _draws(runs_of: Mapping[int, Sequence[RunRecord]], metric: Metric, scale: Scale) -> dict[int, Numbers]:
     """(samples,) per setting: its mean on the scale on resampled test examples, the same samples for all runs.
 
     They are counted from the predictions, or read from the runs' bootstrap files; settings with a run that has neither
     are left out.
     """
     name = metric.key.removeprefix(TEST)
-    runs = [run for group in settings.values() for run in group]
-    tests = {run.path: run.outputs.tested for run in runs if run.outputs.tested is not None}
+    runs = [run for group in runs_of.values() for run in group]
+    tests = {run.path: run.examples for run in runs if run.examples is not None}
     columns: dict[Path, Numbers] = {}
     recounted = [run.path for run in runs if _can_recount(run, name, metric)]
     if recounted and (rates := resample_rates([tests[path] for path in recounted], name)):
@@ -229,14 +227,14 @@ def _draws(settings: Mapping[int, Sequence[RunRecord]], metric: Metric, scale: S
             columns = {path: test.resampled[metric.key] for path, test in tested.items()}
     return {
         index: scale.apply([columns[run.path] for run in group]).mean(axis=0)
-        for index, group in settings.items()
+        for index, group in runs_of.items()
         if all(run.path in columns for run in group)
     }
 
 
 def _can_recount(run: RunRecord, name: str, metric: Metric) -> bool:
     """Whether a rate counted from the predictions agrees with the saved one."""
-    if not metric.key.startswith(TEST) or run.outputs.tested is None:
+    if not metric.key.startswith(TEST) or run.examples is None:
         return False
-    rates = resample_rates([run.outputs.tested], name, samples=1)
+    rates = resample_rates([run.examples], name, samples=1)
     return rates is not None and abs(float(rates[0][0]) - run.results[metric.key]) < MAX_RECOUNT_ERROR

@@ -1,21 +1,36 @@
-"""The report of runs as an object: their comparisons, with the ranking and the tests."""
+"""The report of runs: as an object, in a notebook, and as files."""
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from attnx.reports.notebook.report import report_html
-from attnx.reports.sweep.ablations import Reference
+from attnx.errors import UserError
+from attnx.files.atomic_files import refuse_foreign, write_text
+from attnx.files.printable import printable
+from attnx.reports.pages.html_template import BEGINNING, fill_page
+from attnx.reports.pages.notebook import escaped, html_table, note
+from attnx.reports.run_filters import apply_filters, check_keys, parse_filter
+from attnx.reports.sweep.ablations import Reference, parse_reference
 from attnx.reports.sweep.comparison import Comparison, RankingAnalysis, comparisons
 from attnx.reports.sweep.load_runs import load_runs
-from attnx.reports.sweep.markdown import markdown
-from attnx.reports.sweep.record_filters import filter_records
-from attnx.reports.sweep.run_record import RunRecord
+from attnx.reports.sweep.markdown import describe_runs, markdown, ranking_head, ranking_rows
+from attnx.reports.sweep.page_data import page_data
+from attnx.reports.sweep.run_record import RunRecord, group_failures
+from attnx.reports.sweep.run_table import table_text
+from attnx.reports.sweep.tables import effects_csv, latex, ranking_csv
+from attnx.runs.status import RunStatus
 
 TASK = "task"
+STEM = "report"
+SUFFIXES = (".html", ".md", ".csv", ".tex", ".effects.csv", ".runs.csv")
+PAGE = Path(__file__).parents[1] / "pages" / "sweep_page.html"
+ADVICE = "a report filters by choices, results, name, path, seed, status, created and duration"
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,7 +75,17 @@ class Report:
         return f"Report({self.title!r}, {len(self.runs)} runs)"
 
     def _repr_html_(self) -> str:
-        return report_html(self)
+        """Of each comparison the conclusions and the ranking, then what did not finish, as a fragment of HTML."""
+        blocks = [f"<div><b>{escaped(self.title)}</b>: {escaped(describe_runs(self.runs))}</div>"]
+        for comparison in self.comparisons:
+            blocks.append(f"<p><b>{escaped(comparison.title)}</b></p>")
+            if comparison.rankings:
+                for sentence in comparison.rankings[0].verdict:  # names in double asterisks, commands in backquotes
+                    bold = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", escaped(sentence))
+                    blocks.append("<p>" + re.sub(r"`(.+?)`", r"<code>\1</code>", bold) + "</p>")
+                blocks.append(html_table(ranking_head(comparison), ranking_rows(comparison)))
+        blocks += [note(failure.describe()) for failure in group_failures(self.runs)]
+        return f"<div>{''.join(blocks)}</div>"
 
 
 def report(
@@ -80,3 +105,84 @@ def report(
     names = " and ".join(dict.fromkeys(Path(folder).resolve().name for folder in paths))
     title = " ".join([names, *filters, *(f"best over {key}" for key in best_over)])
     return Report(title, filter_records(load_runs(paths), filters), best_over)
+
+
+def filter_records(records: Sequence[RunRecord], words: Sequence[str]) -> list[RunRecord]:
+    """The runs that pass all filters, and those that cannot be read, which the report names.
+
+    Raises:
+        UserError: a word is no filter, no run has its key, or none passes.
+    """
+    if not words:
+        return list(records)
+    unreadable = [record for record in records if record.status == RunStatus.UNREADABLE]
+    readable = [record for record in records if record.status != RunStatus.UNREADABLE]
+    filters = list(map(parse_filter, words))
+    known_keys = {key for record in readable for key in record.filtered_values}
+    check_keys([condition.key for condition in filters], known_keys, ADVICE)
+    passed, reason = apply_filters(readable, filters, lambda record, key: record.filtered_values.get(key))
+    if not passed:
+        raise UserError(f"no run passes {reason}")
+    return [*passed, *unreadable]
+
+
+def write_report(
+    folders: Sequence[Path | str],
+    out: Path | str | None = None,
+    reference: Sequence[str] = (),
+    filters: Sequence[str] = (),
+    best_over: Sequence[str] = (),
+) -> list[Path]:
+    """Write the report of all runs in some folders, replacing an older one, and return its files, the page first.
+
+    Folders are of runs, of sweeps, or with some in them; a file is a table of runs. Unreadable runs are left out with a
+    warning. ``out`` is a folder, or the path of the page (``.html``); by default the common parent folder.
+    ``reference`` are choices, ``scorer=additive``, of the setting whose ablations are listed; ``filters`` select runs,
+    and ``best_over`` chooses the best value of its keys for each setting, in validation.
+
+    Raises:
+        UserError: a folder holds no run, cannot be read, ``out`` cannot be written, no setting is the reference, no
+            run passes the filters, or ``best_over`` has nothing to choose from; a file of the report is a table
+            that it reads.
+    """
+    choices = parse_reference(reference)  # refused before any run is read
+    page = _page(folders, out)
+    files = [page.with_suffix(suffix) for suffix in SUFFIXES]
+    if tables := {path.resolve() for path in files} & {Path(folder).resolve() for folder in folders}:
+        raise UserError(f"{tables.pop()}: the report would replace the table that it reads; name a folder with --out")
+    refuse_foreign(page, BEGINNING)
+    # What lies beside a page by attnx is of the same report.
+    if not page.exists() and (file := next((file for file in files if file.exists()), None)):
+        raise UserError(f"{file}: is there already without {page.name}; move it away, or name a folder with --out")
+    result = report(folders, filters, best_over)
+    for run in result.runs:
+        if run.status == RunStatus.UNREADABLE:
+            print(f"attnx: left out: {printable(run.error)}", file=sys.stderr)
+    data = page_data(result.title, result.runs, result.comparisons, page.parent)
+    texts = (
+        fill_page(PAGE, f"{result.title}: report", data, ["symbols"]),
+        result.markdown(choices),
+        ranking_csv(result.comparisons),
+        latex(result.comparisons),
+        effects_csv(result.comparisons),
+        table_text(result.runs, result.keys),
+    )
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        for path, text in zip(files, texts, strict=True):
+            write_text(path, text)
+        return files
+    except OSError as error:
+        raise UserError(f"{page}: cannot be written ({error.strerror}); name another with --out FOLDER") from error
+
+
+def _page(folders: Sequence[Path | str], out: Path | str | None) -> Path:
+    if out is None:
+        paths = [Path(folder).resolve() for folder in folders]
+        home = Path(os.path.commonpath([path.parent if path.is_file() else path for path in paths]))
+        if home == Path(home.anchor):
+            raise UserError("these folders have no common parent for a report; name a folder with --out FOLDER")
+        current = Path.cwd()
+        return (home.relative_to(current) if home.is_relative_to(current) else home) / f"{STEM}.html"
+    path = Path(out)
+    return path if path.suffix == ".html" and not path.is_dir() else path / f"{STEM}.html"

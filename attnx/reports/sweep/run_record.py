@@ -1,36 +1,25 @@
-"""What is known of one run in a comparison, from its folder or from a row of a table."""
+"""One run in a comparison, from its folder or from a row of a table; and the runs that did not finish."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from attnx.reports.sweep.evaluated_examples import LengthErrors, TestedExamples
+from attnx.files.parse_number import count_phrase, is_number
+from attnx.reports.markdown import cell_text
+from attnx.reports.run.evaluated_examples import EvaluatedExamples, LengthErrors
 from attnx.runs.metrics_csv import Curve
 from attnx.runs.results_json import Interval
 from attnx.runs.status import RunStatus
 
 STEPS = "steps"  # the result: how many a run trained for
 DATA = "training data"  # the choice that runs with different training data differ in
+SEED_OVERRIDE = re.compile(r"(^| )seed=\S+")  # in the label of a run
 EARLIEST = datetime.min.replace(tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class RunOutputs:
-    """What the comparison reads of a run's outputs.
-
-    Attributes:
-        test: the digest of the test examples; "" if they were not saved.
-        tested: the test examples, if they were saved in the run's folder.
-        length_errors: the errors by source length; empty if outputs are numbers.
-    """
-
-    test: str = ""
-    tested: TestedExamples | None = None
-    length_errors: Mapping[int, LengthErrors] = field(default_factory=dict)
 
 
 @dataclass
@@ -45,6 +34,9 @@ class RunRecord:
         commit: of the code, with a plus if files were changed; "" if unknown.
         data: the fingerprint of the training data; "" if unknown.
         error: one line, if it failed or cannot be read.
+        test: the digest of the test examples; "" if they were not saved.
+        examples: the test examples, if they were saved in the run's folder.
+        length_errors: the errors by source length; empty if outputs are numbers.
         lacks: choices that it is known not to have, since their cells are empty in its table of runs.
     """
 
@@ -62,7 +54,9 @@ class RunRecord:
     budget: str = ""
     commit: str = ""
     data: str = ""
-    outputs: RunOutputs = field(default_factory=RunOutputs)
+    test: str = ""
+    examples: EvaluatedExamples | None = None
+    length_errors: Mapping[int, LengthErrors] = field(default_factory=dict)
     log: Path | None = None
     error: str = ""
     lacks: tuple[str, ...] = ()
@@ -75,8 +69,63 @@ class RunRecord:
         except ValueError:
             return None
 
+    @property
+    def filtered_values(self) -> dict[str, Any]:
+        """What filters may ask for: choices, of which a table of runs has the text, results, and some facts."""
+        is_text = {key: isinstance(value, str) and is_number(value) for key, value in self.choices.items()}
+        return {
+            **{key: float(value) if is_text[key] else value for key, value in self.choices.items()},
+            **self.results,
+            "name": self.label,
+            "path": str(self.path),
+            "seed": self.seed,
+            "status": self.status,
+            "created": self.created_at,
+            "duration": self.results.get("train_seconds"),
+        }
+
 
 def steps_range(runs: Sequence[RunRecord]) -> str:
     """The training steps of runs as text: one number, or the least and the most."""
     counts = sorted({int(run.results[STEPS]) for run in runs if STEPS in run.results})
     return " to ".join(f"{count:,}" for count in dict.fromkeys([*counts[:1], *counts[-1:]]))
+
+
+class Failure(NamedTuple):
+    """Runs that differ by their seed alone, and ended with the same status and the same error; ``name`` is a label."""
+
+    name: str
+    runs: list[RunRecord]
+
+    @property
+    def status(self) -> str:
+        """How the runs ended, and with how many seeds, if there are several."""
+        status = str(self.runs[0].status)
+        if len(self.runs) == 1:
+            return status
+        return f"{status} with {count_phrase(len(self.runs), 'seed')} ({', '.join(str(run.seed) for run in self.runs)})"
+
+    @property
+    def error(self) -> str:
+        """One line; "" if there was none."""
+        return self.runs[0].error
+
+    def describe(self) -> str:
+        """Status, error and the first log, on one line."""
+        reason = f": {cell_text(self.error)}" if self.error else ""
+        logs = [f"; see `{run.log}`" for run in self.runs if run.log]
+        return f"{cell_text(self.name)}: {self.status}{reason}{''.join(logs[:1])}"
+
+
+def group_failures(records: Sequence[RunRecord]) -> list[Failure]:
+    """Group the unfinished runs; those whose choices are unknown remain alone."""
+    groups: dict[tuple[str, str, str], list[RunRecord]] = {}
+    for run in records:
+        if run.status != RunStatus.FINISHED:
+            setting = repr(sorted(run.choices.items())) if run.choices else str(run.path)
+            groups.setdefault((setting, run.status, run.error), []).append(run)
+    failures = []
+    for runs in groups.values():
+        label = runs[0].label
+        failures.append(Failure((SEED_OVERRIDE.sub("", label).strip() or label) if len(runs) > 1 else label, runs))
+    return failures

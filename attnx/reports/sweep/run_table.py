@@ -7,7 +7,6 @@ import io
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
 from attnx.files.bounded_files import BYTE_ORDER_MARK, MAX_TABLE_BYTES, read_text
 from attnx.files.csv_text import cell_value, csv_text
-from attnx.reports.sweep.evaluated_examples import LengthErrors
-from attnx.reports.sweep.run_record import DATA, RunOutputs, RunRecord
+from attnx.reports.run.evaluated_examples import LengthErrors
+from attnx.reports.sweep.run_record import DATA, RunRecord
 from attnx.reports.sweep.settings import varied_keys
 from attnx.runs.metrics_csv import Curve
 from attnx.runs.results_json import Interval
@@ -45,19 +44,23 @@ def table_text(records: Sequence[RunRecord], keys: Sequence[str]) -> str:
 def run_row(run: RunRecord, keys: Sequence[str]) -> dict[str, str]:
     """A run's cells by column."""
     choices = {_column(key): value_text(run.choices[key]) for key in keys if key in run.choices}
-    facts = {name: value_text(getattr(run, name)) for name in FACTS if name != "test"} | {"test": run.outputs.test}
+    facts = {name: value_text(getattr(run, name)) for name in FACTS}
     facts["seed"] = "" if run.seed is None else str(run.seed)
     results = {name: f"{value:.{DIGITS}g}" for name, value in run.results.items()}
     for name, interval in run.intervals.items():
         results |= {f"{name}{LOW}": f"{interval.low:.{DIGITS}g}", f"{name}{HIGH}": f"{interval.high:.{DIGITS}g}"}
+    points = sorted(run.curves.get(run.monitor, {}).items())
+    best = (max if run.maximize else min)(points, key=lambda point: point[1], default=None)
+    points = [point for point in points if point == best or point in points[-CURVE_POINTS:]]
+    lengths = ((length, "/".join(map(str, counts))) for length, counts in run.length_errors.items())
     details = {
-        "curve": _join((step, f"{value:.{DIGITS}g}") for step, value in _saved_points(run)),
-        "length_errors": _join((length, _join_numbers(counts)) for length, counts in run.outputs.length_errors.items()),
+        "curve": " ".join(f"{step}:{value:.{DIGITS}g}" for step, value in points),
+        "length_errors": " ".join(f"{length}:{counts}" for length, counts in lengths),
     }
     return choices | facts | results | details
 
 
-def read_run_table(path: Path) -> Iterator[RunRecord]:
+def read_run_table(path: Path) -> list[RunRecord]:
     """The runs in a table; a run's path is the table's with the line, its label the choices that differ in the table.
 
     Raises:
@@ -78,15 +81,13 @@ def read_run_table(path: Path) -> Iterator[RunRecord]:
         if len(cells) != len(columns):
             raise UserError(f"{where}: {len(cells)} cells where {len(columns)} were expected")
         row = dict(zip(columns, map(cell_value, cells), strict=True))
-        lacks = tuple(name.removeprefix(CHOICE) for name in choices if not row[name])
-        run = replace(_read_row({name: cell for name, cell in row.items() if cell}, choices, where), lacks=lacks)
-        identity = _identity(row, choices)
-        if (line := lines.setdefault(identity, reader.line_num)) != reader.line_num:
+        runs.append(_read_row({name: cell for name, cell in row.items() if cell}, choices, where))
+        if (line := lines.setdefault(_identity(row, choices), reader.line_num)) != reader.line_num:
             raise UserError(f"{where}: the same run as in line {line}; delete one of them")
-        runs.append(run)
     keys = varied_keys([{**run.choices, **dict.fromkeys(run.lacks)} for run in runs])
     for run in runs:
-        yield replace(run, label=" ".join(f"{key}={run.choices[key]}" for key in keys if key in run.choices))
+        run.label = " ".join(f"{key}={run.choices[key]}" for key in keys if key in run.choices)
+    return runs
 
 
 def _read_row(row: dict[str, str], choices: Iterable[str], where: str) -> RunRecord:
@@ -94,6 +95,7 @@ def _read_row(row: dict[str, str], choices: Iterable[str], where: str) -> RunRec
 
     What is neither fact, detail nor choice is a result; one that is not finite is left out.
     """
+    lacks = tuple(name.removeprefix(CHOICE) for name in choices if name not in row)
     facts = {name: row.pop(name, "") for name in FACTS}
     details = {name: row.pop(name, "") for name in DETAILS}
     values: dict[str, Any] = {name.removeprefix(CHOICE): row.pop(name) for name in choices if name in row}
@@ -107,42 +109,37 @@ def _read_row(row: dict[str, str], choices: Iterable[str], where: str) -> RunRec
             status=_status(facts["status"]),
             seed=int(facts["seed"]) if facts["seed"] else None,
             choices=values,
-            results={name: value for name, value in results.items() if not _is_interval_end(name, results)},
-            intervals=_intervals(results),
+            results={
+                name: value
+                for name, value in results.items()
+                if not any(name.endswith(end) and name.removesuffix(end) in results for end in (LOW, HIGH))
+            },
+            intervals={
+                name: Interval(results[f"{name}{LOW}"], results[f"{name}{HIGH}"])
+                for name in results
+                if f"{name}{LOW}" in results and f"{name}{HIGH}" in results
+            },
             curves={facts["monitor"]: curve} if curve else {},
-            maximize=_boolean("maximize", facts["maximize"]),
-            outputs=RunOutputs(facts["test"], None, errors),
+            maximize=_is_true(facts["maximize"]),
+            length_errors=errors,
             monitor=facts["monitor"],
             created=facts["created"],
             budget=facts["budget"],
             commit=facts["commit"],
             data=facts["data"],
+            test=facts["test"],
             error=facts["error"],
+            lacks=lacks,
         )
     except (ValueError, TypeError) as error:
         raise UserError(f"{where}: cannot be read: {error}") from None
 
 
 def _length_errors(cell: str) -> LengthErrors:
-    counts = LengthErrors(*_whole_numbers(cell))
+    counts = LengthErrors(*map(int, cell.split("/")))
     if counts.examples < 1:
         raise ValueError(f"length_errors: {cell} counts no example")
     return counts
-
-
-def _saved_points(run: RunRecord) -> list[tuple[int, float]]:
-    """The best validation and the last ones, in the order of steps."""
-    points = sorted(run.curves.get(run.monitor, {}).items())
-    best = (max if run.maximize else min)(points, key=lambda point: point[1], default=None)
-    return [point for point in points if point == best or point in points[-CURVE_POINTS:]]
-
-
-def _join_numbers(numbers: Iterable[int]) -> str:
-    return "/".join(map(str, numbers))
-
-
-def _whole_numbers(cell: str) -> tuple[int, ...]:
-    return tuple(map(int, cell.split("/")))
 
 
 def _status(text: str) -> RunStatus:
@@ -151,10 +148,10 @@ def _status(text: str) -> RunStatus:
     return status
 
 
-def _boolean(name: str, text: str) -> bool:
-    """True or false, as spreadsheets and others write them."""
+def _is_true(text: str) -> bool:
+    """Whether ``maximize`` is true, as spreadsheets and others write it."""
     if (word := text.casefold()) not in ("true", "false", ""):
-        raise ValueError(f"{name}: {text!r} is neither true nor false")
+        raise ValueError(f"maximize: {text!r} is neither true nor false")
     return word == "true"
 
 
@@ -172,23 +169,6 @@ def _is_choice(column: str) -> bool:
 def _identity(row: Mapping[str, str], choices: Iterable[str]) -> tuple[str, ...]:
     """The cells that two runs in a table do not share: choices, seed, test and time."""
     return tuple(row.get(name, "") for name in (*choices, "seed", "test", "created"))
-
-
-def _intervals(results: Mapping[str, float]) -> dict[str, Interval]:
-    return {
-        name: Interval(results[f"{name}{LOW}"], results[f"{name}{HIGH}"])
-        for name in results
-        if f"{name}{LOW}" in results and f"{name}{HIGH}" in results
-    }
-
-
-def _is_interval_end(name: str, results: Mapping[str, float]) -> bool:
-    return any(name.endswith(end) and name.removesuffix(end) in results for end in (LOW, HIGH))
-
-
-def _join(items: Iterable[tuple[int, str]]) -> str:
-    """``1:a 2:b``."""
-    return " ".join(f"{key}:{value}" for key, value in items)
 
 
 def _split(text: str) -> Iterator[tuple[int, str]]:

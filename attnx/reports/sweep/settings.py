@@ -1,19 +1,23 @@
-"""Settings: the choices that vary between runs, and runs that differ by their seed alone."""
+"""Settings: runs that differ by their seed alone, named by the choices that vary, and each at its best."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from attnx.config.changes import default_choice
 from attnx.config.view import choice_text, names_text, value_text
+from attnx.errors import UserError
 from attnx.files.parse_number import is_number
 from attnx.registry.source_scan import MULTI_SELECT_KINDS
+from attnx.reports.sweep.metrics import MAX_VALUE, run_value
 from attnx.reports.sweep.run_record import DATA, EARLIEST, RunRecord
 
 KEY_ORDER = ("task", "recipe", "model", "attention", "scorer", "scope", "query", "normalizer", "encoder", "decoder")
 ABSENT = "\N{EN DASH}"
 UNCLEAR_VALUES = ("null", "true", "false", "standard", "none")  # without their key
+MAX_NAMES = 3  # settings named in one sentence
 
 
 class Setting(NamedTuple):
@@ -105,20 +109,27 @@ def group_by_setting(
 
     ``unfinished`` are runs that agree with these in all choices but ``keys``.
     """
+
+    def values_of(run: RunRecord) -> tuple[str, ...]:
+        return tuple(choice_text(run.choices[key]) if key in run.choices else ABSENT for key in keys)
+
+    def in_order(seeds: Iterable[Any]) -> list[Any]:
+        return sorted(seeds, key=lambda seed: (seed is None, seed))
+
     by_values: dict[tuple[str, ...], dict[Any, RunRecord]] = {}
-    # A run's folder comes after its row in a table: it has the outputs.
-    for run in sorted(runs, key=lambda run: (run.created_at or EARLIEST, run.outputs.tested is not None)):
-        by_values.setdefault(_values(run, keys), {})[run.seed] = run
+    # A run's folder comes after its row in a table: it has the examples.
+    for run in sorted(runs, key=lambda run: (run.created_at or EARLIEST, run.examples is not None)):
+        by_values.setdefault(values_of(run), {})[run.seed] = run
     unfinished_seeds: dict[tuple[str, ...], set[Any]] = {}
     for run in unfinished:
-        unfinished_seeds.setdefault(_values(run, keys), set()).add(run.seed)
+        unfinished_seeds.setdefault(values_of(run), set()).add(run.seed)
     defaults = tuple(default_choice(key) or ABSENT for key in keys)
     return [
         Setting(
-            _name(keys, values),
+            setting_name(keys, values),
             values,
-            [by_seed[seed] for seed in _in_order(by_seed)],
-            _in_order(unfinished_seeds.get(values, set()) - by_seed.keys()),
+            [by_seed[seed] for seed in in_order(by_seed)],
+            in_order(unfinished_seeds.get(values, set()) - by_seed.keys()),
             values == defaults,
         )
         for values, by_seed in by_values.items()
@@ -130,18 +141,10 @@ def chosen_values(keys: Sequence[str], setting: Setting) -> dict[str, str]:
     return {key: value for key, value in zip(keys, setting.values, strict=True) if value != ABSENT}
 
 
-def _values(run: RunRecord, keys: Sequence[str]) -> tuple[str, ...]:
-    return tuple(choice_text(run.choices[key]) if key in run.choices else ABSENT for key in keys)
-
-
-def _in_order(seeds: Iterable[Any]) -> list[Any]:
-    return sorted(seeds, key=lambda seed: (seed is None, seed))
-
-
-def _name(keys: Sequence[str], values: Sequence[str]) -> str:
+def setting_name(keys: Sequence[str], values: Sequence[str]) -> str:
     """A setting's name: parts by their names, options with their keys.
 
-    >>> _name(["scorer", "scorer.depth", "optimizer.lr"], ["mlp", "2", "0.01"])
+    >>> setting_name(["scorer", "scorer.depth", "optimizer.lr"], ["mlp", "2", "0.01"])
     'mlp, depth=2, lr=0.01'
     """
     choices = [
@@ -150,3 +153,62 @@ def _name(keys: Sequence[str], values: Sequence[str]) -> str:
         if value != ABSENT
     ]
     return ", ".join(choices) or "default"
+
+
+def first_few(names: Sequence[str]) -> str:
+    """The first names of a list, and how many more there are."""
+    surplus = len(names) - MAX_NAMES
+    return "; ".join([*names[:MAX_NAMES], *([f"and {surplus} more"] if surplus > 0 else [])])
+
+
+def choose_best(
+    runs: Sequence[RunRecord], unfinished: Sequence[RunRecord], keys: Sequence[str], chosen_keys: Sequence[str]
+) -> tuple[list[Setting], list[str]]:
+    """Of settings that differ in ``chosen_keys`` alone keep the best in validation, by the mean over its seeds.
+
+    A value with a seed that failed is chosen only if no other is complete. The test has no part in the choice.
+    Sentences say what was chosen by what, out of how many, and who had fewer than others.
+
+    Raises:
+        UserError: no run has its validation metric.
+    """
+    monitor, groups = runs[0].monitor, dict[tuple[str, ...], list[Setting]]()
+    for setting in group_by_setting(runs, [*keys, *chosen_keys], unfinished):
+        groups.setdefault(setting.values[: len(keys)], []).append(setting)
+    settings = [setting for group in groups.values() for setting in group]
+    scores = {setting.values: score for setting in settings if (score := _score(setting, monitor)) is not None}
+    if not scores:
+        names = " ".join(chosen_keys)
+        raise UserError(f"--best-over {names}: no run has {monitor or 'a metric'} of validation, by which it chooses")
+    best = {
+        values: min(scored, key=lambda setting: scores[setting.values])
+        for values, group in groups.items()
+        if (scored := [setting for setting in group if setting.values in scores])
+    }
+    kept_runs = [run for setting in best.values() for run in setting.runs]
+    kept_settings = [
+        setting._replace(
+            unfinished_seeds=best[setting.values].unfinished_seeds,
+            best_values=best[setting.values].values[len(keys) :],
+            tried=len(groups[setting.values]),
+        )
+        for setting in group_by_setting(kept_runs, keys)
+    ]
+    left_out = [group[0].name for values, group in groups.items() if values not in best]
+    names, counts = " and ".join(f"`{key}`" for key in chosen_keys), [setting.tried for setting in kept_settings]
+    tried = " to ".join(dict.fromkeys(map(str, (min(counts), max(counts)))))
+    sentences = [f"Each setting has its best {names} in validation, of {tried} tried; the test had no part in that."]
+    if fewer := [f"**{setting.name}** ({setting.tried})" for setting in kept_settings if setting.tried < max(counts)]:
+        sentences.append(
+            f"Fewer than {max(counts)} were tried of {first_few(fewer)}: more tries find better values, also by chance."
+        )
+    if left_out:
+        sentences.append(f"Left out, since they were not validated: {first_few([f'**{name}**' for name in left_out])}.")
+    return kept_settings, sentences
+
+
+def _score(setting: Setting, monitor: str) -> tuple[bool, float] | None:
+    """Whether a seed has failed, and the mean in validation, less being better; None if it was not measured."""
+    values = [value for run in setting.runs if (value := run_value(run, monitor)) is not None]
+    values = [-value if setting.runs[0].maximize else value for value in values if abs(value) < MAX_VALUE]
+    return (len(values) < setting.num_seeds, fmean(values)) if values else None

@@ -41,11 +41,10 @@ from rich.filesize import decimal
 
 from attnx.cli.commands.runs.prune import KEEP, WHAT, delete, plan_deletions, refuse_running, show_plan
 from attnx.cli.commands.runs.table import columns_of, difference_columns, print_columns, print_csv, print_json
-from attnx.cli.commands.runs.values import keys_of, sort_key, value_of
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import is_count
 from attnx.files.printable import print_line, printable, text_for
-from attnx.reports.run_filters import WORD, Filter, check_keys, explain_empty, parse_filter
+from attnx.reports.run_filters import WORD, Filter, apply_filters, check_keys, keys_of, parse_filter, sort_key, value_of
 from attnx.runs.find import find_runs
 from attnx.runs.run import Run, read_run
 from attnx.runs.status import LISTED_STATUSES
@@ -160,12 +159,9 @@ def select_runs(query: RunsQuery) -> list[Run]:
     known_keys = dict.fromkeys(key for run in selected for key in keys_of(run))
     check_keys([*(condition.key for condition in query.filters), sort.removeprefix("-")], known_keys)
     _check_statuses(query.filters)
-    for condition in query.filters:
-        values = [value_of(run, condition.key) for run in selected]
-        matches = [run for run, value in zip(selected, values, strict=True) if condition.admits(value)]
-        if selected and not matches:
-            print(f"attnx: none left: {printable(explain_empty(condition, values))}", file=sys.stderr)
-        selected = matches
+    selected, reason = apply_filters(selected, query.filters, value_of)
+    if reason:
+        print(f"attnx: none left: {printable(reason)}", file=sys.stderr)
     return _sort(selected, sort)[: int(query.options.get("limit", len(selected)))]
 
 
@@ -187,7 +183,7 @@ def _sort(runs: Sequence[Run], sort: str) -> list[Run]:
 def _compare(runs: Sequence[Run]) -> int:
     if len(runs) < 2:
         raise UserError(f"{len(runs)} run(s) selected; attnx runs compare takes two or more")
-    from attnx.reports.comparison.compare import compare
+    from attnx.reports.sweep.compare import compare
 
     Console().print(compare([run.path for run in runs]))
     return 0

@@ -1,4 +1,4 @@
-"""Fragments of HTML for the output of a notebook's cell.
+"""What a notebook shows of a run: fragments of HTML.
 
 They are escaped, load nothing, and set no color of text or page, so they fit a light and a dark notebook.
 """
@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
+from attnx.errors import UserError
 from attnx.files.printable import printable
-from attnx.runs.alignments import Weights
+from attnx.reports.run.start_table import OVERRIDE, option_rows
+from attnx.reports.run.tables import result_rows
+from attnx.runs.alignments import Weights, read_best_alignments
+from attnx.runs.layout import PAGE
+from attnx.runs.run import Run
 
 ALIGNED, PALE = "text-align:left", "opacity:.7"
 # A blue that is seen on white and on black; its opacity is the weight.
@@ -68,3 +74,27 @@ def heat_map(weights: Weights, source: Sequence[str], output: Sequence[str]) -> 
 def _weight_cell(weight: float) -> str:
     opacity = min(max(weight, 0.0), 1.0)
     return f'<td style="background:rgba({WEIGHT_COLOR},{opacity:.2f})" title="{weight:.3f}"></td>'
+
+
+def run_html(run: Run, remark: str = "") -> str:
+    """A run as a fragment of HTML; ``remark`` is a line below its name.
+
+    Raises:
+        UserError: a file of the run cannot be read.
+    """
+    links = [link(run.path, str(run.path)), *([link(run.path / PAGE, "page")] if (run.path / PAGE).is_file() else [])]
+    heading = f"<div><b>{escaped(run.name)}</b>, {escaped(run.status)}: {', '.join(links)}</div>"
+    options = ((row.key, row.value, OVERRIDE if row.is_override else "") for row in option_rows(run))
+    results = html_table(("metric", "value", "95 % interval", ""), result_rows(run))
+    blocks = [html_table(("option", "value", ""), options), results, _alignment(run)]
+    return f"<div>{heading}{note(remark) if remark else ''}{side_by_side(blocks)}</div>"
+
+
+def _alignment(run: Run) -> str:
+    """The heat map of the longest saved alignment that a notebook has room for; "" without one."""
+    with suppress(UserError):  # what cannot be read hides no result
+        fitting = [alignment for alignment in read_best_alignments(run.path) if has_room(alignment.weights)]
+        if fitting:
+            longest = max(fitting, key=lambda alignment: alignment.weights.size)
+            return heat_map(longest.weights, longest.source, longest.output)
+    return ""

@@ -3,41 +3,62 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 from rich.table import Table
 from rich.text import Text
 
+from attnx.config.view import choice_text, dotted_keys
 from attnx.errors import UserError
 from attnx.files.printable import printable
-from attnx.reports.comparison.option_differences import option_differences, seeds_note
-from attnx.reports.comparison.shared_examples import (
-    ABSENT,
-    NO_EXAMPLES,
-    ComparedRun,
-    Estimate,
-    Examples,
-    difference_by_draws,
-    differences_by_examples,
-    error_rates,
-    read_test_examples,
-    shared_part,
-)
 from attnx.reports.metric_names import COUNTED, MACRO, TEST, is_higher_better, metric_base, metric_label
-from attnx.reports.run.error_tables import LENGTH_BINS, count_errors, group_by_source_length
-from attnx.reports.significant_digits import format_value, format_with_interval
-from attnx.reports.stats.bootstrap import read_draws
+from attnx.reports.run.evaluated_examples import (
+    NO_EXAMPLES,
+    Estimate,
+    EvaluatedExamples,
+    Identities,
+    count_by_length,
+    error_rates,
+    read_examples,
+    read_identities,
+    shared_indices,
+    sum_lengths,
+)
+from attnx.reports.run.evaluation import LENGTH_BINS
+from attnx.reports.significant_digits import format_difference, format_value, format_with_interval
+from attnx.reports.stats.bootstrap import Difference, bootstrap_difference, difference_from_draws
 from attnx.runs.layout import EVALUATIONS
 from attnx.runs.predictions import read_run_or_evaluation
 from attnx.runs.run import Run
 
 Best = Callable[[Sequence[float]], float]  # which of a row's values is the best one
+ABSENT = "-"
 EXAMPLES = "test_examples"
+LABELS = ("name", "folder")  # options that change no result
 DIFFERENCES = (
     "last rows: difference from the first run with its 95 % interval (paired bootstrap over the test); below zero is "
     "better, unless higher is better"
 )
+ONE_SEED = (
+    "one run of each setting: the intervals are of the test examples, not of the seeds, and another seed can change "
+    "the order; train several (attnx -m seed=1,2,3 ...), and attnx report tests the settings"
+)
+SEEDS_ALONE = "the runs differ in their seeds alone: their differences show what chance does"
+SAME_OPTIONS = "the runs have the same options and seed"
+
+
+class ComparedRun(NamedTuple):
+    """A run or evaluation with its test, what identifies the examples, and those that all runs share."""
+
+    run: Run
+    heading: str
+    test: EvaluatedExamples
+    identities: Identities
+    shared: EvaluatedExamples = NO_EXAMPLES
 
 
 def compare(folders: Sequence[Path | str]) -> Table:
@@ -58,29 +79,35 @@ def compare(folders: Sequence[Path | str]) -> Table:
     if not folders:
         raise UserError("nothing to compare: name at least one run folder")
     runs = _read(folders)
-    _refuse_mixed([item.run for item in runs])
-    tested = [item.test for item in runs if item.test.order]
-    differ = any(test.counts != tested[0].counts for test in tested)
-    size = max(len(item.shared.order) for item in runs)
+    _refuse_mixed([item.run.evaluated_run for item in runs])
+    tests = [Counter(item.identities) for item in runs if item.identities]
+    differ = any(test != tests[0] for test in tests)
+    size = max(len(item.shared.tags) for item in runs)
     title = f"runs compared on the test examples that all share: {size:,}" if differ and size else "runs compared"
     table = Table(title=title, title_justify="left", title_style="bold", caption_justify="left")
     table.add_column("metric")
     for item in runs:
         table.add_column(Text(item.heading), justify="right")
-    options = option_differences([item.run for item in runs])
+    options = _option_differences([item.run.evaluated_run for item in runs])
     for key, values in options.items():
         table.add_row(Text(printable(key)), *(Text(printable(value or ABSENT)) for value in values))
     table.add_section()
-    rates = _recomputable_rates(runs)
+    # The error rates that all results have can be computed on any part of a test.
+    tested = [item.run.results for item in runs if item.test.errors is not None]
+    bases = [{metric_base(key, COUNTED) for key in results if key.startswith(TEST)} for results in tested]
+    rates = [name for name in COUNTED if bases and all(name in names for names in bases)]
     if differ and size:
-        _add_rates(table, rates, [item.shared for item in runs])
+        for rate in rates:
+            measured = [error_rates(item.shared, rate) for item in runs]
+            for name in dict.fromkeys(name for by_name in measured for name in by_name):
+                _add_row(table, TEST + name, [by_name.get(name) for by_name in measured])
     _add_results(table, runs, differ, has_shared=size > 0)
     _add_signatures(table, [item.run for item in runs])
     best_of = None if differ and not size else min
     _add_lengths(table, rates, [item.shared if size else item.test for item in runs], best_of)
     has_differences = _add_differences(table, runs, rates, differ)
     notes = [*([DIFFERENCES] if has_differences else []), *(_omissions(runs, rates) if differ else [])]
-    notes += filter(None, [seeds_note([item.run for item in runs], options)])
+    notes += filter(None, [_seeds_note([item.run.evaluated_run for item in runs], options)])
     table.caption = Text("\n".join(notes)) if notes else None
     return table
 
@@ -91,7 +118,7 @@ def _read(folders: Sequence[Path | str]) -> list[ComparedRun]:
     for folder in folders:
         try:
             run = read_run_or_evaluation(folder)
-            runs.append(ComparedRun(run, run.name, read_test_examples(run.path), read_draws(run.path)))
+            runs.append(ComparedRun(run, run.name, read_examples(run.path), read_identities(run.path)))
         except UserError as error:
             errors.append(error)
     if errors and len(runs) < 2:
@@ -100,12 +127,12 @@ def _read(folders: Sequence[Path | str]) -> list[ComparedRun]:
         print(f"attnx: left out: {printable(str(refusal))}", file=sys.stderr)
     has_unique_names = len({item.heading for item in runs}) == len(runs)
     folder_names = _folder_names([item.run.path for item in runs])
-    tested = [item.test for item in runs if item.test.order]
-    parts = iter(shared_part(tested) if len(tested) > 1 else ())
+    tested = [item.identities for item in runs if item.identities]
+    parts = iter(shared_indices(tested) if len(tested) > 1 else ())
     compared = []
     for item in runs:
         heading = printable(item.heading if has_unique_names else folder_names[item.run.path])
-        shared = next(parts, NO_EXAMPLES) if item.test.order else NO_EXAMPLES
+        shared = item.test.select(next(parts, [])) if item.identities else NO_EXAMPLES
         compared.append(item._replace(heading=heading, shared=shared))
     return compared
 
@@ -119,45 +146,59 @@ def _folder_names(paths: Sequence[Path]) -> dict[Path, str]:
 
 
 def _refuse_mixed(runs: Sequence[Run]) -> None:
-    """Refuse runs of different tasks, or with different main metrics."""
-    values: dict[str, tuple[str, Path]] = {}
+    """Refuse runs of different tasks, or with different main metrics; the mean over tags counts as the metric."""
+    first_values: dict[str, tuple[str, Path]] = {}
     for run in runs:
-        for name, value in _task_and_metric(run).items():
-            expected, first = values.setdefault(name, (value, run.path))
-            if value != expected:
+        task, metric = run.config.get("task"), run.monitor.removesuffix(f"_{MACRO}")
+        values = {"task": task.get("name") if isinstance(task, dict) else task, "main metric": metric}
+        for name, value in values.items():
+            if not value:
+                continue
+            expected, first = first_values.setdefault(name, (str(value), run.path))
+            if str(value) != expected:
                 raise UserError(
                     f"{run.path}: its {name} is {value}, that of {first} is {expected}; such runs cannot be compared; "
                     "attnx report shows them separately"
                 )
 
 
-def _task_and_metric(run: Run) -> dict[str, str]:
-    """The task and the main metric of a run, or of the evaluated run, as far as they are known.
+def _option_differences(runs: Sequence[Run]) -> dict[str, list[str | None]]:
+    """The options that differ, by dotted key, of each run; None where it has no such option.
 
-    The mean over tags counts as the metric itself.
+    Options that one of several choices has alone follow from the choice and are left out.
     """
-    run = run.evaluated_run
-    task, metric = run.config.get("task"), run.monitor.removesuffix(f"_{MACRO}")
-    values = {"task": task.get("name") if isinstance(task, dict) else task, "main metric": metric}
-    return {name: str(value) for name, value in values.items() if value}
+    options = [dotted_keys(run.config) for run in runs]
+    keys = [key for key in dict.fromkeys(key for values in options for key in values) if key not in LABELS]
+    rows = {key: [choice_text(values[key]) if key in values else None for values in options] for key in keys}
+    differing = {key: values for key, values in rows.items() if len(set(values)) > 1}
+    return {
+        key: values
+        for key, values in differing.items()
+        if None not in values or key.partition(".")[0] not in differing or "." not in key
+    }
 
 
-def _recomputable_rates(runs: Sequence[ComparedRun]) -> list[str]:
-    """The error rates that all results have; they can be computed on any part of a test."""
-    tested = [item for item in runs if item.test.predictions]
-    bases = [{metric_base(key, COUNTED) for key in item.run.results if key.startswith(TEST)} for item in tested]
-    return [name for name in COUNTED if bases and all(name in names for names in bases)]
+def _seeds_note(runs: Sequence[Run], differences: dict[str, list[str | None]]) -> str:
+    """What the runs can tell of their settings, given how many seeds each has; empty if a setting has several."""
+    if any(not run.config for run in runs) or len({run.path for run in runs}) == 1:
+        return ""
+    if not differences:
+        return SAME_OPTIONS
+    if [*differences] == ["seed"]:
+        return SEEDS_ALONE
+    options = list(zip(*(values for key, values in differences.items() if key != "seed"), strict=True))
+    return ONE_SEED if len(set(options)) == len(runs) else ""
 
 
 def _omissions(runs: Sequence[ComparedRun], rates: Sequence[str]) -> Iterator[str]:
     """Lines on the examples and metrics that are left out because the tests differ."""
-    if not any(item.shared.order for item in runs):
+    if not any(len(item.shared.tags) for item in runs):
         yield "the runs share no test example: their results are of different tests, so no run can be called better"
         return
     counts = []
     for item in runs:
-        complete = len(item.test.order)
-        if count := complete - len(item.shared.order):
+        complete = len(item.identities)
+        if count := complete - len(item.shared.tags):
             counts.append(f"{count:,} of the {complete:,} test examples of {item.heading}")
     if counts:
         yield f"not shared: {', '.join(counts)}; each README.md has the results of the complete test"
@@ -189,14 +230,13 @@ def _add_row(table: Table, name: str, cells: Sequence[Estimate | None], best_of:
     """Add a row with its best value in bold, unless no value can be best; equal texts are equally good."""
     values = [cell.value for cell in cells if cell is not None]
     best = format_value(best_of(values)) if best_of and len(values) > 1 else None
-    texts = (Text(_cell_text(cell), "bold" if cell and format_value(cell.value) == best else "") for cell in cells)
+    texts = []
+    for cell in cells:
+        text = value = format_value(cell and cell.value)
+        if cell and cell.interval:
+            text = format_with_interval(cell.value, cell.interval.low, cell.interval.high)
+        texts.append(Text(text, "bold" if cell and value == best else ""))
     table.add_row(Text(printable(name)), *texts)
-
-
-def _cell_text(cell: Estimate | None) -> str:
-    if cell is None or cell.interval is None:
-        return format_value(cell and cell.value)
-    return format_with_interval(cell.value, cell.interval.low, cell.interval.high)
 
 
 def _add_signatures(table: Table, runs: Sequence[Run]) -> None:
@@ -208,23 +248,16 @@ def _add_signatures(table: Table, runs: Sequence[Run]) -> None:
         table.add_row(heading, *(Text(printable(signature)) for signature in signatures))
 
 
-def _add_rates(table: Table, rates: Sequence[str], tests: Sequence[Examples]) -> None:
-    """Rows of the error rates on the shared examples."""
-    for rate in rates:
-        measured = [error_rates(test, rate) for test in tests]
-        for name in dict.fromkeys(name for by_name in measured for name in by_name):
-            _add_row(table, TEST + name, [by_name.get(name) for by_name in measured])
-
-
-def _add_lengths(table: Table, rates: Sequence[str], tests: Sequence[Examples], best_of: Best | None) -> None:
-    groups = [group_by_source_length(test.predictions) for test in tests]
+def _add_lengths(table: Table, rates: Sequence[str], tests: Sequence[EvaluatedExamples], best_of: Best | None) -> None:
+    """Rows of the error rates by source length."""
+    errors = [count_by_length(test) for test in tests]
     for metric in rates:
         table.add_section()
-        for length in LENGTH_BINS.values():
-            counts = [count_errors(group[length], metric).sum(0) if length in group else None for group in groups]
-            cells = [None if count is None else Estimate(100 * count[0] / max(count[1], 1)) for count in counts]
+        for (first, last), label in LENGTH_BINS.items():
+            counts = [sum_lengths(by_length, first, last) for by_length in errors]
+            cells = [Estimate(count.rate(COUNTED[metric])) if count.examples else None for count in counts]
             if any(cells):
-                _add_row(table, f"{metric_label(TEST + metric)}, length {length}", cells, best_of)
+                _add_row(table, f"{metric_label(TEST + metric)}, length {label}", cells, best_of)
 
 
 def _add_differences(table: Table, runs: Sequence[ComparedRun], rates: Sequence[str], differ: bool) -> bool:
@@ -233,16 +266,50 @@ def _add_differences(table: Table, runs: Sequence[ComparedRun], rates: Sequence[
     rows: dict[str, list[str]] = {}
     for rate in rates:
         if differ or TEST + rate in first.run.results:
-            columns = [differences_by_examples(first, run, rate) for run in challengers]
+            columns = [_differences_by_examples(first, run, rate) for run in challengers]
             for name in sorted({name for cells in columns for name in cells}):
                 rows[metric_label(TEST + name)] = [cells.get(name, ABSENT) for cells in columns]
     for metric in first.run.results:
         if (is_higher := is_higher_better(metric)) is not None and metric.removeprefix(TEST) not in rates:
             name = metric_label(metric) + (", higher is better" if is_higher else "")
-            rows.setdefault(name, [difference_by_draws(metric, first, run) for run in challengers])
+            rows.setdefault(name, [_difference_by_draws(metric, first, run) for run in challengers])
     rows = {name: cells for name, cells in rows.items() if any(cell != ABSENT for cell in cells)}
     if rows:
         table.add_section()
     for name, cells in rows.items():
         table.add_row(Text(printable(f"{name} against the first")), ABSENT, *cells)
     return bool(rows)
+
+
+def _differences_by_examples(first: ComparedRun, challenger: ComparedRun, rate: str) -> dict[str, str]:
+    """The difference of a run from the first in an error rate, by the test examples that both share.
+
+    Also that of the mean over tags if there are several; empty without a test.
+    """
+    if not first.identities or not challenger.identities:
+        return {}
+    indices, own_indices = shared_indices([first.identities, challenger.identities])
+    if not indices:
+        return {rate: "no shared example"}
+    baseline, test = first.test.select(indices), challenger.test.select(own_indices)
+    errors, baseline_errors = test.count(rate), baseline.count(rate)
+    cells = {rate: _difference_text(bootstrap_difference(errors, baseline_errors))}
+    if len({*baseline.tags.tolist()}) > 1 and np.array_equal(baseline.tags, test.tags):
+        difference = bootstrap_difference(errors, baseline_errors, groups=baseline.tags.tolist())
+        cells[f"{rate}_{MACRO}"] = _difference_text(difference)
+    return cells
+
+
+def _difference_by_draws(metric: str, first: ComparedRun, challenger: ComparedRun) -> str:
+    """The difference of a run from the first in any metric, by saved draws of the same test; ``-`` without any."""
+    draws = [item.test.resampled.get(metric) for item in (challenger, first)]
+    values = [item.run.results.get(metric) for item in (challenger, first)]
+    if not first.test.order or first.test.order != challenger.test.order or values[0] is None or values[1] is None:
+        return ABSENT
+    if draws[0] is None or draws[1] is None or not (draws[0] - draws[1]).any():
+        return ABSENT
+    return _difference_text(difference_from_draws(values[0] - values[1], draws[0] - draws[1]))
+
+
+def _difference_text(difference: Difference) -> str:
+    return f"{format_difference(difference.difference, difference.low, difference.high)}, p {difference.p:.3f}"

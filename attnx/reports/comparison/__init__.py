@@ -1,1 +1,0 @@
-"""Two or more runs side by side, on the test examples that they share."""

@@ -1,1 +1,0 @@
-"""What notebooks show of runs, predictions and reports: fragments of HTML."""
