@@ -175,7 +175,7 @@ def wrong(*edits: int) -> tuple[str, ...]:
 def paired_bootstrap(a: Path, b: Path, samples: int = 2000, metric: str = "wer") -> Difference:
     indices = shared_indices([read_identities(folder) for folder in (a, b)])
     tests = [read_examples(folder).select(shared) for folder, shared in zip((a, b), indices, strict=True)]
-    return bootstrap_difference(*(test.count(metric) for test in tests), samples=samples)
+    return bootstrap_difference(*(test.count_errors(metric) for test in tests), samples=samples)
 
 
 def test_the_point_estimate_is_the_difference_of_the_error_rates(write: Write) -> None:

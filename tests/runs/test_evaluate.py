@@ -302,7 +302,9 @@ def test_evaluations_are_compared_as_runs_are(extra_words: list[str], runs: Path
     assert rows["test_examples"][:2] == ["7", "7"]
     paths = [Path(folder) for folder in (folders[1], folders[0])]
     shared = zip(paths, shared_indices([read_identities(path) for path in paths]), strict=True)
-    difference = bootstrap_difference(*(read_examples(path).select(indices).count("wer") for path, indices in shared))
+    difference = bootstrap_difference(
+        *(read_examples(path).select(indices).count_errors("wer") for path, indices in shared)
+    )
     expected = results(folders[1])["test_wer"] - results(folders[0])["test_wer"]
     assert difference.difference == pytest.approx(expected)
     cell = format_difference(difference.difference, difference.low, difference.high)

@@ -68,7 +68,7 @@ class EvaluatedExamples(NamedTuple):
     order: str = ""
     resampled: Mapping[str, Numbers] = {}
 
-    def count(self, metric: str) -> Numbers:
+    def count_errors(self, metric: str) -> Numbers:
         """(n, 2) the errors of each example by a rate such as ``per`` or ``wer``, and what they are divided by."""
         assert self.errors is not None, "only symbols have error rates"
         if COUNTED[metric] == SYMBOLS:
@@ -229,7 +229,7 @@ def error_rates(examples: EvaluatedExamples, metric: str) -> dict[str, Estimate]
         low, high = percentile_interval(rates[1])
         if COUNTED[metric] != SYMBOLS:
             groups = tags if name == f"{metric}_{MACRO}" else [name.removeprefix(metric).removeprefix("_")]
-            counts = [examples.count(metric)[_mask(examples.tags, group)].sum(axis=0) for group in groups]
+            counts = [examples.count_errors(metric)[_mask(examples.tags, group)].sum(axis=0) for group in groups]
             exact = interval_of_mean([Proportion(int(wrong), int(total)) for wrong, total in counts])
             estimates[name] = Estimate(float(rates[0][0]), Interval(100 * exact.low, 100 * exact.high))
         else:
@@ -251,7 +251,7 @@ def resample_rates(
     if not base or tests[0].errors is None or not mask.any():
         return None
     groups = tags[mask].tolist() if group == MACRO else None
-    return bootstrap_rates(*(test.count(base)[mask] for test in tests), groups=groups, samples=samples)
+    return bootstrap_rates(*(test.count_errors(base)[mask] for test in tests), groups=groups, samples=samples)
 
 
 def _mask(tags: NDArray[np.str_], group: str) -> NDArray[np.bool_]:

@@ -292,7 +292,7 @@ def _differences_by_examples(first: ComparedRun, challenger: ComparedRun, rate: 
     if not indices:
         return {rate: "no shared example"}
     baseline, test = first.test.select(indices), challenger.test.select(own_indices)
-    errors, baseline_errors = test.count(rate), baseline.count(rate)
+    errors, baseline_errors = test.count_errors(rate), baseline.count_errors(rate)
     cells = {rate: _difference_text(bootstrap_difference(errors, baseline_errors))}
     if len({*baseline.tags.tolist()}) > 1 and np.array_equal(baseline.tags, test.tags):
         difference = bootstrap_difference(errors, baseline_errors, groups=baseline.tags.tolist())

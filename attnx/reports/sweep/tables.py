@@ -100,10 +100,8 @@ def _latex_ranking(comparison: Comparison, main: RankingAnalysis) -> Iterator[st
     for rank, row in enumerate(main.rows):
         setting = comparison.settings[row.setting]
         words = [*setting.cells, metric.format(row.mean)]
-        figures = [
-            "" if row.sd is None else metric.format(row.sd),
-            metric.interval_cell(*(row.interval or (None, None)), LATEX_INTERVAL),
-        ]
+        low, high = row.interval or (None, None)
+        figures = ["" if row.sd is None else metric.format(row.sd), metric.interval_cell(low, high, LATEX_INTERVAL)]
         figures += [
             main.seed_count(row),
             steps_range(setting.runs),
