@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from attnx.registry.source_scan import KINDS, Part, catalog, read_parts
+from attnx.registry.source_scan import KINDS, catalog, read_parts
 
 ROOT = Path(__file__).parents[2]
 HOUSE = ROOT / "attnx"
@@ -23,8 +23,6 @@ PARTS = [info for info in catalog().parts.values() if info.origin == "core"]
 ATTENTION = ("scorer", "scope", "query", "normalizer")
 AUTHORS = {"Bahdanau", "Bengio", "Cho", "Chorowski", "Gehring", "Graves", "Hieber", "Jaitly", "Luong", "Martins"}
 AUTHORS |= {"Peters", "Schuster", "See", "Sukhbaatar", "Sutskever", "Vaswani", "Vinyals", "Weston", "Xu"}
-
-every_part = pytest.mark.parametrize("info", PARTS, ids=lambda info: f"{info.kind}-{info.name}")
 
 
 def imports_of(file: Path) -> set[str]:
@@ -56,20 +54,19 @@ def files_of(*packages: str) -> list[Path]:
     return [file for file in FILES if file.relative_to(HOUSE).parts[0] in packages]
 
 
-@every_part
-def test_a_part_states_its_formula_and_source(info: Part) -> None:
-    assert info.doc, info.place
-    assert info.doc_line("Formula"), f"{info.place}: no Formula"
-    assert info.doc_line("Source"), f"{info.place}: no Source"
+def test_a_part_has_a_word_as_name_and_states_its_formula_and_source() -> None:
+    for info in PARTS:
+        assert re.fullmatch(r"[a-z][a-z0-9_]*", info.name), info.place
+        assert info.doc_line("Formula"), f"{info.place}: no Formula"
+        assert info.doc_line("Source"), f"{info.place}: no Source"
 
 
-@pytest.mark.parametrize(
-    "info", [info for info in PARTS if info.kind in ATTENTION or info.kind == "attention"], ids=lambda info: info.name
-)
-def test_a_part_of_attention_has_a_doctest(info: Part) -> None:
+def test_a_part_of_attention_has_a_doctest() -> None:
     """A doctest, and a source that can be looked up."""
-    assert ">>> " in info.doc, f"{info.place}: no doctest"
-    assert re.search(r"https?://\S+", info.doc_line("Source")), f"{info.place}: no link"
+    for info in PARTS:
+        if info.kind in (*ATTENTION, "attention"):
+            assert ">>> " in info.doc, f"{info.place}: no doctest"
+            assert re.search(r"https?://\S+", info.doc_line("Source")), f"{info.place}: no link"
 
 
 @pytest.mark.parametrize("kind", ATTENTION)
@@ -87,11 +84,6 @@ def test_each_file_registers_one_part(kind: str) -> None:
         assert len(list(classes(file))) + len(functions) == 1, file
         bases = [ast.unparse(base) for node in tree.body if isinstance(node, ast.ClassDef) for base in node.bases]
         assert bases in ([], ["nn.Module"]), file
-
-
-@every_part
-def test_a_name_is_a_word(info: Part) -> None:
-    assert re.fullmatch(r"[a-z][a-z0-9_]*", info.name), info.place
 
 
 def test_files_are_short_and_described() -> None:

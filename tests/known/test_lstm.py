@@ -410,38 +410,36 @@ def test_a_step_equals_torchs_step(way: str, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("way", [pytest.param("in C", marks=NEEDS_C), "by torch"])
 @pytest.mark.parametrize("units", UNITS)
-@pytest.mark.parametrize("rows", range(1, 14))
 @pytest.mark.parametrize("value", ["all", "looked up", "added", "multiplied", "one part"])
 @pytest.mark.usefixtures("products")
-def test_a_step_sums_inputs_lookup_and_state(
-    value: str, rows: int, units: int, way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_sums_inputs_lookup_and_state(value: str, units: int, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever of it there is, and wherever it lies: rows of a table, what is added, parts times the weights."""
     if way == "by torch":
         monkeypatch.setattr(bindings, "library", lambda: None)
-    table, ids = torch.randn(7, 4 * units), torch.randint(0, 7, (rows, 3))[:, 1]
-    added = torch.randn(rows, 4 * units + 3)[:, 3:]
-    parts = [torch.randn(rows, 11)[:, 2:], torch.randn(5, rows).t()][: 1 if value == "one part" else 2]
-    weights = torch.randn(4 * units, sum(part.shape[1] for part in parts) + 1)[:, 1:]
-    cells = torch.randn(rows, units)
-    has = {"all": (True, True, True), "one part": (False, False, True)}.get(
-        value, (value == "looked up", value == "added", value == "multiplied")
-    )
-    gates = torch.zeros(rows, 4 * units, dtype=torch.float64)
-    gates += table[ids] if has[0] else 0
-    gates += added if has[1] else 0
-    gates += torch.cat(parts, 1).double() @ weights.double().t() if has[2] else 0
-    input_gate, forget, new, out = gates.chunk(4, 1)
-    c = forget.sigmoid() * cells + input_gate.sigmoid() * new.tanh()
-    actual = autograd.lstm_step(
-        cells,
-        added if has[1] else None,
-        (table, ids) if has[0] else None,
-        bindings.pack_weights(weights, rows),
-        parts if has[2] else (),
-    )
-    expected = (out.sigmoid() * c.tanh()).float(), c.float()
-    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
+    for rows in range(1, 14):
+        table, ids = torch.randn(7, 4 * units), torch.randint(0, 7, (rows, 3))[:, 1]
+        added = torch.randn(rows, 4 * units + 3)[:, 3:]
+        parts = [torch.randn(rows, 11)[:, 2:], torch.randn(5, rows).t()][: 1 if value == "one part" else 2]
+        weights = torch.randn(4 * units, sum(part.shape[1] for part in parts) + 1)[:, 1:]
+        cells = torch.randn(rows, units)
+        has = {"all": (True, True, True), "one part": (False, False, True)}.get(
+            value, (value == "looked up", value == "added", value == "multiplied")
+        )
+        gates = torch.zeros(rows, 4 * units, dtype=torch.float64)
+        gates += table[ids] if has[0] else 0
+        gates += added if has[1] else 0
+        gates += torch.cat(parts, 1).double() @ weights.double().t() if has[2] else 0
+        input_gate, forget, new, out = gates.chunk(4, 1)
+        c = forget.sigmoid() * cells + input_gate.sigmoid() * new.tanh()
+        actual = autograd.lstm_step(
+            cells,
+            added if has[1] else None,
+            (table, ids) if has[0] else None,
+            bindings.pack_weights(weights, rows),
+            parts if has[2] else (),
+        )
+        expected = (out.sigmoid() * c.tanh()).float(), c.float()
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
 
 
 @NEEDS_C

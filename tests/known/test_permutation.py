@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from attnx.data.permutation import Permutation, TemperatureSampler, temperature_counts
 
 
-@pytest.mark.parametrize("count", [*range(68), 1009, 4096, 4097, 100_003])
-def test_each_number_appears_once(count: int) -> None:
+def test_each_number_appears_once() -> None:
     """Whatever their number, a power of two or not."""
-    order = Permutation(count, seed=(3, 5))
-    assert sorted(order(np.arange(count)).tolist()) == list(range(count))
+    for count in (*range(68), 1009, 4096, 4097, 100_003):
+        order = Permutation(count, seed=(3, 5))
+        assert sorted(order(np.arange(count)).tolist()) == list(range(count))
 
 
 def test_positions_are_computed_independently() -> None:

@@ -66,33 +66,35 @@ def part_of(item: Any, info: Part) -> list[tuple[str, Any, Any]]:
     ]
 
 
-@pytest.mark.parametrize(("kind", "name"), EVERY)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of libraries, at their first import
-def test_source_and_signature_describe_the_same_options(kind: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_source_and_signature_describe_the_same_options(monkeypatch: pytest.MonkeyPatch) -> None:
     """For every part: its options, what is supplied, what it declares, its docstring and its place."""
     monkeypatch.chdir(Path(__file__).parents[2])  # where the plug-ins among EVERY come from
-    info, item = registry.describe(kind, name), registry.find(kind, name)
-    signature = part_of(item, info)
-    options = [(option.name, option.annotation, option.default) for option in info.options]
-    assert options == [entry for entry in signature if entry[2] is not inspect.Parameter.empty]
-    assert list(info.injected_params) == [name for name, _, default in signature if default is inspect.Parameter.empty]
-    assert all(
-        type(option.default) is type(entry[2])
-        for option, entry in zip(info.options, signature[-len(options) :], strict=False)
-    )
-    assert {word: getattr(item, word) for word in info.declarations} == info.declarations
-    assert info.module == item.__module__
-    assert info.doc == inspect.getdoc(item)
-    definition = info.file.read_text().splitlines()[info.line - 1]
-    assert definition.startswith((f"class {item.__name__}", f"def {item.__name__}"))
+    for kind, name in EVERY:
+        info, item = registry.describe(kind, name), registry.find(kind, name)
+        signature = part_of(item, info)
+        options = [(option.name, option.annotation, option.default) for option in info.options]
+        assert options == [entry for entry in signature if entry[2] is not inspect.Parameter.empty]
+        assert list(info.injected_params) == [
+            name for name, _, default in signature if default is inspect.Parameter.empty
+        ]
+        assert all(
+            type(option.default) is type(entry[2])
+            for option, entry in zip(info.options, signature[-len(options) :], strict=False)
+        )
+        assert {word: getattr(item, word) for word in info.declarations} == info.declarations
+        assert info.module == item.__module__
+        assert info.doc == inspect.getdoc(item)
+        definition = info.file.read_text().splitlines()[info.line - 1]
+        assert definition.startswith((f"class {item.__name__}", f"def {item.__name__}"))
 
 
-@pytest.mark.parametrize(("kind", "name"), EVERY)
-def test_every_default_is_accepted(kind: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_default_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parents[2])
-    info = registry.describe(kind, name)
-    assert registry.check(kind, name, {}) == {option.name: option.default for option in info.options}
-    assert registry.check(kind, name, registry.check(kind, name, {})) == registry.check(kind, name, {})
+    for kind, name in EVERY:
+        info = registry.describe(kind, name)
+        assert registry.check(kind, name, {}) == {option.name: option.default for option in info.options}
+        assert registry.check(kind, name, registry.check(kind, name, {})) == registry.check(kind, name, {})
 
 
 def test_every_kind_has_a_part() -> None:
@@ -214,19 +216,19 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("kind", "name"), sorted(CORE))
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of libraries, at their first import
-def test_a_part_registered_in_python_has_the_same_description(kind: str, name: str) -> None:
+def test_a_part_registered_in_python_has_the_same_description() -> None:
     """What Python says of a class is what is read from its source, of every part that there is."""
-    descriptions = (registry.describe(kind, name), describe_class(kind, name, registry.find(kind, name)))
-    read, described = (
-        (
-            [(option.name, option.annotation, option.type.phrase, option.default) for option in part.options],
-            (part.injected_params, part.declarations, part.doc, part.module),
+    for kind, name in CORE:
+        descriptions = (registry.describe(kind, name), describe_class(kind, name, registry.find(kind, name)))
+        read, described = (
+            (
+                [(option.name, option.annotation, option.type.phrase, option.default) for option in part.options],
+                (part.injected_params, part.declarations, part.doc, part.module),
+            )
+            for part in descriptions
         )
-        for part in descriptions
-    )
-    assert described == read
+        assert described == read
 
 
 @pytest.mark.parametrize(("text", "line", "message"), BROKEN.values(), ids=BROKEN)
