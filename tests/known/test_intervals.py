@@ -17,8 +17,8 @@ from attnx.data.examples import Pair
 from attnx.inference.metric_intervals import bootstrap_metrics, measure_intervals
 from attnx.inference.predictor import Prediction
 from attnx.metrics.per_tag import metrics_per_tag
-from attnx.metrics.pointing_answers import PointingReference
 from attnx.metrics.proportions import Proportion, interval_of_mean
+from attnx.problems.pointing.answers import PointingReference
 from attnx.tasks.contract import SequenceData, SequenceTask
 
 

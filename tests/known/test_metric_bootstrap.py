@@ -20,8 +20,8 @@ from attnx.data.windows import Span, WindowSpec, time_order
 from attnx.inference.metric_intervals import bootstrap_metrics
 from attnx.inference.predictor import Prediction, metric_results
 from attnx.metrics.per_tag import MACRO, MICRO, metrics_per_tag, update_all
-from attnx.metrics.pointing import RatioBySize
-from attnx.metrics.pointing_answers import PointingReference
+from attnx.problems.pointing.answers import PointingReference
+from attnx.problems.pointing.metrics import RatioBySize
 from attnx.reports.stats.bootstrap import SAMPLES, SEED
 from attnx.tasks.contract import SequenceData, SequenceTask
 

@@ -11,8 +11,8 @@ import torch
 
 import attnx
 from attnx.config.compose import compose
-from attnx.models.pointer.constraints import allowed_next
 from attnx.models.resolve import DataSizes, resolve_model
+from attnx.problems.pointing.pointer.constraints import allowed_next
 
 SMALL = ["recipe=pointer", "task=pointing", "model.embedding_dim=1", "encoder.hidden_size=1", "decoder.hidden_size=1"]
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnx.data.synthetic import tsp
-from attnx.data.synthetic.pointing_problems import EXAMPLES_PER_CHUNK, convex_hull, draw_problems, solve, triangulation
-from attnx.data.synthetic.tsp import distances, local_search_tours, normalize_tours, shortest_tours, tour_lengths
 from attnx.errors import UserError
-from attnx.tasks.pointing import Pointing
+from attnx.problems.pointing import tsp
+from attnx.problems.pointing.draw_problems import EXAMPLES_PER_CHUNK, convex_hull, draw_problems, solve, triangulation
+from attnx.problems.pointing.pointing import Pointing
+from attnx.problems.pointing.tsp import distances, local_search_tours, normalize_tours, shortest_tours, tour_lengths
 
 # Corners of a square, two points within, and the middle of a side; numbered out of order.
 POINTS = np.array([[0.5, 0.5], [1, 1], [0.25, 0.5], [0, 0], [1, 0], [0, 1]])

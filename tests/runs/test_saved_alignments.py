@@ -15,6 +15,7 @@ from attnx.errors import UserError
 from attnx.inference.predictor import Prediction
 from attnx.inference.write_results import save_alignments
 from attnx.models.resolve import ResolvedConfig
+from attnx.problems.pointing.pointing import Pointing
 from attnx.reports.figures.forbidden_positions import read_window
 from attnx.reports.stats.alignment_statistics import run_statistics
 from attnx.runs.alignments import read_alignment, read_saved_alignments
@@ -22,7 +23,6 @@ from attnx.runs.layout import ALIGNMENTS
 from attnx.runs.run import read_run
 from attnx.tasks.contract import SequenceTask
 from attnx.tasks.language_model import LanguageModel
-from attnx.tasks.pointing import Pointing
 from attnx.tasks.sequences import AnySequence
 
 

@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from attnx.data.evenly_spaced import evenly_spaced_indices
-from attnx.metrics.pointing_answers import ANSWER_FORMS, PointingReference, is_right_answer
-from attnx.metrics.polygons import are_positions, is_round_trip, open_path, path_length, triangle_set
+from attnx.problems.pointing.answers import ANSWER_FORMS, PointingReference, is_right_answer
+from attnx.problems.pointing.polygons import are_positions, is_round_trip, open_path, path_length, triangle_set
 from attnx.reports.figures.curves import DPI, INK
 from attnx.reports.figures.heatmaps import Format, save_figure
 from attnx.reports.figures.numeric_predictions import PREDICTION_COLOR, REFERENCE_COLOR

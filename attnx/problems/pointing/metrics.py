@@ -9,10 +9,11 @@ from typing import Final, Literal
 from torch import Tensor
 
 from attnx.metrics.additive_metric import AdditiveMetric
-from attnx.metrics.pointing_answers import PointingReference, is_right_answer, is_well_formed
-from attnx.metrics.polygons import Order, is_round_trip, is_simple_polygon, path_length, polygon_area, triangle_set
 from attnx.metrics.proportions import Proportion
 from attnx.registry import register
+
+from .answers import PointingReference, is_right_answer, is_well_formed
+from .polygons import Order, is_round_trip, is_simple_polygon, path_length, polygon_area, triangle_set
 
 AnswerScore = Callable[[Order, PointingReference], tuple[float, float]]
 

@@ -16,9 +16,10 @@ from attnx.data.dataset import PairDataset
 from attnx.data.features import FeatureScaler, Matrix
 from attnx.data.ragged import Ragged
 from attnx.data.special_tokens import EOS
-from attnx.data.synthetic.tsp import distances, local_search_tours, shortest_tours
 from attnx.data.vocabulary import SPECIALS
 from attnx.errors import UserError
+
+from .tsp import distances, local_search_tours, shortest_tours
 
 Points = npt.NDArray[np.floating]
 Problem = Literal["hull", "delaunay", "tsp", "sorting"]

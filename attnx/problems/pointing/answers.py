@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
-from attnx.metrics.polygons import (
+from .polygons import (
     Order,
     Points,
     are_positions,

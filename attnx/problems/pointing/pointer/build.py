@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from attnx import registry
 from attnx.attention import Attention
-from attnx.models.pointer.config import ResolvedPointerConfig
-from attnx.models.pointer.constraints import PositionTarget
-from attnx.models.pointer.model import Pointer
 from attnx.models.resolve import DataSizes, require_tags
 from attnx.models.seq2seq.build import build_query_and_attention
 from attnx.nn.bridges import BRIDGES
 from attnx.nn.source_encoder import SourceEncoder
 from attnx.nn.targets.build import source_spec
+
+from .config import ResolvedPointerConfig
+from .constraints import PositionTarget
+from .model import Pointer
 
 
 def build_pointer(resolved: ResolvedPointerConfig, sizes: DataSizes) -> Pointer:

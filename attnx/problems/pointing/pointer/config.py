@@ -26,7 +26,7 @@ from attnx.models.resolve import (
 from attnx.registry import Width, register
 
 if TYPE_CHECKING:
-    from attnx.models.pointer.model import Pointer
+    from .model import Pointer
 
 # The problems of the task `pointing` whose answers each constraint allows.
 ALLOWED_PROBLEMS = {
@@ -100,8 +100,8 @@ class ResolvedPointerConfig(ResolvedConfig):
         return {"schedule": str(self.plan), "derived": "the decoder reads the previous position, and no context"}
 
     def build(self, sizes: DataSizes) -> Pointer:
-        """Build the model, as :func:`attnx.models.pointer.build.build_pointer`."""
-        from attnx.models.pointer.build import build_pointer
+        """Build the model."""
+        from .build import build_pointer
 
         return build_pointer(self, sizes)
 

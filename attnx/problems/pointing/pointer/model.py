@@ -13,7 +13,13 @@ from attnx.attention.normalizers.softmax import Softmax
 from attnx.attention.types import AttentionInputs
 from attnx.errors import UserError
 from attnx.models.planner import PlannerInputs, plan
-from attnx.models.pointer.constraints import (
+from attnx.models.sequence_model import Output, SequenceModel
+from attnx.nn.decoders.recurrent import RecurrentDecoder
+from attnx.nn.dropout import dropout_mask
+from attnx.nn.recurrent import State
+from attnx.nn.source_encoder import SourceEncoder
+
+from .constraints import (
     FIRST_POSITION_ID,
     PointerHistory,
     PositionTarget,
@@ -21,11 +27,6 @@ from attnx.models.pointer.constraints import (
     history_per_step,
     update_pointer_history,
 )
-from attnx.models.sequence_model import Output, SequenceModel
-from attnx.nn.decoders.recurrent import RecurrentDecoder
-from attnx.nn.dropout import dropout_mask
-from attnx.nn.recurrent import State
-from attnx.nn.source_encoder import SourceEncoder
 
 DropoutMasks = tuple[Tensor | None, ...]
 

@@ -14,7 +14,15 @@ from attnx.data.counts import parse_counts
 from attnx.data.examples import Pair, Symbols
 from attnx.data.features import FeatureScaler
 from attnx.data.splits import Splits
-from attnx.data.synthetic.pointing_problems import (
+from attnx.data.vocabulary import SPECIALS, Vocabulary
+from attnx.errors import UserError
+from attnx.metrics.per_tag import update_all
+from attnx.registry import NonNegativeInt, PositiveInt, register
+from attnx.runs.saved_sources import write_points
+from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
+
+from .answers import ANSWER_FORMS, PointingReference, is_right_answer
+from .draw_problems import (
     MAX_POINTS_FOR_EXACT_TOUR,
     POINT_COLUMNS,
     PointingExample,
@@ -23,14 +31,7 @@ from attnx.data.synthetic.pointing_problems import (
     draw_problems,
     encode_examples,
 )
-from attnx.data.vocabulary import SPECIALS, Vocabulary
-from attnx.errors import UserError
-from attnx.metrics.per_tag import update_all
-from attnx.metrics.pointing import MAX_POINTS
-from attnx.metrics.pointing_answers import ANSWER_FORMS, PointingReference, is_right_answer
-from attnx.registry import NonNegativeInt, PositiveInt, register
-from attnx.runs.saved_sources import write_points
-from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
+from .metrics import MAX_POINTS
 
 # The metrics of the paper besides those of the form of an answer.
 METRICS: Final[dict[Problem, tuple[str, ...]]] = {

@@ -1,1 +1,0 @@
-"""Data made from a seed, and what they share with data that are read."""
