@@ -1,4 +1,4 @@
-"""Sources of a run's test split, saved for figures: points of the first examples, and series behind forecasts."""
+"""Sources of a run's test split, saved for figures: the series behind forecasts."""
 
 from __future__ import annotations
 
@@ -7,31 +7,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from attnx.data.readers.series import Series
 from attnx.files.atomic_files import write_arrays
 from attnx.files.bounded_files import read_arrays
-from attnx.runs.layout import POINTS, TEST_SERIES
+from attnx.runs.layout import TEST_SERIES
 
-Points = npt.NDArray[np.float32]
-
-MAX_SAVED_EXAMPLES: Final = 100
 SERIES_FIELDS: Final = ("name", "numbers", "columns", "times", "labels")
-
-
-def write_points(folder: Path, examples: Sequence[Points]) -> None:
-    """Write the points (n, columns) of the first examples to a folder, which is made."""
-    folder.mkdir(exist_ok=True)
-    arrays: dict[str, Any] = {str(index): points for index, points in enumerate(examples[:MAX_SAVED_EXAMPLES])}
-    write_arrays(folder / POINTS, arrays)
-
-
-def read_points(folder: Path) -> list[Points]:
-    """Read what :func:`write_points` wrote; an empty list without such a file."""
-    if not (folder / POINTS).is_file():
-        return []
-    return list(read_arrays(folder / POINTS).values())
 
 
 def write_test_series(folder: Path, series: Sequence[Series]) -> None:

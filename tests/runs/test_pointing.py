@@ -16,7 +16,7 @@ from rich.console import Console
 import attnx
 from attnx.config.compose import compose
 from attnx.export.folder import export
-from attnx.reports.figures.point_answers import PointAnswer, answer_lines, draw_points, title
+from attnx.problems.pointing.figures import PointAnswer, answer_lines, draw_points, title
 from attnx.training.fit import fit, resume
 
 SMALL = [

@@ -17,7 +17,7 @@ from rich.console import Console
 import attnx
 from attnx.config.compose import compose
 from attnx.errors import Interrupted, UserError
-from attnx.reports.figures.entity_slots import draw_slots, to_story
+from attnx.problems.stories.figures import draw_slots, to_story
 from attnx.runs.alignments import read_saved_alignments
 from attnx.training.fit import fit, resume
 

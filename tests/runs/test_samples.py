@@ -20,7 +20,7 @@ from attnx.data.readers.cmudict import read_cmudict
 from attnx.errors import UserError
 from attnx.laws.candidate import Candidate
 from attnx.laws.task import NUM_EXAMPLES, TaskLaws
-from attnx.runs.saved_sources import read_points
+from attnx.problems.pointing.saved_points import read_points
 from attnx.training.fit import fit
 from attnx.training.loaders import draw_examples
 from attnx.training.train import load

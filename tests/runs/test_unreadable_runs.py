@@ -28,9 +28,10 @@ from attnx.files.bounded_files import (
     read_json,
 )
 from attnx.files.file_lock import is_lock_held, is_lock_left
+from attnx.problems.pointing.saved_points import POINTS_FILE, read_points
 from attnx.runs.alignments import Alignment, alignment_arrays, read_alignment
-from attnx.runs.layout import POINTS, TEST_SERIES
-from attnx.runs.saved_sources import read_points, read_test_series
+from attnx.runs.layout import TEST_SERIES
+from attnx.runs.saved_sources import read_test_series
 
 Command = Callable[..., Any]
 
@@ -269,7 +270,7 @@ def test_a_link_to_a_file_is_read(tmp_path: Path) -> None:
     assert read_json(tmp_path / "here.json") == [7]
 
 
-@pytest.mark.parametrize(("read", "name"), [(read_points, POINTS), (read_test_series, TEST_SERIES)])
+@pytest.mark.parametrize(("read", "name"), [(read_points, POINTS_FILE), (read_test_series, TEST_SERIES)])
 def test_damaged_saved_sources_are_reported(read: Callable[[Path], object], name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text("no arrays", encoding="utf-8")
     with pytest.raises(UserError, match=f"{name}: is damaged, or no file of NumPy's arrays"):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     "model",
     "history",
     uses=("decoder", "readout", "attention", "scorer", "scope", "query", "normalizer"),
+    can_export=False,
     needs_other_data=True,  # than symbols of any kind, or has other outputs
 )
 @dataclass(frozen=True)

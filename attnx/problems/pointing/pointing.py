@@ -18,7 +18,6 @@ from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import update_all
 from attnx.registry import NonNegativeInt, PositiveInt, register
-from attnx.runs.saved_sources import write_points
 from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
 
 from .answers import ANSWER_FORMS, PointingReference, is_right_answer
@@ -32,6 +31,7 @@ from .draw_problems import (
     encode_examples,
 )
 from .metrics import MAX_POINTS
+from .saved_points import write_points
 
 # The metrics of the paper besides those of the form of an answer.
 METRICS: Final[dict[Problem, tuple[str, ...]]] = {
@@ -47,7 +47,7 @@ MONITORS: Final = {"hull": "accuracy", "delaunay": "triangle_coverage", "tsp": "
     "task",
     "pointing",
     read_if={"max_exact_points": "problem=tsp"},
-    figures={"predictions": "attnx.reports.figures.point_answers.draw_points"},
+    figures={"predictions": ".figures.draw_points"},
     pictures={"points.png": "some answers drawn among their points"},
     metric_facts={
         "tour_length": {"higher_is_better": False},

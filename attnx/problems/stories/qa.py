@@ -33,7 +33,7 @@ from .stories import StoryQuestion, World, parse_story, source_vocabulary
         "tasks": "data=babi",
         "sentences": "data=babi",
     },
-    figures={"alignments": "attnx.reports.figures.entity_slots.draw_slots"},
+    figures={"alignments": ".figures.draw_slots"},
 )
 class Qa(SequenceTask):
     """Read a story and a question; the answer is one symbol.

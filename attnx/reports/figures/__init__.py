@@ -1,1 +1,1 @@
-"""Figures of runs: heat maps, curves, forecasts, points and memory slots."""
+"""Figures of runs: heat maps, curves, forecasts and numbers."""

@@ -12,14 +12,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from attnx.data.evenly_spaced import evenly_spaced_indices
-from attnx.problems.pointing.answers import ANSWER_FORMS, PointingReference, is_right_answer
-from attnx.problems.pointing.polygons import are_positions, is_round_trip, open_path, path_length, triangle_set
 from attnx.reports.figures.curves import DPI, INK
 from attnx.reports.figures.heatmaps import Format, save_figure
 from attnx.reports.figures.numeric_predictions import PREDICTION_COLOR, REFERENCE_COLOR
 from attnx.runs.layout import PREDICTIONS, VOCABULARY
 from attnx.runs.predictions import read_predictions, read_run_or_evaluation
-from attnx.runs.saved_sources import read_points
+
+from .answers import ANSWER_FORMS, PointingReference, is_right_answer
+from .polygons import are_positions, is_round_trip, open_path, path_length, triangle_set
+from .saved_points import read_points
 
 MAX_EXAMPLES, COLUMNS = 12, 4
 MAX_NUMBERED_POINTS = 20

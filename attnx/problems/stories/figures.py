@@ -49,7 +49,7 @@ def draw_slots(folder: Path | str, form: Format = "png") -> list[Path]:
     """
     path = Path(folder)
     config = read_run(path).config if (path / RUN_JSON).is_file() else {}
-    if (config.get("model") or {}).get("name") != "entity":
+    if "num_slots" not in (config.get("model") or {}):
         return []
     bests = (next(iter(hypotheses.items())) for hypotheses in read_saved_alignments(path))
     stories = sorted(((file, to_story(best)) for file, best in bests), key=lambda item: len(item[1].sentences))
