@@ -209,6 +209,7 @@ def parse_yaml(text: str, place: str) -> Any:
                 problem = (
                     "an alias is not read; repeat its value" if is_alias else f"nested more than {MAX_DEPTH} times"
                 )
+                assert event.start_mark is not None, "the loader marks each event"
                 raise UserError(f"{place}:{event.start_mark.line + 1}: {problem}")
         content = yaml.load(text, _Loader)
     except yaml.YAMLError as error:

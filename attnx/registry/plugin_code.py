@@ -123,8 +123,8 @@ def _imported(text: bytes, package: str) -> list[str]:
                     ".".join([*package.split(".")[: 1 - level or None], *filter(None, [module])]) if level else module
                 )
                 modules += [str(base), *(f"{base}.{alias.name}" for alias in names)]
-            case ast.Constant(value=str(text)) if re.fullmatch(r"(\.[a-z_]\w*)+", text):
-                modules += [package + text, package + text.rpartition(".")[0]]
+            case ast.Constant(value=str(dotted)) if re.fullmatch(r"(\.[a-z_]\w*)+", dotted):
+                modules += [package + dotted, package + dotted.rpartition(".")[0]]
     top = package.partition(".")[0]
     return [name for name in modules if name.startswith(f"{PACKAGE}.") or name.partition(".")[0] == top != "attnx"]
 
