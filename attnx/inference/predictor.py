@@ -21,7 +21,6 @@ from attnx.decoding.contracts import Search, StepModel
 from attnx.decoding.search import ConstrainedSearch
 from attnx.errors import UserError
 from attnx.metrics.nearest_reference import nearest_reference
-from attnx.nn.targets.forecast import subtract_last_value
 from attnx.runs.alignments import END, Alignment
 from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
 
@@ -161,11 +160,10 @@ class Predictor:
         model = cast("StepModel", self.model)
         if self.task.is_continuation:  # the source is the beginning of the target
             options = {"prefix": batch.source, **options}
-        source, last = subtract_last_value(model.target, batch.source)
+        source, _ = model.target.prepare(batch.source)
         decoder = accel.fused_decoder(model)
         result = self.decoding(decoder, source, batch.source_mask, batch.tag, need_weights, **options)
-        if last is not None:
-            result = result._replace(sequences=result.sequences + last[:, None])
+        result = result._replace(sequences=model.target.restore(result.sequences, batch.source))
         first_state = batch.source.shape[1] if "encoder" in model.sources else 0
         rows = zip(pairs, *map(_split_rows, result), strict=False)
         return [self._prediction(pair, zip(*row, strict=False), first_state) for pair, *row in rows]

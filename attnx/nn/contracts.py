@@ -160,6 +160,14 @@ class TargetSpec(Protocol):
         """The number of steps of every output; None if each ends where it says so."""
         ...
 
+    def prepare(self, source: Tensor, target: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """A source (b, s, ...) and its target (b, t, ...), None where it is not known, as the model gets them."""
+        ...
+
+    def restore(self, outputs: Tensor, source: Tensor) -> Tensor:
+        """Undo :meth:`prepare`: outputs (b, n, t, ...) of the model for a source that was not prepared."""
+        ...
+
     def embedding(self, size: int) -> nn.Module:
         """A new layer from steps (b, t, ...) to vectors (b, t, size)."""
         ...

@@ -20,7 +20,8 @@ from attnx.data.text_pipeline import TextPipeline
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import update_all
-from attnx.nn.targets.forecast import subtract_last_value
+from attnx.nn.contracts import TargetSpec
+from attnx.nn.targets.build import step_spec
 from attnx.ops import reinforce_loss
 from attnx.runs.layout import OUTPUT_LIMIT, SOURCE_FEATURES, SOURCE_SYMBOLS, TARGET_FEATURES, TARGET_SYMBOLS
 
@@ -187,6 +188,17 @@ class SequenceTask(Protocol):
         """Return the exact definitions of metrics by name; they are shown and saved."""
         return {}
 
+    @classmethod
+    def build_target(cls, options: Mapping[str, Any], symbols: int, features: int) -> TargetSpec:
+        """Build the specification of a target step from the task's options.
+
+        Args:
+            options: checked, with ``name``.
+            symbols: size of the target vocabulary; 0 if targets are numbers.
+            features: numbers per target step; 0 if targets are symbols.
+        """
+        return step_spec(symbols, features)
+
     def test_pairs(self) -> list[Pair]:
         """Return the pairs that the option ``test`` names, to evaluate a reopened run on other data."""
         return self.load().pairs.test
@@ -249,8 +261,7 @@ def token_loss(model: Any, batch: Batch, label_smoothing: float = 0.0, scheduled
     ``scheduled_sampling`` the probability to feed the model's own outputs back. Where attention sampled positions, the
     penalty has a term with the gradient of :func:`attnx.ops.reinforce_loss`.
     """
-    source, last = subtract_last_value(model.target, batch.source)
-    target = batch.target if last is None else batch.target - last[..., : batch.target.shape[-1]]
+    source, target = model.target.prepare(batch.source, batch.target)
     start = model.target.start_input(len(target), target.device)
     inputs = torch.cat([start[:, None], target[:, :-1]], dim=1)
     # Models that compute all steps at once do not know it.

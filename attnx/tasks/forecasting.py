@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,17 +14,12 @@ from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.data.examples import Pair
 from attnx.data.features import FeatureScaler
 from attnx.data.paths import resolve_data_path
-from attnx.data.readers.series import (
-    Series,
-    fill_missing,
-    irregular_steps_note,
-    read_series,
-)
+from attnx.data.readers.series import Series, fill_missing, irregular_steps_note, read_series
 from attnx.data.series_split import SeriesSplit, constant_column_notes, overlap_note, split_note, split_series
 from attnx.data.splits import Splits
 from attnx.data.windows import Span, WindowSpec, time_order, training_windows, window_scales
 from attnx.errors import UserError, reject_duplicates
-from attnx.nn.targets.forecast import median_first
+from attnx.nn.targets.forecast import ForecastTarget, median_first
 from attnx.registry import NonNegativeInt, PositiveInt, Probability, register
 from attnx.runs.layout import LINEAR_BASELINE, TARGET_FEATURES
 from attnx.runs.saved_sources import write_test_series
@@ -116,8 +111,7 @@ class Forecasting(SequenceTask):
             None if name is None else str(name) for name in (time_column, group_column)
         )
         self.target_columns, self.known_columns = (
-            list(map(str, target_columns or [])),
-            list(map(str, known_columns or [])),
+            list(map(str, names or [])) for names in (target_columns, known_columns)
         )
         self.lookback, self.horizon, self.stride, self.season_length = lookback, horizon, stride, season_length
         self.split, self.quantiles = SeriesSplit.parse(split), quantiles or []
@@ -267,6 +261,12 @@ class Forecasting(SequenceTask):
         baselines = {name: [baseline(past) for past in pasts] for name, baseline in self.baseline_forecasts.items()}
         forecasts = [np.asarray(output, np.float64) for output in outputs]
         update_forecast_metrics(metrics, self.scales, forecasts, references, baselines)
+
+    @classmethod
+    def build_target(cls, options: Mapping[str, Any], symbols: int, features: int) -> ForecastTarget:
+        """Build the target: ``horizon`` rows, as means or quantiles."""
+        quantiles, recursive = median_first(options["quantiles"] or []), options["forecast"] == "recursive"
+        return ForecastTarget(features, options["horizon"], quantiles, recursive, options["subtract_last_value"])
 
     def neighbors(self, pairs: Sequence[Pair]) -> tuple[list[int], int]:
         """Return the windows' order in time, and how many overlap."""

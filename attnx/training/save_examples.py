@@ -17,7 +17,6 @@ from attnx.data.features import FeatureScaler
 from attnx.inference.predictor import Prediction, Predictor
 from attnx.inference.write_results import save_alignments
 from attnx.models.resolve import ResolvedConfig
-from attnx.nn.targets.forecast import subtract_last_value
 from attnx.runs.layout import VOCABULARY
 from attnx.training.lightning_module import TrainingModule
 
@@ -60,11 +59,11 @@ def _maps(predictor: Predictor, prediction: Prediction) -> Maps:
     target: Any = predictor.data.target
     batch = as_batch(predictor.data.evaluation_dataset([prediction.pair]))
     start = model.target.start_input(1, torch.device("cpu"))
-    output = target.encode(prediction.output)
-    source, last = subtract_last_value(model.target, batch.source)
+    output = torch.as_tensor(target.encode(prediction.output))[None]
     if isinstance(target, FeatureScaler):  # the model reads the first of several quantiles
-        output = output[:, : target.width] - (0 if last is None else last[0, :, : target.width].numpy())
-    inputs = torch.cat([start[:, None], torch.as_tensor(output, dtype=start.dtype)[None]], dim=1)
+        output = output[..., : target.width]
+    source, output = model.target.prepare(batch.source, output)
+    inputs = torch.cat([start[:, None], output.to(start.dtype)], dim=1)
     steps = prediction.weights.shape[-2]
     streams = model.self_attention_weights(source, batch.source_mask, inputs[:, :steps], batch.tag)
     return {name: weights[0].float().numpy() for name, weights in streams.items()}

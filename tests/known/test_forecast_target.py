@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from attnx import registry
 from attnx.metrics.number_errors import QuantileLoss, mean_squared_error
+from attnx.nn.contracts import TargetSpec
 from attnx.nn.targets.build import build_target
-from attnx.nn.targets.forecast import ForecastTarget, median_first, subtract_last_value
+from attnx.nn.targets.forecast import ForecastTarget, median_first
 from attnx.nn.targets.numbers import Numbers
 from attnx.nn.targets.symbols import Symbols
 
@@ -69,21 +71,31 @@ def test_last_value_normalization_subtracts_the_last_row() -> None:
     source = torch.tensor([[[2.0, 3.0, 11.0], [5.0, 7.0, 13.0], [0.0, 0.0, 17.0], [0.0, 0.0, 19.0]]])
     original = source.clone()
     side = ForecastTarget(2, 2, (0.5, 0.9), subtracts_last=True)
-    moved, last = subtract_last_value(side, source)
+    moved, target = side.prepare(source, torch.tensor([[[6.0, 6.0], [8.0, 4.0]]]))
     assert moved.tolist() == [[[-3, -4, 11], [0, 0, 13], [0, 0, 17], [0, 0, 19]]]
-    assert last is not None
-    assert last.tolist() == [[[5, 7, 5, 7]]]
-    moved, last = subtract_last_value(ForecastTarget(3, 2, subtracts_last=True), source[:, :2])  # nothing is known
-    assert (moved.tolist(), last.tolist()) == ([[[-3, -4, -2], [0, 0, 0]]], [[[5, 7, 13]]])  # type: ignore[union-attr]
+    assert target is not None
+    assert target.tolist() == [[[1, -1], [3, -3]]]
+    best, next_best = [1.0, -1, 2, 0], [3.0, -3, 4, 1]  # two quantiles of both targets
+    outputs = side.restore(torch.tensor([[[best], [next_best]]]), source)
+    assert outputs.tolist() == [[[[6, 6, 7, 7]], [[8, 4, 9, 8]]]]
+    moved, target = ForecastTarget(3, 2, subtracts_last=True).prepare(source[:, :2])  # nothing is known, nor the target
+    assert (moved.tolist(), target) == ([[[-3, -4, -2], [0, 0, 0]]], None)
     assert torch.equal(source, original)
-    for plain in (ForecastTarget(2, 2), Numbers(2), Symbols(7)):
-        assert subtract_last_value(plain, source) == (source, None)
+
+
+@pytest.mark.parametrize("plain", [ForecastTarget(2, 2), Numbers(2), Symbols(7)])
+def test_other_targets_are_read_as_they_are(plain: TargetSpec) -> None:
+    source, target, outputs = torch.rand(1, 3, 2), torch.rand(1, 2, 2), torch.rand(1, 5, 2, 2)
+    assert plain.prepare(source, target) == (source, target)
+    assert plain.prepare(source) == (source, None)
+    assert plain.restore(outputs, source) is outputs
 
 
 def test_each_task_has_its_kind_of_target() -> None:
-    task = {"horizon": 7, "quantiles": [0.9, 0.5, 0.1], "forecast": "recursive"}
-    assert build_target(task, 0, 3) == ForecastTarget(3, 7, (0.5, 0.1, 0.9), recursive=True)
-    assert build_target({**task, "subtract_last_value": True}, 0, 3) != build_target(task, 0, 3)
-    assert build_target({}, 0, 3) == Numbers(3)
-    assert build_target({}, 17, 0) == Symbols(17)
+    changed = {"horizon": 7, "quantiles": [0.9, 0.5, 0.1], "forecast": "recursive", "subtract_last_value": True}
+    task = {"name": "forecasting", **registry.check("task", "forecasting", changed)}
+    assert build_target(task, 0, 3) == ForecastTarget(3, 7, (0.5, 0.1, 0.9), recursive=True, subtracts_last=True)
+    for other in ({}, {"name": "sequences"}):
+        assert build_target(other, 0, 3) == Numbers(3)
+        assert build_target(other, 17, 0) == Symbols(17)
     assert median_first([0.25, 0.5, 0.75]) == (0.5, 0.25, 0.75)

@@ -31,7 +31,7 @@ def config(**choices: Any) -> dict[str, Any]:
         "model": node("model", "history", embedding_dim=5, feed="now", bridge="zeros"),
         "decoder": node("decoder", "recurrent", cell="rnn", hidden_size=7),
         "readout": node("readout", "joint", inputs=["state"], tanh=False),
-        "task": {"name": "forecasting", "horizon": AHEAD, "quantiles": None, "forecast": "direct"},
+        "task": {"name": "forecasting", **registry.check("task", "forecasting", {"horizon": AHEAD})},
         **choices,
     }
 

@@ -55,6 +55,7 @@ def build_model(**choices: Any) -> Any:
             "horizon": AHEAD,
             "quantiles": choices.get("quantiles"),
             "forecast": choices.get("forecast", "direct"),
+            "subtract_last_value": False,
         },
     }
     sizes = {"source_features": TARGETS + choices.get("known", 0), "target_symbols": 0, "target_features": TARGETS}

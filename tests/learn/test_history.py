@@ -35,7 +35,7 @@ SINE = {
     **PARTS,
     "query": {"current_state": {}},
     "model": node("model", "history", embedding_dim=8),
-    "task": {"name": "forecasting", "horizon": AHEAD, "quantiles": None, "forecast": "direct"},
+    "task": {"name": "forecasting", **registry.check("task", "forecasting", {"horizon": AHEAD})},
 }
 TEXT = {
     **PARTS,

@@ -9,7 +9,7 @@ from attnx.models.classifier.config import ResolvedClassifierConfig
 from attnx.models.classifier.model import Classifier
 from attnx.models.resolve import DataSizes, require_tags
 from attnx.nn.source_encoder import SourceEncoder
-from attnx.nn.targets.build import source_spec
+from attnx.nn.targets.build import step_spec
 from attnx.nn.targets.single_label import SingleLabelTarget
 
 
@@ -23,7 +23,7 @@ def build_classifier(resolved: ResolvedClassifierConfig, sizes: DataSizes) -> Cl
     if resolved.needs_tags:
         require_tags(sizes.tags, "query=language_tag")
     size = options.embedding_dim
-    embedding = source_spec(sizes.source_symbols, sizes.source_features).embedding(size)
+    embedding = step_spec(sizes.source_symbols, sizes.source_features).embedding(size)
     encoder = registry.build("encoder", config["encoder"], input_size=size)
     source = SourceEncoder(
         embedding, encoder, size, keys_from="states", values_from="states", positions=0, dropout=options.dropout

@@ -21,7 +21,7 @@ from attnx.nn.bridges import BRIDGES
 from attnx.nn.contracts import TargetSpec
 from attnx.nn.decoder_memory import DecoderStateProjection
 from attnx.nn.source_encoder import SourceEncoder
-from attnx.nn.targets.build import build_target, source_spec
+from attnx.nn.targets.build import build_target, step_spec
 
 
 def build_seq2seq(resolved: ResolvedSeq2seqConfig, sizes: DataSizes) -> Seq2seq:
@@ -47,7 +47,7 @@ def _build_source(resolved: ResolvedSeq2seqConfig, sizes: DataSizes) -> SourceEn
     """Build the source encoder with the layers that are used; None if the source is not read."""
     options, config, encoder = resolved.options, resolved.config, None
     size = options.embedding_dim
-    embedding = source_spec(sizes.source_symbols, sizes.source_features).embedding(size)
+    embedding = step_spec(sizes.source_symbols, sizes.source_features).embedding(size)
     if not resolved.encoder_layers and "encoder" not in resolved.sources:
         return None
     if resolved.encoder_layers:

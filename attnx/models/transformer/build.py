@@ -7,7 +7,7 @@ from attnx.models.resolve import DataSizes, check_tied_embeddings, require_tags
 from attnx.models.transformer.config import ResolvedTransformerConfig
 from attnx.models.transformer.model import DEFAULT_OPTIONS, Transformer
 from attnx.models.transformer.options import TransformerOptions
-from attnx.nn.targets.build import build_target, source_spec
+from attnx.nn.targets.build import build_target, step_spec
 
 
 def build_transformer(resolved: ResolvedTransformerConfig, sizes: DataSizes) -> Transformer:
@@ -37,7 +37,7 @@ def build_transformer(resolved: ResolvedTransformerConfig, sizes: DataSizes) -> 
         ),
     )
     return Transformer(
-        source_spec(sizes.source_symbols, sizes.source_features) if "encoder" in resolved.sources else None,
+        step_spec(sizes.source_symbols, sizes.source_features) if "encoder" in resolved.sources else None,
         build_target(resolved.config.get("task", {}), sizes.target_symbols, sizes.target_features),
         options.layers,
         resolved.encoder_layers,

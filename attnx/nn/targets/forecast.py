@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from attnx.nn.contracts import GreedyStep, TargetSpec
+from attnx.nn.contracts import GreedyStep
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,42 @@ class ForecastTarget:
     # which quantiles are forecast, the median first: it is fed back and compared. Empty for the mean.
     quantiles: tuple[float, ...] = ()
     recursive: bool = False  # whether the decoder reads the previous row; a direct forecast reads no output
-    subtracts_last: bool = False  # whether windows are shifted by their last row; see :func:`subtract_last_value`
+    subtracts_last: bool = False  # whether windows are shifted by their last row; see :meth:`prepare`
 
     @property
     def width(self) -> int:
         """One number per feature and quantile, ordered by quantile, then feature."""
         return self.features * max(len(self.quantiles), 1)
+
+    def prepare(self, source: Tensor, target: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """Subtract each window's last row of targets if ``subtracts_last``, so that level shifts do no harm.
+
+        Source: NLinear, Zeng et al. 2023, section 4.2, https://arxiv.org/abs/2205.13504
+
+        Args:
+            source: (b, s, f) the window, followed by rows for the forecast steps if any of their features are known.
+            target: (b, t, f).
+        """
+        if not self.subtracts_last:
+            return source, target
+        last, window = self._last_row(source), self._window_length(source)
+        shifted = source.clone()
+        shifted[:, :window, : self.features] -= last
+        return shifted, None if target is None else target - last
+
+    def restore(self, outputs: Tensor, source: Tensor) -> Tensor:
+        """Add that row to outputs (b, n, t, width), to each quantile."""
+        if not self.subtracts_last:
+            return outputs
+        return outputs + self._last_row(source).repeat(1, 1, self.width // self.features)[:, None]
+
+    def _last_row(self, source: Tensor) -> Tensor:
+        """(b, 1, f) the targets of the window's last row."""
+        window = self._window_length(source)
+        return source[:, window - 1 : window, : self.features]
+
+    def _window_length(self, source: Tensor) -> int:
+        return source.shape[1] - (self.steps if source.shape[2] > self.features else 0)
 
     def embedding(self, size: int) -> nn.Module:
         """A linear map of the previous row; for a direct forecast, one learned vector."""
@@ -62,29 +92,6 @@ class ForecastTarget:
     def sample(self, outputs: Tensor) -> Tensor:
         """The row: a forecast is deterministic."""
         return outputs
-
-
-def subtract_last_value(target: TargetSpec, source: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Subtract each window's last target row, which is added to the forecast again, so that level shifts do no harm.
-
-    Source: NLinear, Zeng et al. 2023, section 4.2, https://arxiv.org/abs/2205.13504
-
-    Args:
-        target: of the model.
-        source: (b, s, f) the window, followed by rows for the forecast steps if any of their features are known; or
-            symbols.
-
-    Returns:
-        The shifted source, and the last target row (b, 1, width), repeated for each quantile. The source itself and
-        None if the target does not ask for it.
-    """
-    if not (isinstance(target, ForecastTarget) and target.subtracts_last):
-        return source, None
-    window = source.shape[1] - (target.steps if source.shape[2] > target.features else 0)
-    last = source[:, window - 1 : window, : target.features]
-    shifted = source.clone()
-    shifted[:, :window, : target.features] -= last
-    return shifted, last.repeat(1, 1, target.width // target.features)
 
 
 class PreviousRowEmbedding(nn.Module):

@@ -26,6 +26,14 @@ class Numbers:
         """One number per feature, and one for the end."""
         return self.features + 1
 
+    def prepare(self, source: Tensor, target: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """Both as they are."""
+        return source, target
+
+    def restore(self, outputs: Tensor, source: Tensor) -> Tensor:
+        """The outputs."""
+        return outputs
+
     def embedding(self, size: int) -> nn.Linear:
         """A linear map of rows."""
         return nn.Linear(self.features, size)

@@ -22,6 +22,14 @@ class Symbols:
     width: int  # size of the vocabulary
     steps = None
 
+    def prepare(self, source: Tensor, target: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """Both as they are."""
+        return source, target
+
+    def restore(self, outputs: Tensor, source: Tensor) -> Tensor:
+        """The outputs."""
+        return outputs
+
     def embedding(self, size: int) -> nn.Embedding:
         """One vector per symbol; that of PAD is zeros."""
         return nn.Embedding(self.width, size, padding_idx=PAD)

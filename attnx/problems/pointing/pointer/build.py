@@ -8,7 +8,7 @@ from attnx.models.resolve import DataSizes, require_tags
 from attnx.models.seq2seq.build import build_query_and_attention
 from attnx.nn.bridges import BRIDGES
 from attnx.nn.source_encoder import SourceEncoder
-from attnx.nn.targets.build import source_spec
+from attnx.nn.targets.build import step_spec
 
 from .config import ResolvedPointerConfig
 from .constraints import PositionTarget
@@ -25,7 +25,7 @@ def build_pointer(resolved: ResolvedPointerConfig, sizes: DataSizes) -> Pointer:
     if resolved.needs_tags:
         require_tags(sizes.tags, "query=language_tag")
     size = options.embedding_dim
-    embedding = source_spec(sizes.source_symbols, sizes.source_features).embedding(size)
+    embedding = step_spec(sizes.source_symbols, sizes.source_features).embedding(size)
     encoder = registry.build("encoder", config["encoder"], input_size=size)
     source = SourceEncoder(embedding, encoder, size, keys_from="states", values_from="inputs", positions=0, dropout=0.0)
     decoder = registry.build("decoder", config["decoder"], input_size=size)
