@@ -202,9 +202,9 @@ def count_by_length(examples: EvaluatedExamples) -> dict[int, LengthErrors]:
     return counts
 
 
-def sum_lengths(errors: Mapping[int, LengthErrors], first: float, last: float) -> LengthErrors:
-    """The counts of all lengths from the first to the last."""
-    chosen = [counts for length, counts in errors.items() if first <= length <= last]
+def sum_lengths(errors: Mapping[int, LengthErrors], ends: tuple[float, float]) -> LengthErrors:
+    """The counts of all lengths from the first of two ends to the last."""
+    chosen = [counts for length, counts in errors.items() if ends[0] <= length <= ends[1]]
     return LengthErrors(*map(sum, zip(*chosen, strict=True))) if chosen else LengthErrors(0, 0, 0, 0)
 
 

@@ -48,8 +48,8 @@ LENGTH_BINS = {(0, 4): "1-4", (5, 6): "5-6", (7, 8): "7-8", (9, 10): "9-10", (11
 def errors_by_length(errors: Mapping[int, LengthErrors]) -> Rows:
     """Error rates in percent by source length, given the errors of each length."""
     rows = []
-    for (first, last), label in LENGTH_BINS.items():
-        if (counts := sum_lengths(errors, first, last)).examples:
+    for ends, label in LENGTH_BINS.items():
+        if (counts := sum_lengths(errors, ends)).examples:
             rates = {"symbol_error_rate": counts.rate("symbols"), "sequence_error_rate": counts.rate("sequences")}
             rows.append({"length": label, "examples": counts.examples, **rates})
     return rows

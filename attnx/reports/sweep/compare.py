@@ -47,8 +47,6 @@ ONE_SEED = (
     "one run of each setting: the intervals are of the test examples, not of the seeds, and another seed can change "
     "the order; train several (attnx -m seed=1,2,3 ...), and attnx report tests the settings"
 )
-SEEDS_ALONE = "the runs differ in their seeds alone: their differences show what chance does"
-SAME_OPTIONS = "the runs have the same options and seed"
 
 
 class ComparedRun(NamedTuple):
@@ -64,14 +62,10 @@ class ComparedRun(NamedTuple):
 def compare(folders: Sequence[Path | str]) -> Table:
     """Compare runs: a column per run, a row per option in which they differ and per metric, the best of it in bold.
 
-    Below the test results are the error rates by source length, and the differences from the first run in each test
-    metric, with 95 % intervals and p-values.
-
+    Below are the error rates by source length, and differences from the first run with 95 % intervals and p-values.
     Runs tested on different examples are compared on the shared ones: the rates are computed on these, and the caption
     counts the examples left out. A metric that cannot be computed on them is left out, too. If no example is shared,
-    the complete tests are shown, and no value is the best.
-
-    A run that cannot be read is left out, with a line on standard error.
+    the complete tests are shown, and no value is the best. A line on standard error names a run that cannot be read.
 
     Raises:
         UserError: there is no folder, too few are readable run folders, or their tasks differ.
@@ -79,7 +73,8 @@ def compare(folders: Sequence[Path | str]) -> Table:
     if not folders:
         raise UserError("nothing to compare: name at least one run folder")
     runs = _read(folders)
-    _refuse_mixed([item.run.evaluated_run for item in runs])
+    evaluated_runs = [item.run.evaluated_run for item in runs]
+    _refuse_mixed(evaluated_runs)
     tests = [Counter(item.identities) for item in runs if item.identities]
     differ = any(test != tests[0] for test in tests)
     size = max(len(item.shared.tags) for item in runs)
@@ -88,7 +83,7 @@ def compare(folders: Sequence[Path | str]) -> Table:
     table.add_column("metric")
     for item in runs:
         table.add_column(Text(item.heading), justify="right")
-    options = _option_differences([item.run.evaluated_run for item in runs])
+    options = _option_differences(evaluated_runs)
     for key, values in options.items():
         table.add_row(Text(printable(key)), *(Text(printable(value or ABSENT)) for value in values))
     table.add_section()
@@ -96,18 +91,22 @@ def compare(folders: Sequence[Path | str]) -> Table:
     tested = [item.run.results for item in runs if item.test.errors is not None]
     bases = [{metric_base(key, COUNTED) for key in results if key.startswith(TEST)} for results in tested]
     rates = [name for name in COUNTED if bases and all(name in names for names in bases)]
-    if differ and size:
-        for rate in rates:
-            measured = [error_rates(item.shared, rate) for item in runs]
-            for name in dict.fromkeys(name for by_name in measured for name in by_name):
-                _add_row(table, TEST + name, [by_name.get(name) for by_name in measured])
+    for rate in rates if differ and size else ():
+        measured = [error_rates(item.shared, rate) for item in runs]
+        for name in dict.fromkeys(name for by_name in measured for name in by_name):
+            _add_row(table, TEST + name, [by_name.get(name) for by_name in measured])
     _add_results(table, runs, differ, has_shared=size > 0)
-    _add_signatures(table, [item.run for item in runs])
+    # Scores with different definitions cannot be compared.
+    for name in dict.fromkeys(name for item in runs for name in item.run.signatures):
+        signatures = [item.run.signatures.get(name, ABSENT) for item in runs]
+        warning = ": different, so not comparable" if len(set(signatures) - {ABSENT}) > 1 else ""
+        heading = Text(printable(f"{metric_label(name)}, signature{warning}"))
+        table.add_row(heading, *(Text(printable(signature)) for signature in signatures))
     best_of = None if differ and not size else min
     _add_lengths(table, rates, [item.shared if size else item.test for item in runs], best_of)
     has_differences = _add_differences(table, runs, rates, differ)
     notes = [*([DIFFERENCES] if has_differences else []), *(_omissions(runs, rates) if differ else [])]
-    notes += filter(None, [_seeds_note([item.run.evaluated_run for item in runs], options)])
+    notes += filter(None, [_seeds_note(evaluated_runs, options)])
     table.caption = Text("\n".join(notes)) if notes else None
     return table
 
@@ -125,24 +124,26 @@ def _read(folders: Sequence[Path | str]) -> list[ComparedRun]:
         raise errors[0]
     for refusal in errors:
         print(f"attnx: left out: {printable(str(refusal))}", file=sys.stderr)
-    has_unique_names = len({item.heading for item in runs}) == len(runs)
-    folder_names = _folder_names([item.run.path for item in runs])
+    headings = [item.heading for item in runs]
+    if len(set(headings)) < len(runs):
+        headings = _folder_names([item.run.path.resolve() for item in runs])
     tested = [item.identities for item in runs if item.identities]
     parts = iter(shared_indices(tested) if len(tested) > 1 else ())
-    compared = []
-    for item in runs:
-        heading = printable(item.heading if has_unique_names else folder_names[item.run.path])
-        shared = item.test.select(next(parts, [])) if item.identities else NO_EXAMPLES
-        compared.append(item._replace(heading=heading, shared=shared))
-    return compared
+    return [
+        item._replace(
+            heading=printable(heading),
+            shared=item.test.select(next(parts, [])) if item.identities else NO_EXAMPLES,
+        )
+        for item, heading in zip(runs, headings, strict=True)
+    ]
 
 
-def _folder_names(paths: Sequence[Path]) -> dict[Path, str]:
+def _folder_names(paths: Sequence[Path]) -> list[str]:
     """The last component of each path, of an evaluation with its run's; if that is no name of one, the last two."""
-    parts = {path: path.resolve().parts for path in paths}
-    names = {path: [name for name in components if name != EVALUATIONS][-2:] for path, components in parts.items()}
-    short = {path: "/".join(names[path][0 if EVALUATIONS in parts[path][-2:] else -1 :]) for path in paths}
-    return short if len(set(short.values())) == len(paths) else {path: "/".join(names[path]) for path in paths}
+    names = [[name for name in path.parts if name != EVALUATIONS][-2:] for path in paths]
+    short = [parts if EVALUATIONS in path.parts[-2:] else parts[-1:] for path, parts in zip(paths, names, strict=True)]
+    texts = ["/".join(parts) for parts in short]
+    return texts if len(set(texts)) == len(paths) else ["/".join(parts) for parts in names]
 
 
 def _refuse_mixed(runs: Sequence[Run]) -> None:
@@ -168,7 +169,7 @@ def _option_differences(runs: Sequence[Run]) -> dict[str, list[str | None]]:
     Options that one of several choices has alone follow from the choice and are left out.
     """
     options = [dotted_keys(run.config) for run in runs]
-    keys = [key for key in dict.fromkeys(key for values in options for key in values) if key not in LABELS]
+    keys = dict.fromkeys(key for values in options for key in values if key not in LABELS)
     rows = {key: [choice_text(values[key]) if key in values else None for values in options] for key in keys}
     differing = {key: values for key, values in rows.items() if len(set(values)) > 1}
     return {
@@ -183,9 +184,9 @@ def _seeds_note(runs: Sequence[Run], differences: dict[str, list[str | None]]) -
     if any(not run.config for run in runs) or len({run.path for run in runs}) == 1:
         return ""
     if not differences:
-        return SAME_OPTIONS
+        return "the runs have the same options and seed"
     if [*differences] == ["seed"]:
-        return SEEDS_ALONE
+        return "the runs differ in their seeds alone: their differences show what chance does"
     options = list(zip(*(values for key, values in differences.items() if key != "seed"), strict=True))
     return ONE_SEED if len(set(options)) == len(runs) else ""
 
@@ -195,11 +196,11 @@ def _omissions(runs: Sequence[ComparedRun], rates: Sequence[str]) -> Iterator[st
     if not any(len(item.shared.tags) for item in runs):
         yield "the runs share no test example: their results are of different tests, so no run can be called better"
         return
-    counts = []
-    for item in runs:
-        complete = len(item.identities)
-        if count := complete - len(item.shared.tags):
-            counts.append(f"{count:,} of the {complete:,} test examples of {item.heading}")
+    counts = [
+        f"{count:,} of the {len(item.identities):,} test examples of {item.heading}"
+        for item in runs
+        if (count := len(item.identities) - len(item.shared.tags))
+    ]
     if counts:
         yield f"not shared: {', '.join(counts)}; each README.md has the results of the complete test"
     keys = dict.fromkeys(key for item in runs for key in item.run.results if key.startswith(TEST) and key != EXAMPLES)
@@ -216,21 +217,16 @@ def _add_results(table: Table, runs: Sequence[ComparedRun], differ: bool, has_sh
         is_incomparable = differ and metric.startswith(TEST) and metric != EXAMPLES
         if is_incomparable and has_shared:
             continue
-        cells = [
-            Estimate(value, item.run.intervals.get(metric))
-            if isinstance(value := item.run.results.get(metric), int | float)
-            else None
-            for item in runs
-        ]
+        values = [(item.run.results.get(metric), item.run.intervals.get(metric)) for item in runs]
+        cells = [Estimate(value, interval) if isinstance(value, int | float) else None for value, interval in values]
         is_higher = None if is_incomparable else is_higher_better(metric)
         _add_row(table, metric, cells, None if is_higher is None else max if is_higher else min)
 
 
 def _add_row(table: Table, name: str, cells: Sequence[Estimate | None], best_of: Best | None = min) -> None:
     """Add a row with its best value in bold, unless no value can be best; equal texts are equally good."""
-    values = [cell.value for cell in cells if cell is not None]
-    best = format_value(best_of(values)) if best_of and len(values) > 1 else None
-    texts = []
+    values = [cell.value for cell in cells if cell]
+    best, texts = format_value(best_of(values)) if best_of and len(values) > 1 else None, []
     for cell in cells:
         text = value = format_value(cell and cell.value)
         if cell and cell.interval:
@@ -239,22 +235,13 @@ def _add_row(table: Table, name: str, cells: Sequence[Estimate | None], best_of:
     table.add_row(Text(printable(name)), *texts)
 
 
-def _add_signatures(table: Table, runs: Sequence[Run]) -> None:
-    """The exact definition of each metric; scores with different signatures cannot be compared."""
-    for name in dict.fromkeys(name for run in runs for name in run.signatures):
-        signatures = [run.signatures.get(name, ABSENT) for run in runs]
-        warning = ": different, so not comparable" if len(set(signatures) - {ABSENT}) > 1 else ""
-        heading = Text(printable(f"{metric_label(name)}, signature{warning}"))
-        table.add_row(heading, *(Text(printable(signature)) for signature in signatures))
-
-
 def _add_lengths(table: Table, rates: Sequence[str], tests: Sequence[EvaluatedExamples], best_of: Best | None) -> None:
     """Rows of the error rates by source length."""
     errors = [count_by_length(test) for test in tests]
     for metric in rates:
         table.add_section()
-        for (first, last), label in LENGTH_BINS.items():
-            counts = [sum_lengths(by_length, first, last) for by_length in errors]
+        for ends, label in LENGTH_BINS.items():
+            counts = [sum_lengths(by_length, ends) for by_length in errors]
             cells = [Estimate(count.rate(COUNTED[metric])) if count.examples else None for count in counts]
             if any(cells):
                 _add_row(table, f"{metric_label(TEST + metric)}, length {label}", cells, best_of)
@@ -274,18 +261,14 @@ def _add_differences(table: Table, runs: Sequence[ComparedRun], rates: Sequence[
             name = metric_label(metric) + (", higher is better" if is_higher else "")
             rows.setdefault(name, [_difference_by_draws(metric, first, run) for run in challengers])
     rows = {name: cells for name, cells in rows.items() if any(cell != ABSENT for cell in cells)}
-    if rows:
-        table.add_section()
+    table.add_section()
     for name, cells in rows.items():
         table.add_row(Text(printable(f"{name} against the first")), ABSENT, *cells)
     return bool(rows)
 
 
 def _differences_by_examples(first: ComparedRun, challenger: ComparedRun, rate: str) -> dict[str, str]:
-    """The difference of a run from the first in an error rate, by the test examples that both share.
-
-    Also that of the mean over tags if there are several; empty without a test.
-    """
+    """The difference from the first run in an error rate, on shared examples, also that of the mean over tags."""
     if not first.identities or not challenger.identities:
         return {}
     indices, own_indices = shared_indices([first.identities, challenger.identities])

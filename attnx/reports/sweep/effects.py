@@ -123,14 +123,10 @@ def _joint_text(values: dict[str, str], names: dict[str, str]) -> str:
 
 def _factor(name: str, rows: Sequence[int], texts: Sequence[str]) -> Factor:
     values = list(dict.fromkeys(texts))
-    if all(map(is_number, map(_first_number, values))):
-        values.sort(key=lambda value: float(_first_number(value)))
+    numbers = [text.partition(RANGE)[0] for text in values]  # of a range of numbers the lower end
+    if all(map(is_number, numbers)):
+        values = [value for _, value in sorted(zip(map(float, numbers), values, strict=True), key=lambda pair: pair[0])]
     return Factor(name, values, {row: values.index(text) for row, text in zip(rows, texts, strict=True)})
-
-
-def _first_number(text: str) -> str:
-    """The lower end of a range of numbers; any other text as it is."""
-    return text.partition(RANGE)[0]
 
 
 def _group_numbers(texts: list[str]) -> list[str]:

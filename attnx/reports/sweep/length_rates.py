@@ -58,7 +58,7 @@ def length_rates(ranking: Ranking) -> LengthRates | None:
         return None
     groups = group_lengths(first)
     rates = {
-        setting: [fmean(sum_lengths(errors, *group).rate(counted) for errors in runs) for group in groups]
+        setting: [fmean(sum_lengths(errors, group).rate(counted) for errors in runs) for group in groups]
         for setting, runs in counts.items()
     }
     examples = [sum(count for length, count in first.items() if low <= length <= high) for low, high in groups]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from attnx.config.view import dotted_keys
 from attnx.errors import UserError
-from attnx.reports.run.evaluated_examples import EvaluatedExamples, count_by_length, read_examples
+from attnx.reports.run.evaluated_examples import NO_EXAMPLES, count_by_length, read_examples
 from attnx.reports.sweep.run_record import DATA, EARLIEST, RunRecord
 from attnx.reports.sweep.run_table import read_run_table
 from attnx.reports.sweep.settings import override_choice
@@ -97,7 +98,9 @@ def _load(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
     git = info.get("git") or {}
     commit = str(git.get("commit") or "")
     status = _status(run, RunStatus(str(info.get("status"))), job)
-    examples = _examples(run.path) if status == RunStatus.FINISHED else None
+    examples = NO_EXAMPLES
+    with suppress(OSError, UserError, ValueError, KeyError):  # what cannot be read hides no result
+        examples = read_examples(run.path) if status == RunStatus.FINISHED else NO_EXAMPLES
     error = (job and job.error) or info.get("error") or run.progress.error or ""
     return RunRecord(
         path=run.path,
@@ -114,9 +117,9 @@ def _load(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
         budget=str(info.get("budget") or ""),
         commit=commit[:COMMIT_LENGTH] + ("+" if commit and git.get("changed") else ""),
         data=str(info.get("fingerprint") or ""),
-        test=examples.digest if examples else "",
-        examples=examples,
-        length_errors=count_by_length(examples) if examples else {},
+        test=examples.digest,
+        examples=examples if examples.digest else None,
+        length_errors=count_by_length(examples),
         log=run.log,
         error="" if status == RunStatus.FINISHED else str(error),
     )
@@ -128,12 +131,3 @@ def _status(run: Run, recorded: RunStatus, job: SweepJob | None) -> RunStatus:
     if recorded == RunStatus.FINISHED and run.results:
         return RunStatus.FINISHED
     return RunStatus.WITHOUT_RESULTS if status == RunStatus.FINISHED else status
-
-
-def _examples(folder: Path) -> EvaluatedExamples | None:
-    """The test examples of a run; None if there are none, or they cannot be read."""
-    try:
-        examples = read_examples(folder)
-        return examples if examples.digest else None
-    except (OSError, UserError, ValueError, KeyError):
-        return None

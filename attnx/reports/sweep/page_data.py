@@ -15,7 +15,7 @@ from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.errors import UserError
 from attnx.reports.metric_names import is_percent, metric_label
 from attnx.reports.pages.run_page import ExampleKey, example_key, output_data, scale_weights
-from attnx.reports.sweep.comparison import Comparison, RankingAnalysis
+from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.metrics import COSTS, run_value
 from attnx.reports.sweep.run_record import RunRecord, group_failures
 from attnx.reports.sweep.settings import short_keys
@@ -57,6 +57,7 @@ def page_data(title: str, records: Sequence[RunRecord], compared: Sequence[Compa
 def _comparison(comparison: Comparison, indices: dict[Path, int]) -> dict[str, Any]:
     runs = [run for setting in comparison.settings for run in setting.runs]
     costs = {key: [run.results[key] for run in runs if key in run.results] for key in COSTS}
+    columns = dict.fromkeys(column for run in runs for column in run.curves if _is_shown(column))
     return {
         "title": comparison.title,
         "keys": short_keys(comparison.keys),
@@ -73,31 +74,45 @@ def _comparison(comparison: Comparison, indices: dict[Path, int]) -> dict[str, A
             }
             for setting in comparison.settings
         ],
-        "metrics": [_ranking(ranking) for ranking in comparison.rankings],
+        "metrics": [
+            {
+                **ranking.metric._asdict(),
+                "verdict": ranking.verdict,
+                "rows": [{key: getattr(row, key) for key in ROW_KEYS} | {"n": len(row.values)} for row in ranking.rows],
+                "effects": [effect._asdict() for effect in ranking.effects],
+                "interactions": [pair._asdict() for pair in ranking.interactions],
+                "effects_summary": ranking.effects_summary,
+            }
+            for ranking in comparison.rankings
+        ],
         "costs": [
             {"key": key, "label": COSTS[key], "digits": 0 if max(values) >= MIN_INTEGER_COST else 1}
             for key, values in costs.items()
             if values
         ],
-        "curves": _curves(runs),
+        "curves": [
+            {
+                "key": key,
+                "label": "training loss" if key == "train_loss" else metric_label(key).removesuffix(", best"),
+                "unit": "%" if is_percent(key) else "",
+            }
+            for key in sorted(columns, key=lambda column: column != runs[0].monitor)
+        ],
         "maps": _attention_maps(comparison),
-    }
-
-
-def _ranking(ranking: RankingAnalysis) -> dict[str, Any]:
-    return {
-        **ranking.metric._asdict(),
-        "verdict": ranking.verdict,
-        "rows": [{key: getattr(row, key) for key in ROW_KEYS} | {"n": len(row.values)} for row in ranking.rows],
-        "effects": [effect._asdict() for effect in ranking.effects],
-        "interactions": [pair._asdict() for pair in ranking.interactions],
-        "effects_summary": ranking.effects_summary,
     }
 
 
 def _run(run: RunRecord, compared: Sequence[Comparison], home: Path) -> dict[str, Any]:
     keys = dict.fromkeys(ranking.metric.key for comparison in compared for ranking in comparison.rankings)
     values = {key: value for key in keys if (value := run_value(run, key)) is not None}
+    curves = {}
+    for name in filter(_is_shown, run.curves):  # thinned evenly, with the last point
+        points = sorted(run.curves[name].items())
+        points = points[:: -max(1, -(-len(points) // MAX_CURVE_POINTS))][::-1]
+        curves[name] = [
+            [float(step) for step, _ in points],
+            [float(f"{value:.{CURVE_DIGITS}g}") for _, value in points],
+        ]
     return {
         "folder": str(run.path),
         "href": _folder_href(run.path, home),
@@ -105,7 +120,7 @@ def _run(run: RunRecord, compared: Sequence[Comparison], home: Path) -> dict[str
         "seed": run.seed,
         "values": values,
         "costs": {key: run.results[key] for key in COSTS if key in run.results},
-        "curves": {name: _thin(points) for name, points in run.curves.items() if _is_shown(name)},
+        "curves": curves,
     }
 
 
@@ -120,23 +135,6 @@ def _href(path: Path, home: Path) -> str:
 
 def _is_shown(column: str) -> bool:
     return column.startswith("valid_") or column == "train_loss"
-
-
-def _curves(runs: Sequence[RunRecord]) -> list[dict[str, str]]:
-    """The columns shown as curves, the monitored one first."""
-    columns = dict.fromkeys(column for run in runs for column in run.curves if _is_shown(column))
-    curves = []
-    for key in sorted(columns, key=lambda column: column != runs[0].monitor):
-        label = "training loss" if key == "train_loss" else metric_label(key).removesuffix(", best")
-        curves.append({"key": key, "label": label, "unit": "%" if is_percent(key) else ""})
-    return curves
-
-
-def _thin(points: dict[int, float]) -> list[list[float]]:
-    """The steps and values of a curve, thinned evenly, with the last point."""
-    steps = sorted(points)
-    steps = steps[:: -max(1, -(-len(steps) // MAX_CURVE_POINTS))][::-1]
-    return [[float(step) for step in steps], [float(f"{points[step]:.{CURVE_DIGITS}g}") for step in steps]]
 
 
 def _attention_maps(comparison: Comparison) -> dict[str, Any] | None:

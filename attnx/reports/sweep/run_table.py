@@ -103,10 +103,12 @@ def _read_row(row: dict[str, str], choices: Iterable[str], where: str) -> RunRec
         results = {name: number for name, cell in row.items() if math.isfinite(number := float(cell))}
         curve: Curve = {step: float(value) for step, value in _split(details["curve"])}
         errors = {length: _length_errors(cell) for length, cell in _split(details["length_errors"])}
+        if (status := RunStatus(facts["status"])) == RunStatus.UNKNOWN:
+            raise ValueError(f"{facts['status']!r} is no status of a run")
         return RunRecord(
             path=Path(where),
             label="",
-            status=_status(facts["status"]),
+            status=status,
             seed=int(facts["seed"]) if facts["seed"] else None,
             choices=values,
             results={
@@ -140,12 +142,6 @@ def _length_errors(cell: str) -> LengthErrors:
     if counts.examples < 1:
         raise ValueError(f"length_errors: {cell} counts no example")
     return counts
-
-
-def _status(text: str) -> RunStatus:
-    if (status := RunStatus(text)) == RunStatus.UNKNOWN:
-        raise ValueError(f"{text!r} is no status of a run")
-    return status
 
 
 def _is_true(text: str) -> bool:

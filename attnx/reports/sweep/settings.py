@@ -68,7 +68,10 @@ def varied_keys(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     texts = [{key: choice_text(value) for key, value in run.items()} for run in runs]
     keys = [key for key in dict.fromkeys(key for run in texts for key in run) if _differs(key, texts)]
-    if DATA in keys and _follows(DATA, [key for key in keys if key_part(key) == "task"], texts):
+    # Data that follow from the task's settings are no choice.
+    tasks = [key for key in keys if key_part(key) == "task"]
+    settings_of_data = {(*map(run.get, tasks), run.get(DATA)) for run in texts}
+    if DATA in keys and len(settings_of_data) == len({values[:-1] for values in settings_of_data}):
         keys.remove(DATA)
     return sorted(keys, key=lambda key: ((*KEY_ORDER, key_part(key)).index(key_part(key)), "." in key))
 
@@ -81,14 +84,6 @@ def _differs(key: str, runs: Sequence[Mapping[str, str]]) -> bool:
         if key in run:
             values.setdefault(None if key == DATA else run.get(key_part(key)), set()).add(run[key])
     return any(len(texts) > 1 for texts in values.values())
-
-
-def _follows(key: str, determining: Sequence[str], runs: Sequence[Mapping[str, str]]) -> bool:
-    """Whether runs that agree in the determining keys also agree in this key."""
-    values: dict[tuple[str | None, ...], set[str | None]] = {}
-    for run in runs:
-        values.setdefault(tuple(map(run.get, determining)), set()).add(run.get(key))
-    return all(len(texts) == 1 for texts in values.values())
 
 
 def key_part(key: str) -> str:
