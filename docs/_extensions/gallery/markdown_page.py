@@ -1,11 +1,9 @@
-"""The page of all parts in Markdown: what each does, its pictures, its options and its source."""
+"""The page of all parts in Markdown: what each does, its pictures and its source."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from attnx.config.groups import option_key
-from attnx.config.view import value_text
 from attnx.registry.part_texts import doc_paragraphs, formula_markdown
 from gallery.variants import DRAWN_KINDS, PartVariant
 
@@ -21,7 +19,7 @@ INTRODUCTION = """\
 
 What each part of attention does on one small example. Variants of a part are drawn if an option changes the picture.
 Every number is computed by the part itself. On the [site](https://attnx.github.io/attnx/parts.html) the pictures move
-with the options."""
+with the options, which `attnx list NAME` describes."""
 EXAMPLE = """\
 Rows are steps, columns are memory positions. Ten queries move along a memory of nine positions and two of padding: step
 t should read position t, and the last step has the query of the step before. States have a size of 13; nearer states
@@ -58,10 +56,5 @@ def _section(variants: Sequence[PartVariant]) -> Iterator[str]:
     yield formula_markdown(part)
     yield from (f"![{variant}](parts/{variant.file})" for variant in variants)
     yield from details
-    facts = [
-        f"`{option_key(part, option.name)}={value_text(option.default)}`: {option.type.phrase}"
-        for option in part.options
-    ]
-    facts.append(f"Source: {part.doc_line('Source') or 'not stated'}")
-    facts.append(f"In `{part.module}`" + ("" if part.origin == "core" else f", {part.origin}"))
-    yield "\n".join(f"- {fact}" for fact in facts)
+    if source := part.doc_line("Source"):
+        yield f"Source: {source}"
