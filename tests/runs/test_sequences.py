@@ -334,7 +334,7 @@ def test_mistakes_give_one_line_and_leave_nothing(
 
 
 def test_there_is_an_example_of_each_kind() -> None:
-    assert set(EXAMPLES) == {"code", "clicks", "names", "sensor", "video", "controls"}
+    assert set(EXAMPLES) == {"code", "clicks", "names", "sensor", "controls"}
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

@@ -19,7 +19,7 @@ INTRODUCTION = """\
 
 What each part of attention does on one small example. Variants of a part are drawn if an option changes the picture.
 Every number is computed by the part itself. On the [site](https://attnx.github.io/attnx/parts.html) the pictures move
-with the options, which `attnx list NAME` describes."""
+with the options. `attnx list NAME` describes a part and its options."""
 EXAMPLE = """\
 Rows are steps, columns are memory positions. Ten queries move along a memory of nine positions and two of padding: step
 t should read position t, and the last step has the query of the step before. States have a size of 13; nearer states
@@ -50,11 +50,10 @@ def markdown_page(variants: Sequence[PartVariant]) -> str:
 
 def _section(variants: Sequence[PartVariant]) -> Iterator[str]:
     part = variants[0].part
-    summary, *details = doc_paragraphs(part)
+    summary, *_ = doc_paragraphs(part)
     yield f"### {part.name}"
     yield summary
     yield formula_markdown(part)
     yield from (f"![{variant}](parts/{variant.file})" for variant in variants)
-    yield from details
     if source := part.doc_line("Source"):
         yield f"Source: {source}"
