@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from attnx.errors import UserError, suggest
-from attnx.registry.declared import import_declared as import_declared
-from attnx.registry.declared import undeclared
+from attnx.registry.declared import import_declared, undeclared
 from attnx.registry.option_types import (
     Depth,
     NonNegativeFloat,

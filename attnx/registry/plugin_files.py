@@ -25,7 +25,7 @@ INIT = "__init__.py"
 _sources: dict[str, bytes] = {}
 # A path that was written later than this before a search may be written again without another time of change.
 SETTLED_NANOSECONDS = 100_000_000
-_searches: dict[tuple[str, str], Search] = {}
+_searches: dict[tuple[str, str], PluginSearch] = {}
 
 
 def is_module(path: Path) -> bool:
@@ -53,7 +53,7 @@ def module_tree(module: str, file: Path) -> Iterator[tuple[str, Path]]:
 
 
 @dataclass(eq=False)
-class Search:
+class PluginSearch:
     """A search of the plug-in folders.
 
     Attributes:
@@ -114,12 +114,12 @@ class Search:
         return not reason
 
 
-def search() -> Search:
+def search() -> PluginSearch:
     """Search the current plug-in folders; as long as no file or folder changes, the result is the same object."""
     folders = os.environ.get("ATTNX_PLUGINS", "")
     key = (folders, os.getcwd())
     if key not in _searches or not _searches[key].is_current:
-        new = Search()
+        new = PluginSearch()
         new.add_folders(_configured_folders())
         if not new.is_settled:
             _searches.pop(key, None)

@@ -145,7 +145,7 @@ def catalog() -> Catalog:
 
 
 @functools.lru_cache(maxsize=8)
-def scan_files(search: plugin_files.Search) -> Catalog:
+def scan_files(search: plugin_files.PluginSearch) -> Catalog:
     """Scan all files; cached until a plug-in changes."""
     result = Catalog(broken=list(search.left_out))
     for part in _core_parts():
