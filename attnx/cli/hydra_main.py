@@ -10,7 +10,7 @@ from typing import Any
 from attnx.config.groups import conf_folder
 from attnx.config.hydra_errors import translate_hydra_error
 from attnx.config.hydra_internals import version_base
-from attnx.config.hydra_store import register_configs
+from attnx.config.hydra_session import register_configs
 from attnx.errors import UserError
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from attnx import registry
 from attnx.config.groups import PART_GROUPS, PLACED, PRESETS, SCALARS, check_placement, check_scalar, parts_by_option
 from attnx.config.hydra_errors import unknown_key
-from attnx.config.no_effect import ineffective_options, refuse_ineffective
+from attnx.config.no_effect import chosen_parts, ineffective_options, refuse_ineffective, with_other_values
 from attnx.errors import UserError
 from attnx.models.resolve import NoEffect, resolve_model
 from attnx.registry.source_scan import MULTI_SELECT_KINDS
@@ -42,36 +42,23 @@ def check_config(
     checked |= {kind: _check_kind(kind, config, overrides) for kind in PART_GROUPS}
     kinds = _ineffective_kinds(checked)
     used = {key: value for key, value in checked.items() if key not in kinds}
-    declared = dict(ineffective_options(used)) | _ineffective_patience(used["trainer"])
+    parts = chosen_parts(used)
+    declared = dict(ineffective_options(parts, used["model"]["name"])) | _ineffective_patience(used["trainer"])
     if used["accel"] == "off":
         declared["attention.chunk_mib"] = NoEffect("accel=off")
-    refuse_ineffective(kinds | _without_defaults(declared, used), overrides, in_files)
+    refuse_ineffective(kinds | with_other_values(declared, parts), overrides, in_files)
     _check_end(used)
-    refuse_ineffective(_without_defaults(resolve_model(used).ineffective, used), overrides, in_files)
+    refuse_ineffective(with_other_values(resolve_model(used).ineffective, parts), overrides, in_files)
     return used
-
-
-def _without_defaults(ineffective: Mapping[str, NoEffect], config: Mapping[str, Any]) -> dict[str, NoEffect]:
-    """Leave out options that have their default, as in a configuration that was written out whole."""
-    defaults = {
-        f"{kind}.{option.name}"
-        for kind, part in config.items()
-        if kind in PART_GROUPS and kind not in MULTI_SELECT_KINDS
-        for option in registry.describe(kind, part["name"]).options
-        if part[option.name] == option.default
-    }
-    return {key: reason for key, reason in ineffective.items() if key not in defaults}
 
 
 def _check_kind(kind: str, config: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """The chosen part of a kind with its options, or of a multi-select kind the parts by name."""
     if kind in MULTI_SELECT_KINDS:
         return registry.check_members(kind, config.get(kind) or {})
-    names = ", ".join(registry.names(kind))
-    if kind not in config:
-        raise UserError(f"no {kind} is chosen; choose from {names}")
-    if not isinstance(config[kind], dict | str):
-        raise UserError(f"{kind}={config[kind]}: expected the name of a {kind}; choose from {names}")
+    if not isinstance(config.get(kind), dict | str):
+        wrong = f"{kind}={config[kind]}: expected the name of a {kind}" if kind in config else f"no {kind} is chosen"
+        raise UserError(f"{wrong}; choose from {', '.join(registry.names(kind))}")
     name, options = registry.parse_spec(kind, config[kind])
     options = _drop_replaced_options(kind, name, options, overrides)
     return {"name": name, **registry.check(kind, name, options)}

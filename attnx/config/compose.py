@@ -10,9 +10,7 @@ from attnx import registry
 from attnx.config.check import check_config
 from attnx.config.groups import GROUPS, group_choices
 from attnx.config.hydra_errors import reject_folder_overrides, reject_hydra_overrides
-from attnx.config.hydra_session import hydra_session
-from attnx.config.plain_config import plain_config
-from attnx.config.user_files import overrides_in_files
+from attnx.config.no_effect import overrides_in_files
 from attnx.data.paths import expand_path
 from attnx.errors import UserError, reject_duplicates
 from attnx.registry.source_scan import MULTI_SELECT_KINDS
@@ -35,6 +33,8 @@ def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> dic
         UserError: any mistake, in one line.
     """
     from hydra import compose as hydra_compose
+
+    from attnx.config.hydra_session import hydra_session, plain_config
 
     is_list = isinstance(overrides, Sequence) and not isinstance(overrides, str)
     if not is_list or not all(isinstance(override, str) for override in overrides):

@@ -86,22 +86,18 @@ def _unreadable(overrides: Sequence[str]) -> str:
     """The message on an override that Hydra cannot parse, with its correct spelling."""
     from hydra.errors import HydraException
 
-    parser = override_parser()
+    parser, form = override_parser(), "write key=value, lists as key=[a,b]"
     for override in overrides:
         try:
             parser.parse_override(override)
         except HydraException:
             key, equals, value = override.partition("=")
-            if re.search(r"\s\+*[\w.]+=", value):
-                return f"cannot read {override!r}: a choice is a word of its own; write {override}"
-            if value.startswith("=") and value.strip("="):
-                return f"cannot read {override}: write {key}={value.lstrip('=')}"
             if not equals or not value:
-                return f"cannot read {override!r}: write key=value, lists as key=[a,b]"
+                return f"cannot read {override!r}: {form}"
             bare = value.strip("'\"").replace("\\", "\\\\").replace('"', '\\"')
             quoted = shlex.quote(f'{key}="{bare}"')
-            return f"cannot read {override}: write lists as key=[a,b], and quote what else holds signs: {quoted}"
-    return f"cannot read {' '.join(overrides)!r}: write key=value, lists as key=[a,b]"
+            return f"cannot read {override}: {form}, and a value with other signs in quotes: {quoted}"
+    return f"cannot read {' '.join(overrides)!r}: {form}"
 
 
 def unknown_key(path: str, overrides: Sequence[str] = ()) -> str:

@@ -1,14 +1,30 @@
-"""Hydra's compose API with attnx's configurations; its errors become one line."""
+"""Hydra's compose API with the parts as its groups; what it composes as plain containers, its errors as one line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Final
 
-from attnx.config.groups import conf_folder
+from hydra import initialize_config_dir
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.config_store import ConfigStore
+from hydra.core.plugins import Plugins
+from hydra.errors import HydraException
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from attnx.config.groups import PART_GROUPS, conf_folder
 from attnx.config.hydra_errors import translate_hydra_error
 from attnx.config.hydra_internals import clear_hydra, version_base
 from attnx.errors import UserError
+from attnx.registry.source_scan import MULTI_SELECT_KINDS, Part, catalog
+
+ENVIRONMENT: Final = re.compile(r"\$\{.*\boc\.env\b", re.DOTALL)
 
 
 @contextmanager
@@ -22,12 +38,6 @@ def hydra_session(overrides: Sequence[str], config_dir: str | None = None) -> It
     Raises:
         UserError: the block raises it, or an error of Hydra.
     """
-    from hydra import initialize_config_dir
-    from hydra.errors import HydraException
-    from omegaconf.errors import OmegaConfBaseException
-
-    from attnx.config.hydra_store import register_configs
-
     register_configs(config_dir)
     clear_hydra()
     try:
@@ -37,3 +47,71 @@ def hydra_session(overrides: Sequence[str], config_dir: str | None = None) -> It
         raise
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         raise UserError(translate_hydra_error(error, overrides)) from error
+
+
+class UserFolder(SearchPathPlugin):
+    """Puts the user's folder first on the search path; Hydra's ``--config-dir`` is last, so shipped files would win."""
+
+    folder: ClassVar[Path | None] = None
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        """Put the folder first."""
+        if self.folder is not None:
+            search_path.prepend("user", f"file://{self.folder}", "main")
+
+
+def register_configs(config_dir: str | None = None) -> None:
+    """Register every part in the catalog as a choice of its kind's group, with the defaults of its options.
+
+    Raises:
+        UserError: there is no folder ``config_dir``.
+    """
+    if config_dir is not None and not Path(config_dir).is_dir():
+        raise UserError(f"--config-dir {config_dir}: no such folder")
+    if config_dir is not None and not os.access(config_dir, os.R_OK | os.X_OK):
+        raise UserError(f"--config-dir {config_dir}: cannot be read: Permission denied")
+    UserFolder.folder = Path(config_dir).resolve() if config_dir else None
+    Plugins.instance().register(UserFolder)
+    store = ConfigStore.instance()
+    parts_catalog = catalog()
+    for kind in PART_GROUPS:
+        # An empty group: `callback=[]` is valid without callbacks, and no part of a previous plug-in folder stays.
+        store.repo[kind] = {}
+        for name in parts_catalog.names(kind):
+            part = parts_catalog.parts[kind, name]
+            store.store(group=kind, name=name, node=_node(part), package=kind)
+
+
+def _node(part: Part) -> dict[str, object]:
+    options = {option.name: option.default for option in part.options}
+    # Members of a multi-select kind are keys of one node, so that a list of choices merges.
+    return {part.name: options} if part.kind in MULTI_SELECT_KINDS else {"name": part.name, **options}
+
+
+def plain_config(config: Any) -> dict[str, Any]:
+    """The configuration with its references resolved.
+
+    Raises:
+        UserError: a value reads a variable of the environment, which would be written into the run folder.
+    """
+    for key, value in _texts(OmegaConf.to_container(config, resolve=False)):
+        if ENVIRONMENT.search(value):
+            raise UserError(
+                f"{key}={value}: a value of the environment, which may be a secret, would be written into the run "
+                "folder; give the value itself"
+            )
+    plain = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(plain, dict)
+    return {str(key): value for key, value in plain.items()}
+
+
+def _texts(value: object, key: str = "") -> Iterator[tuple[str, str]]:
+    """The texts in a value, each with its dotted key."""
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _texts(item, f"{key}.{name}" if key else str(name))
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item, key)

@@ -1,56 +1,80 @@
-"""Refuses options that the user wrote and that nothing in the composition reads."""
+"""Refuses options that the user wrote, in a command or a file, and that nothing in the composition reads."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import yaml
 
 from attnx import registry
+from attnx.config.groups import GROUPS, PART_GROUPS, PRESETS
 from attnx.config.view import value_text
 from attnx.errors import UserError
 from attnx.models.resolve import NoEffect
 from attnx.registry.read_if import CONDITION
-from attnx.registry.source_scan import MULTI_SELECT_KINDS
+from attnx.registry.source_scan import MULTI_SELECT_KINDS, Part
 
 OFF = ("null", "false", "0", "0.0", "[]", "")
 """Values that switch an option off: they have the effect that they name."""
 
 
-def ineffective_options(config: Mapping[str, Any]) -> Iterator[tuple[str, NoEffect]]:
-    """The options of a checked configuration that its parts declare to be without effect, and why.
+class ChosenPart(NamedTuple):
+    """A part of a configuration."""
+
+    part: Part
+    key: str  # of its options: ``scorer``, ``query.token``
+    options: Mapping[str, Any]
+
+
+def chosen_parts(config: Mapping[str, Any]) -> list[ChosenPart]:
+    """The parts of a checked configuration, described once for all that asks about them."""
+    parts = []
+    for kind, node in config.items():
+        if kind in MULTI_SELECT_KINDS:
+            parts += [
+                ChosenPart(registry.describe(kind, name), f"{kind}.{name}", options) for name, options in node.items()
+            ]
+        elif isinstance(node, Mapping) and "name" in node:
+            parts.append(ChosenPart(registry.describe(kind, node["name"]), kind, node))
+    return parts
+
+
+def ineffective_options(parts: Sequence[ChosenPart], model: str) -> Iterator[tuple[str, NoEffect]]:
+    """The options that parts declare to be without effect, and why.
 
     A part declares by ``read_if`` when it reads an option, ``{"batch_size": "batch_tokens=null"}``, by
     ``leaves_unread`` which options of other parts have no effect beside it, and by ``for_models`` which of its options
     only a model reads that names them in its ``reads``.
     """
-    for kind, name, key, node in _chosen_parts(config):
-        declared = registry.describe(kind, name).declarations
+    for part, key, options in parts:
+        declared = part.declarations
         for option in declared.get("leaves_unread", ()):
-            yield option, NoEffect(f"{kind}={name}")
+            yield option, NoEffect(f"{part.kind}={part.name}")
         for option, conditions in declared.get("read_if", {}).items():
-            if reason := _unmet(key, node, [conditions] if isinstance(conditions, str) else conditions):
+            if reason := _unmet(key, options, [conditions] if isinstance(conditions, str) else conditions):
                 yield f"{key}.{option}", reason
-        model = config["model"]["name"]
-        for option, models in _readers(declared.get("for_models", ())).items():
-            if model not in models:
-                yield f"{key}.{option}", NoEffect(f"model={model}", f"use model={' or '.join(models)}")
+        for option in declared.get("for_models", ()):
+            readers = [
+                name
+                for name in registry.names("model")
+                if option in registry.describe("model", name).declarations.get("reads", ())
+            ]
+            if model not in readers:
+                yield f"{key}.{option}", NoEffect(f"model={model}", f"use model={' or '.join(readers)}")
 
 
-def _chosen_parts(config: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
-    """The kind, the name, the key and the options of every part of a configuration."""
-    for kind, node in config.items():
-        if kind in MULTI_SELECT_KINDS:
-            yield from ((kind, name, f"{kind}.{name}", options) for name, options in node.items())
-        elif isinstance(node, Mapping) and "name" in node:
-            yield kind, node["name"], kind, node
-
-
-def _readers(options: Sequence[str]) -> dict[str, list[str]]:
-    """The models that read each of some options."""
-    models = {name: registry.describe("model", name).declarations.get("reads", ()) for name in registry.names("model")}
-    return {option: [name for name, reads in models.items() if option in reads] for option in options}
+def with_other_values(ineffective: Mapping[str, NoEffect], parts: Sequence[ChosenPart]) -> dict[str, NoEffect]:
+    """Those that have not their default, as an option may have in a configuration that was written out whole."""
+    defaults = {
+        f"{key}.{option.name}"
+        for part, key, options in parts
+        for option in part.options
+        if options[option.name] == option.default
+    }
+    return {key: reason for key, reason in ineffective.items() if key not in defaults}
 
 
 def _unmet(key: str, node: Mapping[str, Any], conditions: Sequence[str]) -> NoEffect | None:
@@ -118,3 +142,34 @@ def _find(override: str, ineffective: Mapping[str, NoEffect]) -> NoEffect | None
 def _message(override: str, reason: NoEffect) -> str:
     remedy = f", or {reason.remedy}" if reason.remedy else ""
     return f"{override} has no effect beside {reason.cause}; leave it out{remedy}"
+
+
+def overrides_in_files(overrides: Sequence[str], config_dir: str | None) -> dict[Path, list[str]]:
+    """What the files of a folder that overrides choose would be on the command line, by file.
+
+    None of a file is returned if several presets are chosen: each may replace what another sets.
+    """
+    choices = [override.partition("=")[::2] for override in overrides]
+    if config_dir is None or sum(group in PRESETS for group, _ in choices) > 1:
+        return {}
+    files = {Path(config_dir, group, f"{name}.yaml"): group for group, name in choices if group in GROUPS}
+    return {file: list(_overrides(file, group)) for file, group in files.items() if file.is_file()}
+
+
+def _overrides(file: Path, group: str) -> Iterator[str]:
+    """The overrides that a file amounts to; Hydra has read it already."""
+    content = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+    for entry in content.pop("defaults", []):
+        for key, value in entry.items() if isinstance(entry, Mapping) else ():
+            kind = str(key).removeprefix("override").strip().removeprefix("/")
+            if kind in PART_GROUPS:
+                yield f"{kind}={value_text(value)}"
+    yield from _flatten(content, f"{group}." if group in PART_GROUPS else "")
+
+
+def _flatten(node: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    for key, value in node.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}={value_text(value)}"

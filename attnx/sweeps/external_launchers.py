@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx.config.check import check_config
-from attnx.config.plain_config import plain_config
+from attnx.config.hydra_session import plain_config
 from attnx.errors import ExitCode, UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.file_lock import wait_for_lock

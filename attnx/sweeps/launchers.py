@@ -14,7 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from attnx.config.check import check_config
 from attnx.config.hydra_errors import translate_hydra_error
-from attnx.config.plain_config import plain_config
+from attnx.config.hydra_session import plain_config
 from attnx.errors import UserError
 from attnx.runs.status import DONE_STATUSES, RunStatus
 from attnx.runs.sweep import SweepJob, overrides_key

@@ -130,7 +130,7 @@ def test_reports_import_no_model() -> None:
 
 def test_one_module_imports_hydras_store() -> None:
     knowing = {file.name for file in FILES if any("config_store" in name for name in imports_of(file))}
-    assert knowing == {"hydra_store.py"}
+    assert knowing == {"hydra_session.py"}
 
 
 @pytest.mark.skipif(importlib.util.find_spec("importlinter") is None, reason="import-linter is not installed")
