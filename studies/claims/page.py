@@ -49,8 +49,7 @@ is over seeds. Where the best of several seeds counts, seeds are trained until o
 far" means that seeds are still missing. A claim with a longer or wider training, such as `babi_2_long`, was added
 after the shorter one had missed its aim on the same test set.
 
-To repeat a row, delete it from `studies/claims/results.csv` and run `python -m studies.claims hull_5`. It needs the
-data of its experiment ([data](data.md)).
+Data: [data](data.md).
 """
 
 
