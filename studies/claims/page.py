@@ -49,7 +49,7 @@ is over seeds. Where the best of several seeds counts, seeds are trained until o
 far" means that seeds are still missing. A claim with a longer or wider training, such as `babi_2_long`, was added
 after the shorter one had missed its aim on the same test set.
 
-Data: [data](data.md).
+To repeat a row, delete it from `studies/claims/results.csv`. [Data](data.md) has the data sets.
 """
 
 
