@@ -23,7 +23,6 @@ from attnx.reports.pages.decoding_trace import (
     row_spans,
     trace_examples,
 )
-from attnx.reports.pages.run_page import TraceSource
 from attnx.runs.alignments import Alignment
 
 KEYS = torch.tensor([[[1.0, 0.0], [0.0, 2.0], [3.0, 1.0]]])
@@ -147,12 +146,12 @@ def test_traces_go_to_the_shortest_examples_until_the_page_is_large(monkeypatch:
     """A trace takes between 50 and 100 characters, so that the second fills the page."""
     monkeypatch.setattr("attnx.reports.pages.decoding_trace.MAX_CHARACTERS", 100)
     trace = ExampleTrace((HypothesisTrace(None, ((Candidate("A", 0.5),),)),), (BeamNode(-1, "A", -0.5),), ((0,),))
-    fields = trace_examples(TraceSource(lambda _: trace), {steps: [alignment(steps)] for steps in (3, 1, 2)})
+    fields = trace_examples(lambda _: trace, {steps: [alignment(steps)] for steps in (3, 1, 2)})
     assert fields[1] == [
         {"trace": {"heads": [], "candidates": [[("A", 500)]]}, "beams": [(-1, "A", -500)], "paths": ((0,),)}
     ]
     assert [set(fields[steps][0]) for steps in (2, 3)] == [{"trace", "beams", "paths"}, {"reason"}]
-    reasons = trace_examples(TraceSource(lambda _: ExampleTrace((None,))), {1: [alignment(1)]})
+    reasons = trace_examples(lambda _: ExampleTrace((None,)), {1: [alignment(1)]})
     assert reasons == {1: [{"reason": "the checkpoint does not decode to them"}]}
 
 

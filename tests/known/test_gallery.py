@@ -37,8 +37,7 @@ from numpy.typing import NDArray
 
 from attnx import registry
 from attnx.registry.part_texts import formula_markdown
-from attnx.reports.figures.grid_layout import DPI
-from attnx.reports.figures.panels import left_edges
+from attnx.reports.figures.panels import DPI, left_edges
 
 ROOT = Path(__file__).parents[2]
 

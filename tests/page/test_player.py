@@ -16,7 +16,6 @@ from attnx.reports.pages.decoding_trace import (
     ExampleTrace,
     HypothesisTrace,
     ReadTrace,
-    TraceSource,
 )
 from attnx.reports.pages.run_page import write_page
 from attnx.runs.alignments import Alignment
@@ -70,7 +69,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory, write_run: Callable[..., Pat
     heads = np.stack([WEIGHTS, WEIGHTS[::-1]])
     keep(run, "001", "cat", OUTPUT, heads.mean(0), heads=heads)
     keep(run, "002", "dog", ["D", END], np.eye(2, 3))
-    write_page([run], home / "traced.html", lambda folder: TraceSource(trace_cat))
+    write_page([run], home / "traced.html", lambda folder: trace_cat)
     write_page([run], home / "saved.html")
     return home
 
@@ -258,7 +257,7 @@ def test_sixty_examples_are_played(
     weights = np.full((STEPS, POSITIONS), 1 / POSITIONS)
     for index in range(NUM_EXAMPLES):
         keep(run, f"{index:03d}", "a" * POSITIONS, [*"b" * (STEPS - 1), END], weights)
-    page = write_page([run], None, lambda folder: TraceSource(trace_at_random))
+    page = write_page([run], None, lambda folder: trace_at_random)
     assert page.stat().st_size < 3e6
     browser.go(page)
     played, longest = browser.run(PLAY_ALL)

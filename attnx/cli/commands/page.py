@@ -23,7 +23,7 @@ from attnx.runs.naming import refuse_links
 from attnx.runs.run import read_run
 
 if TYPE_CHECKING:
-    from attnx.reports.pages.decoding_trace import TraceSource
+    from attnx.reports.pages.decoding_trace import Tracer
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,22 +49,21 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _open_traces(folder: Path) -> TraceSource:
+def _open_traces(folder: Path) -> Tracer | str:
     """The traces of a run, from its checkpoint; without one, a line says so, and the page plays saved weights.
 
     Raises:
         PlugInError: a plug-in of the run raised something as it was imported or built.
     """
     from attnx.inference.validate import read_complete_run
-    from attnx.reports.pages.decoding_trace import TraceSource
 
     try:
         read_complete_run(folder)  # before torch is imported
         from attnx.inference.trace_decoding import open_tracer
 
-        return TraceSource(open_tracer(folder))
+        return open_tracer(folder)
     except PlugInError:
         raise
     except UserError as error:
         print(f"attnx: the player shows saved weights only: {printable(str(error))}", file=sys.stderr)
-        return TraceSource(None, str(error))
+        return str(error)

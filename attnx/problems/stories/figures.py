@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.reports.figures.fonts import TextFonts, choose_fonts, shorten
-from attnx.reports.figures.grid_layout import DPI, INK, arrange
 from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, MAX_PICTURES, Format, draw_cells, save_figure
-from attnx.reports.figures.panels import WRONG, left_edges
+from attnx.reports.figures.panels import DPI, INK, WRONG, arrange, left_edges
 from attnx.runs.alignments import Alignment, read_saved_alignments, without_end
 from attnx.runs.layout import ALIGNMENTS, RUN_JSON
 from attnx.runs.run import read_run

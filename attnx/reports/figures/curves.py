@@ -50,7 +50,14 @@ def draw_curves(folder: Path | str, form: Format = "png") -> Path | None:
                 steps, marker = sorted(points), "o" if len(points) < MAX_MARKED_POINTS else ""
                 values = [points[step] for step in steps]
                 axes.plot(steps, values, color=color, label=label, marker=marker, markersize=3, linewidth=1.6)
-        _style(axes, title)
+        axes.set_ylabel(title, color=INK)
+        axes.set_xlabel("step", color=INK)
+        axes.set_xlim(left=0)
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        low, high = min(0.0, axes.dataLim.y0), axes.dataLim.y1
+        axes.set_ylim(low, high + 0.1 * (high - low) if high > low else low + 1)  # room above the highest point
+        style_axes(axes, label_size=9)
+        axes.legend(frameon=False, fontsize=9, labelcolor=INK)
     return save_figure(figure, (run.path / CURVES_PICTURE).with_suffix(f".{form}"))
 
 
@@ -67,17 +74,6 @@ def _metric_panel(columns: Sequence[str], monitor: str) -> dict[str, tuple[tuple
     title = "validation, %" if is_percent(main) else "validation"
     labels = [metric_label(TEST + name.removeprefix(VALID)) for name in metrics]
     return {title: tuple(zip(metrics, labels, COLORS, strict=False))}
-
-
-def _style(axes: Axes, title: str) -> None:
-    axes.set_ylabel(title, color=INK)
-    axes.set_xlabel("step", color=INK)
-    axes.set_xlim(left=0)
-    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    low, high = min(0.0, axes.dataLim.y0), axes.dataLim.y1
-    axes.set_ylim(low, high + 0.1 * (high - low) if high > low else low + 1)  # room above the highest point
-    style_axes(axes, label_size=9)
-    axes.legend(frameon=False, fontsize=9, labelcolor=INK)
 
 
 def style_axes(axes: Axes, label_size: float) -> None:

@@ -13,7 +13,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from matplotlib import rc_context
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
@@ -26,8 +25,7 @@ from attnx.data.evenly_spaced import evenly_by_length
 from attnx.files.atomic_files import atomic_write
 from attnx.reports.figures.fonts import TextFonts, choose_fonts
 from attnx.reports.figures.forbidden_positions import LocalWindow, forbidden_mask, read_window, view_window
-from attnx.reports.figures.grid_layout import DPI, GRID, arrange
-from attnx.reports.figures.panels import HeatmapLabels, Panel, ShownPart, column_groups
+from attnx.reports.figures.panels import DPI, GRID, HeatmapLabels, Panel, ShownPart, arrange, column_groups
 from attnx.runs.alignments import Alignment, Weights, read_saved_alignments
 from attnx.runs.layout import ALIGNMENTS, RUN_JSON
 from attnx.runs.run import read_run
@@ -156,7 +154,7 @@ def _choose_fonts(alignments: Sequence[Alignment]) -> TextFonts:
 
 
 def _draw(panels: Sequence[Panel], options: PictureOptions) -> Figure:
-    across = _columns(len(panels))
+    across = {1: 1, 2: 2, 4: 2}.get(len(panels), 3 if len(panels) < 10 else 4)  # side by side
     parts = [ShownPart.of(panel.alignment, panel.weights, MAX_SYMBOLS // across) for panel in panels]
     longest = max(max(part.rows, len(part.columns)) for part in parts)
     cell = float(np.clip(WIDTH / (across * longest), SMALL_CELL, CELL))
@@ -169,16 +167,18 @@ def _draw(panels: Sequence[Panel], options: PictureOptions) -> Figure:
     text_size, maps = float(np.clip(0.45 * 72 * cell, 8, 11)), []
     for panel, part, size in zip(panels, parts, sizes, strict=True):
         axes = figure.add_axes((0, 0, *size))
-        _draw_cells_of(axes, panel, part, top, options.marks)
+        axes.set(xlim=(0, part.lefts[-1] + 1), ylim=(part.rows, 0))
+        axes.spines[:].set_visible(False)
+        for group in column_groups(len(part.columns), part.decoder_states).values():
+            draw_cells(axes, panel.weights[: part.rows, part.columns[group]], part.lefts[group], top)
+        if options.marks:
+            hatch(axes, panel.forbidden_mask[: part.rows, part.columns], part.lefts)
         HeatmapLabels(panel, part, fonts, text_size, options.marks).write(axes)
         maps.append(axes)
-    arrange(figure, maps, across, _legend(panels) if options.marks else [])
+    has_hatch = options.marks and any(panel.forbidden_mask.any() for panel in panels)
+    hatched = Patch(facecolor="none", edgecolor=FORBIDDEN, hatch="/////", label="hatched: forbidden by the scope")
+    arrange(figure, maps, across, [hatched] if has_hatch else [])
     return figure
-
-
-def _columns(panels: int) -> int:
-    """How many panels stand side by side."""
-    return {1: 1, 2: 2, 4: 2}.get(panels, 3 if panels < 10 else 4)
 
 
 def color_scale_top(panels: Sequence[Panel]) -> float:
@@ -188,23 +188,6 @@ def color_scale_top(panels: Sequence[Panel]) -> float:
         return 1.0
     unit = 10.0 ** math.floor(math.log10(largest))
     return math.ceil(round(largest / unit, 6)) * unit
-
-
-def _legend(panels: Sequence[Panel]) -> list[Artist]:
-    """What explains the hatch, if there is one."""
-    if not any(panel.forbidden_mask.any() for panel in panels):
-        return []
-    return [Patch(facecolor="none", edgecolor=FORBIDDEN, hatch="/////", label="hatched: forbidden by the scope")]
-
-
-def _draw_cells_of(axes: Axes, panel: Panel, part: ShownPart, top: float, has_marks: bool) -> None:
-    """Draw the shown cells of a panel; ``top`` is darkest."""
-    axes.set(xlim=(0, part.lefts[-1] + 1), ylim=(part.rows, 0))
-    axes.spines[:].set_visible(False)
-    for group in column_groups(len(part.columns), part.decoder_states).values():
-        draw_cells(axes, panel.weights[: part.rows, part.columns[group]], part.lefts[group], top)
-    if has_marks:
-        hatch(axes, panel.forbidden_mask[: part.rows, part.columns], part.lefts)
 
 
 def draw_cells(axes: Axes, weights: Weights, lefts: NDArray[np.float64], darkest: float, row: float = 0.0) -> None:

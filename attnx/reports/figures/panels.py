@@ -1,18 +1,27 @@
-"""A heat map of a page: the part of an alignment that it has room for, and the texts around it."""
+"""A page of heat maps: the part of each alignment that it has room for, the texts around it, and the arrangement."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from attnx.reports.figures.fonts import LEFT_TO_RIGHT, TextFonts, is_right_to_left, shorten, wrap
-from attnx.reports.figures.grid_layout import DPI, INK, PALE
 from attnx.runs.alignments import END, Alignment, Weights, without_end
 
+DPI = 150
+INK, PALE, GRID = "#222222", "#6b7280", "#dfe3e8"
+GAP, MARGIN, BAR_WIDTH = 0.35, 0.15, 0.11  # inches: between panels, around the page, of the color bar
+MIN_BAR_HEIGHT, MAX_BAR_HEIGHT = 0.6, 2.4  # inches: the bar's three numbers need room
+WRONG = "#b3261e"
+MAX_SYMBOL_COLUMNS = 24
+MAX_TITLE_LINES, MAX_REFERENCE_LINES = 4, 2
 GROUP_GAP = 0.6  # cells between the source columns and those of the decoder states
 
 
@@ -76,11 +85,6 @@ def column_groups(columns: int, decoder_states: int) -> dict[str, slice]:
     return {name: group for name, group in groups.items() if group.start < group.stop}
 
 
-WRONG = "#b3261e"
-MAX_SYMBOL_COLUMNS = 24
-MAX_TITLE_LINES, MAX_REFERENCE_LINES = 4, 2
-
-
 class HeatmapLabels(NamedTuple):
     """The texts around one heat map, with symbols of a size in points; ``has_marks`` says whether a wrong output is."""
 
@@ -117,7 +121,10 @@ class HeatmapLabels(NamedTuple):
         lines = [wrap(title, columns, MAX_TITLE_LINES, " \u2717" if is_marked else "")]
         lines += filter(None, [self.panel.note, part.note(len(alignment.output), len(alignment.source))])
         axes.set_title("\n".join(lines), loc="left", fontsize=self.size + 1, pad=7, **self.style)
-        self._name_groups(axes)
+        below: dict[str, Any] = {"xytext": (0, -4), "textcoords": "offset points", "va": "top"}
+        for name, group in column_groups(len(part.columns), part.decoder_states).items():  # titles of the columns
+            corner = part.lefts[group.start], part.rows
+            axes.annotate(name, corner, color=PALE, fontsize=self.size, annotation_clip=False, **below)
         if is_marked:
             reference = wrap(f"reference: {self._text(alignment.reference)}", columns, MAX_REFERENCE_LINES)
             style = self.style | {"color": WRONG}
@@ -140,13 +147,6 @@ class HeatmapLabels(NamedTuple):
         """Symbols as text; of rows of numbers their count."""
         return f"{len(symbols)} steps" if self.alignment.is_numeric else symbols_text(symbols, self.fonts)
 
-    def _name_groups(self, axes: Axes) -> None:
-        """The axis titles of the columns, below them."""
-        below: dict[str, Any] = {"xytext": (0, -4), "textcoords": "offset points", "va": "top"}
-        for name, group in column_groups(len(self.part.columns), self.part.decoder_states).items():
-            corner = self.part.lefts[group.start], self.part.rows
-            axes.annotate(name, corner, color=PALE, fontsize=self.size, annotation_clip=False, **below)
-
 
 def symbols_text(symbols: Iterable[str], fonts: TextFonts) -> str:
     """Symbols as text: letters are joined; longer symbols and numbers keep spaces; no symbols are ``∅``."""
@@ -165,3 +165,69 @@ def _rotate_wide(axes: Axes, pixels: float) -> None:
     for label in labels:
         if wide - {END} or label.get_text() in wide:
             label.set_rotation(90)
+
+
+class Margins(NamedTuple):
+    """Inches that a panel needs around its heat map, measured from the upper left corner of the map."""
+
+    left_side: float
+    top: float
+    right_side: float
+    bottom: float
+
+
+def arrange(figure: Figure, panels: Sequence[Axes], columns: int, legend: Sequence[Artist] = ()) -> None:
+    """Place panels row by row, and fit the page to them, a color bar and a legend of labeled artists."""
+    sizes = [axes.get_position().size for axes in panels]  # the figure is one inch square until the end
+    margins = [_margins(axes) for axes in panels]
+    by_column = [margins[column::columns] for column in range(columns)]
+    by_row = [margins[start : start + columns] for start in range(0, len(margins), columns)]
+    lefts = _starts([(max(m.left_side for m in line), max(m.right_side for m in line)) for line in by_column])
+    tops = _starts([(max(m.top for m in line), max(m.bottom for m in line)) for line in by_row])
+    corners = [(lefts[index % columns], tops[index // columns]) for index in range(len(panels))]
+    bar_left = max(x + margin.right_side for (x, _), margin in zip(corners, margins, strict=True)) + 0.15
+    bottom = max(y + margin.bottom for (_, y), margin in zip(corners, margins, strict=True))
+    bar_height = float(np.clip(sizes[columns - 1][1], MIN_BAR_HEIGHT, MAX_BAR_HEIGHT))
+    legend_width, legend_height = _draw_legend(figure, legend)
+    page_width = max(bar_left + BAR_WIDTH + 0.55, MARGIN + legend_width) + MARGIN
+    page_height = max(bottom, tops[0] + bar_height + MARGIN) + legend_height + MARGIN
+    boxes = [(x, y, *size) for (x, y), size in zip(corners, sizes, strict=True)]
+    boxes.append((bar_left, tops[0], BAR_WIDTH, bar_height))
+    figure.set_size_inches(page_width, page_height)
+    for axes, (x, y, width, height) in zip([*panels, _draw_color_bar(figure, panels[0])], boxes, strict=True):
+        y = 1 - (y + height) / page_height
+        axes.set_position((x / page_width, y, width / page_width, height / page_height))
+
+
+def _draw_legend(figure: Figure, artists: Sequence[Artist]) -> tuple[float, float]:
+    """Draw a legend at the lower left and return its width and height in inches; 0 without artists."""
+    if not artists:
+        return 0.0, 0.0
+    legend = figure.legend(handles=list(artists), loc="lower left", frameon=False, fontsize=9, labelcolor=INK)
+    box = legend.get_window_extent()
+    return float(box.width) / DPI, float(box.height) / DPI
+
+
+def _margins(axes: Axes) -> Margins:
+    box = axes.get_tightbbox()
+    assert box is not None  # only invisible axes have none
+    (x0, y0), (x1, y1) = box.get_points() / DPI
+    height = float(axes.get_position().height)
+    return Margins(left_side=-x0, top=y1 - height, right_side=x1, bottom=height - y0)
+
+
+def _starts(margins: Sequence[tuple[float, float]]) -> list[float]:
+    """Start of each heat map in a line of panels, from the space needed on both sides of its start."""
+    ends = accumulate((low + high + GAP for low, high in margins), initial=MARGIN)
+    return [end + low for end, (low, _) in zip(ends, margins, strict=False)]
+
+
+def _draw_color_bar(figure: Figure, panel: Axes) -> Axes:
+    axes = figure.add_axes((0, 0, 1, 1))
+    mesh = panel.collections[0]
+    _, top = mesh.get_clim()
+    bar = figure.colorbar(mesh, cax=axes, ticks=[0, top / 2, top])
+    bar.set_label("weight", color=INK, fontsize=9)
+    bar.outline.set_edgecolor(GRID)
+    axes.tick_params(length=0, labelsize=9, labelcolor=INK)
+    return axes

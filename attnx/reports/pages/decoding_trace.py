@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,6 +15,17 @@ from numpy.typing import NDArray
 from attnx.runs.alignments import Alignment
 
 Numbers = NDArray[np.float32]
+Key = TypeVar("Key")
+Fields = dict[str, Any]
+
+# Characters of traces on a page, per run: the shortest examples have theirs.
+MAX_CHARACTERS = 2_500_000
+THOUSANDTHS = 1000
+LARGEST_LEVEL = 127  # of a number in a strip, which is a signed byte
+LARGEST_SCORE = 1e6
+NOT_SAVED = "its source was not saved with them"
+DIFFERENT = "the checkpoint does not decode to them"
+TOO_LARGE = "a page has the traces of the shortest examples only"
 
 
 class ReadTrace(NamedTuple):
@@ -85,36 +96,16 @@ Tracer = Callable[[Sequence[Alignment]], ExampleTrace | None]
 """The saved hypotheses of an example -> how they were decoded; None if its source was not saved."""
 
 
-class TraceSource(NamedTuple):
-    """Where a run's page finds traces: ``tracer``, or None and the reason, which the page states."""
-
-    tracer: Tracer | None
-    reason: str = ""
+OpenTraces = Callable[[Path], Tracer | str]
+"""A run folder -> what traces its examples, or the reason why nothing does, which the page states."""
 
 
-OpenTraces = Callable[[Path], TraceSource]
-"""A run folder -> where its traces are found."""
-
-
-def no_traces(folder: Path) -> TraceSource:
+def no_traces(folder: Path) -> str:
     """No trace of any run: reports read no checkpoint."""
-    return TraceSource(None, f"attnx page {folder} adds the rest from its checkpoint")
+    return f"attnx page {folder} adds the rest from its checkpoint"
 
 
-Key = TypeVar("Key")
-Fields = dict[str, Any]
-
-# Characters of traces on a page, per run: the shortest examples have theirs.
-MAX_CHARACTERS = 2_500_000
-THOUSANDTHS = 1000
-LARGEST_LEVEL = 127  # of a number in a strip, which is a signed byte
-LARGEST_SCORE = 1e6
-NOT_SAVED = "its source was not saved with them"
-DIFFERENT = "the checkpoint does not decode to them"
-TOO_LARGE = "a page has the traces of the shortest examples only"
-
-
-def trace_examples(source: TraceSource, examples: Mapping[Key, Sequence[Alignment]]) -> dict[Key, list[Fields]]:
+def trace_examples(tracer: Tracer | str, examples: Mapping[Key, Sequence[Alignment]]) -> dict[Key, list[Fields]]:
     """The fields of each hypothesis of examples: its trace as JSON, or the reason why it has none.
 
     The shortest examples are traced first, as long as their traces fit.
@@ -123,10 +114,10 @@ def trace_examples(source: TraceSource, examples: Mapping[Key, Sequence[Alignmen
     characters = 0
     for key in sorted(examples, key=lambda key: examples[key][0].weights.size):
         hypotheses = examples[key]
-        if source.tracer is None or characters > MAX_CHARACTERS:
-            fields[key] = [{"reason": source.reason or TOO_LARGE}] * len(hypotheses)
+        if isinstance(tracer, str) or characters > MAX_CHARACTERS:
+            fields[key] = [{"reason": tracer if isinstance(tracer, str) else TOO_LARGE}] * len(hypotheses)
             continue
-        trace = source.tracer(hypotheses)
+        trace = tracer(hypotheses)
         fields[key] = [{"reason": NOT_SAVED}] * len(hypotheses) if trace is None else _fields(trace, hypotheses)
         characters += len(json.dumps(fields[key], separators=(",", ":")))
     return fields
@@ -139,33 +130,33 @@ def _fields(trace: ExampleTrace, hypotheses: Sequence[Alignment]) -> list[Fields
         for part, saved in zip(trace.hypotheses, hypotheses, strict=True)
     ]
     if trace.beams:
-        fields[0] |= {"beams": [_node(node) for node in trace.beams], "paths": trace.paths}
+        nodes = [
+            (parent, symbol, round(max(log_probability, -LARGEST_SCORE) * THOUSANDTHS))
+            for parent, symbol, log_probability in trace.beams
+        ]
+        fields[0] |= {"beams": nodes, "paths": trace.paths}
     return fields
 
 
-def _node(node: BeamNode) -> tuple[int, str, int]:
-    return node.parent, node.symbol, round(max(node.log_probability, -LARGEST_SCORE) * THOUSANDTHS)
-
-
 def _hypothesis(trace: HypothesisTrace, saved: Alignment) -> Fields:
-    columns = saved.weights.shape[-1]
-    candidates = [[(symbol, round(share * THOUSANDTHS)) for symbol, share in step] for step in trace.candidates]
-    return {"heads": [] if trace.read is None else list(_heads(trace.read, columns)), "candidates": candidates}
-
-
-def _heads(read: ReadTrace, columns: int) -> Iterator[Fields]:
     """Each head, positions row by row; the weights only if there are more positions than saved columns."""
+    candidates = [[(symbol, round(share * THOUSANDTHS)) for symbol, share in step] for step in trace.candidates]
+    if (read := trace.read) is None:
+        return {"heads": [], "candidates": candidates}
     positions = read.weights.shape[-1]
-    for head in range(len(read.weights)):
-        yield {
+    heads = [
+        {
             "query": _strip(read.queries[head]),
             "positions": positions,
             "scores": _thousandths(read.scores[head]),
             "allowed": None if read.allowed_mask[head].all() else row_spans(read.allowed_mask[head]),
-            "weights": _thousandths(read.weights[head]) if positions > columns else None,
+            "weights": _thousandths(read.weights[head]) if positions > saved.weights.shape[-1] else None,
             "gain": None if read.gain is None else _thousandths(read.gain[head]),
             "context": _strip(read.contexts[head]),
         }
+        for head in range(len(read.weights))
+    ]
+    return {"heads": heads, "candidates": candidates}
 
 
 def _thousandths(numbers: Numbers) -> list[int | None]:

@@ -64,16 +64,14 @@ def has_room(weights: Weights) -> bool:
 def heat_map(weights: Weights, source: Sequence[str], output: Sequence[str]) -> str:
     """Attention weights (t, m) as a table: the source along the top, the output down the side."""
     head = "".join(f'<th style="text-align:center; min-width:1.2em">{escaped(symbol)}</th>' for symbol in source)
-    rows = [
-        f'<tr><th style="{ALIGNED}">{escaped(symbol)}</th>{"".join(map(_weight_cell, row))}</tr>'
-        for symbol, row in zip(output, weights.tolist(), strict=True)
-    ]
+    rows = []
+    for symbol, row in zip(output, weights.tolist(), strict=True):
+        cells = (
+            f'<td style="background:rgba({WEIGHT_COLOR},{min(max(weight, 0.0), 1.0):.2f})" title="{weight:.3f}"></td>'
+            for weight in row
+        )
+        rows.append(f'<tr><th style="{ALIGNED}">{escaped(symbol)}</th>{"".join(cells)}</tr>')
     return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-
-
-def _weight_cell(weight: float) -> str:
-    opacity = min(max(weight, 0.0), 1.0)
-    return f'<td style="background:rgba({WEIGHT_COLOR},{opacity:.2f})" title="{weight:.3f}"></td>'
 
 
 def run_html(run: Run, remark: str = "") -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from attnx.config.view import name_and_options, node_text
 from attnx.errors import UserError
 from attnx.reports.figures.forbidden_positions import LocalWindow, forbidden_mask, read_window, view_window
-from attnx.reports.pages.decoding_trace import OpenTraces, TraceSource, no_traces, row_spans, trace_examples
+from attnx.reports.pages.decoding_trace import OpenTraces, Tracer, no_traces, row_spans, trace_examples
 from attnx.reports.pages.html_template import fill_page, write_page_file
 from attnx.reports.run.tables import CONFIG_KEYS, result_rows
 from attnx.reports.stats.alignment_statistics import Statistics, run_statistics, statistics_rows, with_saved_gold
@@ -60,7 +60,12 @@ def run_page(folders: Sequence[Path | str], open_traces: OpenTraces = no_traces)
         raise UserError(f"a page shows one run, or two side by side, not {len(folders)}")
     runs = [read_run(folder) for folder in folders]
     tables = [_tables(run, with_saved_gold(run.path, run_statistics(run.path))[""]) for run in runs]
-    data = {"runs": tables, "examples": _align([_examples(run, open_traces(run.path)) for run in runs])}
+    by_run = [_examples(run, open_traces(run.path)) for run in runs]
+    examples = [
+        {"source": source, "name": name if source else "", "runs": [run.get(((source, name), index)) for run in by_run]}
+        for (source, name), index in dict.fromkeys(key for run in by_run for key in run)
+    ]
+    data = {"runs": tables, "examples": examples}
     return fill_page(
         Path(__file__).with_suffix(".html"), " and ".join(run.name for run in runs), data, ["symbols", *PLAYER]
     )
@@ -88,43 +93,33 @@ def example_key(best: Alignment) -> ExampleKey:
     return best.source_symbols, best.name if best.source_symbols else " ".join(best.reference)
 
 
-def _examples(run: Run, source: TraceSource) -> dict[ExampleIndex, Hypotheses]:
-    """A run's hypotheses by example."""
-    window = read_window(run.config)
-    saved = _by_example([list(files.values()) for files in read_saved_alignments(run.path)])
-    traces = trace_examples(source, saved)
+def _examples(run: Run, tracer: Tracer | str) -> dict[ExampleIndex, Hypotheses]:
+    """A run's hypotheses by example; a number tells equal examples apart."""
+    window, counts, saved = read_window(run.config), Counter[ExampleKey](), dict[ExampleIndex, list[Alignment]]()
+    for files in read_saved_alignments(run.path):
+        hypotheses = list(files.values())
+        key = example_key(hypotheses[0])
+        saved[key, counts[key]] = hypotheses
+        counts[key] += 1
+    traces = trace_examples(tracer, saved)
     return {
         index: [_hypothesis(part, window) | fields for part, fields in zip(parts, traces[index], strict=True)]
         for index, parts in saved.items()
     }
 
 
-def _by_example(examples: Iterable[list[Alignment]]) -> dict[ExampleIndex, list[Alignment]]:
-    """Hypotheses by example; a number tells equal examples apart."""
-    counts: Counter[ExampleKey] = Counter()
-    indexed = {}
-    for hypotheses in examples:
-        key = example_key(hypotheses[0])
-        indexed[key, counts[key]] = hypotheses
-        counts[key] += 1
-    return indexed
-
-
-def _align(runs: Sequence[Mapping[ExampleIndex, Hypotheses]]) -> list[dict[str, Any]]:
-    """The examples of all runs; those of several runs side by side."""
-    return [
-        {"source": source, "name": name if source else "", "runs": [run.get(((source, name), index)) for run in runs]}
-        for (source, name), index in dict.fromkeys(key for run in runs for key in run)
-    ]
-
-
 def _hypothesis(alignment: Alignment, window: LocalWindow | None) -> dict[str, Any]:
-    score = alignment.score
+    """A hypothesis; starts and ends of what a step may read, such as ``[1, 3, 5, 6]``, are positions 1, 2 and 5."""
+    score, views = alignment.score, []
+    for name, weights in alignment.views.items():
+        mask = forbidden_mask(weights, alignment.num_decoder_states, view_window(window, alignment, name))
+        allowed = row_spans(~mask) if mask.any() else None
+        views.append({"name": name, "weights": scale_weights(weights), "allowed": allowed})
     return {
         **output_data(alignment),
         "reference": alignment.reference,
         "score": score if score is not None and math.isfinite(score) else None,
-        "views": [_view(name, weights, alignment, window) for name, weights in alignment.views.items()],
+        "views": views,
     }
 
 
@@ -136,12 +131,6 @@ def output_data(alignment: Alignment) -> dict[str, Any]:
         "numeric": alignment.is_numeric,
         "decoder_states": alignment.num_decoder_states,
     }
-
-
-def _view(name: str, weights: Weights, alignment: Alignment, window: LocalWindow | None) -> dict[str, Any]:
-    """A view; starts and ends of what a step may read, such as ``[1, 3, 5, 6]``, are positions 1, 2 and 5."""
-    mask = forbidden_mask(weights, alignment.num_decoder_states, view_window(window, alignment, name))
-    return {"name": name, "weights": scale_weights(weights), "allowed": row_spans(~mask) if mask.any() else None}
 
 
 def scale_weights(weights: Weights) -> list[int]:

@@ -16,9 +16,8 @@ from PIL import Image
 
 from attnx.registry import PartSpec
 from attnx.registry.source_scan import Part
-from attnx.reports.figures.grid_layout import DPI, GRID, INK, PALE
 from attnx.reports.figures.heatmaps import FORBIDDEN, WHITE_TO_BLUE, hatch
-from attnx.reports.figures.panels import column_groups, left_edges
+from attnx.reports.figures.panels import DPI, GRID, INK, PALE, column_groups, left_edges
 from gallery.example import (
     ALLOWED_COUNT,
     FIT_STEPS,
