@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
 import attnx
 from attnx.cli.main import run as command
 from attnx.errors import UserError
 from attnx.reports.sweep.comparison import Comparison
+from tests.run_folder import write_run_folder
 
 Write = Callable[..., Path]
 VALUES = {
@@ -33,18 +33,13 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     monkeypatch.chdir(tmp_path)
 
     def write_run(scorer: str, rate: float, seed: int, valid: float | None, test: float | None) -> Path:
-        folder = Path("all", f"{scorer}-{rate}-{seed}")
-        folder.mkdir(parents=True)
-        config = {"seed": seed, "scorer": {"name": scorer}, "optimizer": {"name": "adam", "lr": rate}}
-        (folder / "config.yaml").write_text(yaml.safe_dump(config))
-        status = "failed" if test is None else "finished"
-        info = {"format": 1, "status": status, "monitor": "valid_per", "maximize": False, "created": "2031"}
-        (folder / "run.json").write_text(json.dumps(info))
-        if test is not None:
-            (folder / "results.json").write_text(json.dumps({"test_per": test, "test_examples": 5, "steps": 20}))
-        if valid is not None:
-            (folder / "metrics.csv").write_text(f"step,valid_per\n10,{valid}\n20,{valid + 1}\n")
-        return folder
+        return write_run_folder(
+            Path("all", f"{scorer}-{rate}-{seed}"),
+            {"seed": seed, "scorer": {"name": scorer}, "optimizer": {"name": "adam", "lr": rate}},
+            None if test is None else {"test_per": test, "test_examples": 5, "steps": 20},
+            curve="" if valid is None else f"step,valid_per\n10,{valid}\n20,{valid + 1}\n",
+            status="failed" if test is None else "finished",
+        )
 
     return write_run
 

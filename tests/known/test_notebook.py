@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from torch import nn
 
 import attnx
@@ -22,6 +20,7 @@ from attnx.inference.predictor import Prediction, Predictions
 from attnx.inference.trained_run import TrainedRun
 from attnx.reports.pages.notebook import MAX_SYMBOLS, run_html
 from attnx.runs.run import read_run
+from tests.run_folder import write_run_folder
 
 MARKUP = "<script>alert(1)</script>&\x1b[31m"
 WEIGHTS = np.array([[0.25, 0.75], [1.0, 0.0]], np.float32)
@@ -52,14 +51,9 @@ class Fragment(HTMLParser):
 
 
 def write_run(folder: Path, per: float = 12.5, seed: int = 1, scorer: str = "dot", **info: Any) -> Path:
-    folder.mkdir(parents=True)
-    facts = {"format": 1, "status": "finished", "monitor": "valid_per", "created": "2031", "name": folder.name, **info}
-    (folder / "run.json").write_text(json.dumps(facts))
-    (folder / "config.yaml").write_text(yaml.safe_dump({"scorer": {"name": scorer}, "seed": seed}))
-    (folder / "README.md").write_text("# A run\n")
-    results = {"test_per": per, "test_examples": 5, "intervals": {"test_per": [per - 2, per + 2]}}
-    (folder / "results.json").write_text(json.dumps(results))
-    return folder
+    config, results = {"scorer": {"name": scorer}, "seed": seed}, {"test_per": per, "test_examples": 5}
+    results = {**results, "intervals": {"test_per": [per - 2, per + 2]}}
+    return write_run_folder(folder, config, results, readme="# A run\n", **{"name": folder.name, **info})
 
 
 def write_alignment(folder: Path, number: int, length: int) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from scipy import stats
 
 from attnx.cli.main import run as command
@@ -28,6 +27,7 @@ from attnx.reports.sweep.report import write_report
 from attnx.reports.sweep.settings import ABSENT, varied_keys
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save_sweep
+from tests.run_folder import write_run_folder
 
 Write = Callable[..., Path]
 
@@ -47,24 +47,22 @@ def write(tmp_path: Path) -> Write:
     def write_run(
         name: str, value: float | None = None, seed: int = 1, edits: list[int] | None = None, **info: Any
     ) -> Path:
-        folder = tmp_path / name
-        folder.mkdir(parents=True)
         kinds = ("scorer", "scope", "query", "optimizer", "task")
         choices = {key: node for key in kinds if (node := info.pop(key, None))}
         config = {key: {"name": node} if isinstance(node, str) else node for key, node in choices.items()}
-        (folder / "config.yaml").write_text(yaml.safe_dump({"seed": seed, "name": name, **config}))
         metric, results = info.pop("metric", "per"), info.pop("results", {})
-        status = "failed" if value is None else "finished"
-        run_info = {"format": 1, "status": status, "monitor": f"valid_{metric}", "maximize": False, "created": "2031"}
-        (folder / "run.json").write_text(json.dumps({**run_info, **info}))
-        if value is not None:
-            (folder / "results.json").write_text(json.dumps({f"test_{metric}": value, "test_examples": 5, **results}))
+        info = {"status": "failed" if value is None else "finished", "monitor": f"valid_{metric}", **info}
+        lines = None
         if edits is not None:
             words = info.get("words", range(len(edits)))
             lines = [f"{word}\tA\tA\t{edit}\t-1" for word, edit in zip(words, edits, strict=True)]
-            head = "source\tprediction\treferences\tedits\tlog_probability"
-            (folder / "predictions.tsv").write_text("\n".join([head, *lines]) + "\n")
-        return folder
+        return write_run_folder(
+            tmp_path / name,
+            {"seed": seed, "name": name, **config},
+            None if value is None else {f"test_{metric}": value, "test_examples": 5, **results},
+            lines,
+            **info,
+        )
 
     return write_run
 

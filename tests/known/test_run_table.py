@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
-import yaml
 
 import attnx
 from attnx.cli.main import run as command
@@ -20,9 +20,9 @@ from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.run_table import table_text
 from attnx.runs.layout import ALIGNMENTS
 from attnx.runs.status import RunStatus
+from tests.run_folder import write_run_folder
 
 Write = Callable[..., Path]
-HEAD = "source\tprediction\treferences\tedits\tlog_probability"
 WORDS = ["a\tA\tA\t0\t-1", "b\tA\tB\t1\t-1", "a b\tA\tA B\t1\t-1"]
 
 
@@ -32,26 +32,23 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     monkeypatch.chdir(tmp_path)
 
     def write_run(name: str, value: float | None, seed: int = 1, scorer: str = "dot", scope: str = "global") -> Path:
-        folder = Path(name)
-        (folder / ALIGNMENTS).mkdir(parents=True)
         parts = {"scorer": {"name": scorer, "hidden_size": 8}, "scope": {"name": scope}, "task": {"name": "g2p"}}
-        (folder / "config.yaml").write_text(yaml.safe_dump({"seed": seed, **parts}))
-        info = {"format": 1, "status": "finished", "monitor": "valid_per", "maximize": False, "fingerprint": "f00d"}
-        info |= {"created": f"2031-01-0{seed}", "git": {"commit": "0123456789abcdef", "changed": seed == 2}}
+        info = {"fingerprint": "f00d", "created": f"2031-01-0{seed}"}
+        info["git"] = {"commit": "0123456789abcdef", "changed": seed == 2}
+        files: dict[str, Any] = {}
         if value is None:
             info |= {"status": "failed", "error": "the loss was not finite"}
         else:
-            results = {
+            files["results"] = {
                 "test_per": value,
                 "test_wer": 2 * value,
                 "steps": 50,
                 "test_examples": 3,
                 "intervals": {"test_wer": [1.5, 30.25]},
             }
-            (folder / "results.json").write_text(json.dumps(results))
-            (folder / "predictions.tsv").write_text("\n".join([HEAD, *WORDS]) + "\n")
-            (folder / "metrics.csv").write_text("step,valid_per\n5,7.75\n10,9.5\n20,8.5\n30,8\n40,8.25\n")
-        (folder / "run.json").write_text(json.dumps(info))
+            files |= {"predictions": WORDS, "curve": "step,valid_per\n5,7.75\n10,9.5\n20,8.5\n30,8\n40,8.25\n"}
+        folder = write_run_folder(name, {"seed": seed, **parts}, **files, **info)
+        (folder / ALIGNMENTS).mkdir()
         return folder
 
     return write_run

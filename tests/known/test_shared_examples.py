@@ -19,8 +19,9 @@ from attnx.inference.write_results import save_predictions
 from attnx.reports.run.evaluated_examples import Estimate, error_rates, read_examples, read_identities, shared_indices
 from attnx.reports.stats.bootstrap import bootstrap_difference
 from attnx.reports.sweep.compare import compare
-from attnx.runs.layout import FORMAT, RESAMPLED, RESULTS, RUN_JSON, SOURCE_FEATURES, VOCABULARY
+from attnx.runs.layout import RESAMPLED, SOURCE_FEATURES, VOCABULARY
 from attnx.runs.results_json import Interval
+from tests.run_folder import write_run_folder
 
 Predictions = list[Prediction]
 
@@ -30,10 +31,8 @@ def pair(word: str, tag: str = "", phones: str = "X Y") -> Pair:
 
 
 def write(folder: Path, predictions: list[Prediction], **results: float) -> Path:
-    folder.mkdir()
-    (folder / RUN_JSON).write_text(json.dumps({"format": FORMAT, "name": folder.name}), encoding="utf-8")
+    write_run_folder(folder, results={**results, "test_examples": len(predictions)}, name=folder.name)
     save_predictions(folder, predictions)
-    (folder / RESULTS).write_text(json.dumps({**results, "test_examples": len(predictions)}), encoding="utf-8")
     return folder
 
 

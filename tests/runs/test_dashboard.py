@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 import attnx
 from attnx import registry
@@ -17,6 +16,7 @@ from attnx.cli.main import run as run_command
 from attnx.runs.sweep import Sweep
 from attnx.sweeps.record import save_sweep
 from attnx.training.logger_session import _pictures
+from tests.run_folder import write_run_folder
 
 pytest.importorskip("wandb_workspaces")
 KINDS = ("scorer", "scope", "query", "normalizer")
@@ -38,12 +38,7 @@ def write_run(work_folder: Path) -> Callable[..., Path]:
     """Write what a dashboard reads of a run folder."""
 
     def make(folder: str, logger: dict[str, Any] | None = None, **info: Any) -> Path:
-        path = Path(folder)
-        path.mkdir(parents=True)
-        facts = {"format": 1, "status": "finished", "name": None, "monitor": "valid_per", "maximize": False, **info}
-        (path / "run.json").write_text(json.dumps(facts), encoding="utf-8")
-        (path / "config.yaml").write_text(yaml.safe_dump({"logger": logger or {}}), encoding="utf-8")
-        return path
+        return write_run_folder(folder, {"logger": logger or {}}, **{"name": None, **info})
 
     return make
 

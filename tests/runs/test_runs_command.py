@@ -29,6 +29,7 @@ from attnx.runs.layout import README, SWEEP_LOCK
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps.record import open_record, save_sweep
 from attnx.training.run_lock import lock_run
+from tests.run_folder import write_run_folder
 
 Make = Callable[..., Path]
 Command = Callable[..., Any]
@@ -45,20 +46,18 @@ def write_run(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     def make(
         folder: str, scorer: str = "dot", per: float | None = 7.0, seed: int = 1, valid: float = 31.0, **info: Any
     ) -> Path:
-        path = Path(folder)
-        (path / "checkpoints").mkdir(parents=True)
-        facts = {"format": 1, "name": None, "status": "finished", "monitor": "valid_per", "maximize": False}
-        facts["created"] = f"2026-03-17T12:{next(count):02d}:00+0000"
-        (path / "run.json").write_text(json.dumps({**facts, **info}), encoding="utf-8")
         options = {"hidden_size": 64} if scorer == "additive" else {}
-        config = {"seed": seed, "scorer": {"name": scorer, **options}, "query": {"token": {}, "last_context": {}}}
-        (path / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
-        (path / "metrics.csv").write_text(f"step,valid_per\n11,\n23,{valid}\n", encoding="utf-8")
+        path = write_run_folder(
+            folder,
+            {"seed": seed, "scorer": {"name": scorer, **options}, "query": {"token": {}, "last_context": {}}},
+            None if per is None else {"test_per": per, "train_seconds": 67.0},
+            curve=f"step,valid_per\n11,\n23,{valid}\n",
+            readme="" if per is None else "# a run\n",
+            **{"name": None, "created": f"2026-03-17T12:{next(count):02d}:00+0000", **info},
+        )
+        (path / "checkpoints").mkdir()
         for name in ("best", "best-2", "last"):
             (path / "checkpoints" / f"{name}.ckpt").write_bytes(b"w" * 1009)
-        if per is not None:
-            (path / "results.json").write_text(json.dumps({"test_per": per, "train_seconds": 67.0}), encoding="utf-8")
-            (path / README).write_text("# a run\n", encoding="utf-8")
         return path
 
     return make

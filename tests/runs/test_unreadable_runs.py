@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 from attnx.data.features import FeatureScaler
 from attnx.errors import UserError
@@ -32,21 +31,20 @@ from attnx.problems.pointing.saved_points import POINTS_FILE, read_points
 from attnx.runs.alignments import Alignment, alignment_arrays, read_alignment
 from attnx.runs.layout import TEST_SERIES
 from attnx.runs.saved_sources import read_test_series
+from tests.run_folder import write_run_folder
 
 Command = Callable[..., Any]
 
 
 def write_run(folder: str, per: float = 7.0, **config: Any) -> Path:
     """What ``attnx runs``, ``report`` and ``compare`` read of a run."""
-    path = Path(folder)
-    path.mkdir(parents=True)
-    facts = {"format": 1, "status": "finished", "monitor": "valid_per", "maximize": False, "created": "2031-03-17"}
-    (path / "run.json").write_text(json.dumps(facts), encoding="utf-8")
-    (path / "config.yaml").write_text(yaml.safe_dump({"seed": 1, "scorer": {"name": "dot"}, **config}))
-    (path / "results.json").write_text(json.dumps({"test_per": per, "train_seconds": 67.0}), encoding="utf-8")
-    (path / "metrics.csv").write_text("step,valid_per\n11,31.0\n", encoding="utf-8")
-    (path / "README.md").write_text("# a run\n", encoding="utf-8")
-    return path
+    return write_run_folder(
+        folder,
+        {"seed": 1, "scorer": {"name": "dot"}, **config},
+        {"test_per": per, "train_seconds": 67.0},
+        curve="step,valid_per\n11,31.0\n",
+        readme="# a run\n",
+    )
 
 
 def bomb(levels: int, width: int) -> str:
