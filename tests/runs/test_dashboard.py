@@ -145,7 +145,7 @@ def test_a_workspace_shows_logged_keys(run: Callable[..., Any], monkeypatch: pyt
 
     monkeypatch.setitem(registry._registered, ("logger", "tensorboard"), Collects)
     run("+logger=tensorboard", "trainer.log_every_n_steps=1", folder="one")
-    logged |= set(_pictures(Path("one")))
+    logged |= set(_pictures(Path("one"), ()))
     text = json.loads(dumped(workspace(WorkspaceRequest("mine"))))["spec"]["section"]
     everything = [panel["config"] for section in text["panelBankConfig"]["sections"] for panel in section["panels"]]
     names = {name for panel in everything for name in [*panel.get("metrics", []), *panel.get("mediaKeys", [])]}

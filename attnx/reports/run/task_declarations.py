@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from attnx import registry
 from attnx.registry.declared import undeclared
 from attnx.registry.source_scan import Part, catalog
-from attnx.reports.figures.heatmaps import Format
 from attnx.runs.run import Run
 
-Drawing = Callable[[Path, Format], list[Path]]
+if TYPE_CHECKING:  # it imports matplotlib
+    from attnx.reports.figures.heatmaps import Format
+
+Drawing = Callable[[Path, "Format"], list[Path]]
 """Draws from the files of a run folder and returns the pictures; an empty list if these files are of another kind."""
 
 
