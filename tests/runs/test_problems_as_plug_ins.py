@@ -1,0 +1,89 @@
+"""A problem of attnx is a plug-in that ships: its folder, copied to a user's plug-ins, trains under another name."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import attnx
+from attnx import registry
+from attnx.config.compose import compose
+from attnx.inference.load import open_run
+from attnx.registry.source_scan import catalog
+from attnx.runs.run import read_run
+from attnx.training.fit import fit
+
+SIZES = ["trainer.batch_size=8", "trainer.max_steps=5", "trainer.num_validations=2", "trainer.test_examples=11"]
+# A small run of each problem, a source that it reads, and a picture that it draws itself.
+PROBLEMS = {
+    "pointing": (
+        ["recipe=pointer", "task=pointing", "task.problem=hull", "task.examples=31", "task.num_held_out=7"],
+        np.array([[0.1, 0.2], [0.7, 0.3], [0.5, 0.9]], np.float32),
+        "points.png",
+    ),
+    "stories": (
+        ["recipe=entnet", "task.data=world_model", "task.stories=40", "task.statements=5", "model.num_slots=3"],
+        "agent1 is at (3,4). agent1 moves-2. Where is agent1?",
+        "alignments.png",
+    ),
+}
+
+
+def copy_renamed(problem: str, folder: Path) -> dict[str, str]:
+    """Copy the files of a problem with a new name for each part they register; return these by kind."""
+    source = Path(attnx.__file__).parent / "problems" / problem
+    parts = [part for part in catalog().parts.values() if part.file.is_relative_to(source)]
+    for file in source.rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        for part in parts:
+            text = text.replace(f'"{part.name}"', f'"my_{part.name}"')
+        copy = folder / file.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(text, encoding="utf-8")
+    return {part.kind: f"my_{part.name}" for part in parts}
+
+
+def measured(folder: str) -> dict[str, Any]:
+    """The metrics of a run's test by their original names."""
+    results = read_run(folder).results
+    return {name.replace("my_", ""): value for name, value in results.items() if name.startswith("test_")}
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_a_copied_problem_trains_under_another_name(
+    problem: str, same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights, results and pictures are those of the original, which cannot be imported; the run keeps its files."""
+    words, source, picture = PROBLEMS[problem]
+    config = compose([*words, *SIZES])
+    fit({**config, "folder": "original"}, console=Console(file=io.StringIO()))
+
+    names = copy_renamed(problem, Path("plugins/mine"))
+    for module in [name for name in sys.modules if f"{name}.".startswith("attnx.problems.")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "attnx.problems", None)
+    assert catalog().broken == []
+    renamed: dict[str, Any] = {kind: {**config[kind], "name": names[kind]} for kind in ("task", "model")}
+    run = fit({**config, **renamed, "folder": "copy"}, console=Console(file=io.StringIO()))
+    for part in (run.task, run.model):
+        assert type(part).__module__.startswith("attnx.plugins.mine.")
+    assert same_weights(["original", "copy"])
+    assert measured("copy") == measured("original")
+    assert Path("copy", picture).read_bytes() == Path("original", picture).read_bytes()
+
+    shutil.move("plugins", "unused")
+    registry.forget_changed()
+    monkeypatch.setenv("ATTNX_PLUGINS", "copy/plugins")
+    assert open_run("copy").predict([source])[0].output == run.predict([source])[0].output
+    files, copies = (
+        {str(file.relative_to(top)) for file in Path(top).rglob("*.py")} for top in ("unused", "copy/plugins")
+    )
+    assert copies == files
