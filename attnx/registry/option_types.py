@@ -124,7 +124,8 @@ _PLAIN: dict[str, OptionType] = {
 def parse_type(node: ast.expr) -> OptionType:
     """Read the type of an option from its annotation.
 
-    Known are ``int float str bool``, the names of ``ALIASES``, ``Literal[...]``, ``list[T]`` and ``T | None``.
+    Known are ``int float str bool``, the names of ``ALIASES``, ``Literal[...]``, ``Sequence[T]``, ``list[T]`` and
+    ``T | None``.
 
     Raises:
         ValueError: the annotation is none of these.
@@ -148,13 +149,13 @@ def parse_type(node: ast.expr) -> OptionType:
             choices = choices if isinstance(choices, tuple) else (choices,)
             allowed = [(type(choice), choice) for choice in choices]
             return OptionType(f"one of {', '.join(map(str, choices))}", lambda value: (type(value), value) in allowed)
-        case ast.Subscript(value=ast.Name(id="list"), slice=item):
+        case ast.Subscript(value=ast.Name(id="list" | "Sequence"), slice=item):
             item_type = parse_type(item)
             return OptionType(
                 f"a list [...] that is not empty, each {item_type.phrase}",
                 lambda value: isinstance(value, list) and bool(value) and all(map(item_type.accepts, value)),
             )
     raise ValueError(
-        f"an option cannot have the type {ast.unparse(node)}; "
-        f"use {', '.join(name for name in _PLAIN if name != 'None')}, Literal[...], list[...] or ... | None"
+        f"an option cannot have the type {ast.unparse(node)}; use "
+        f"{', '.join(name for name in _PLAIN if name != 'None')}, Literal[...], Sequence[...], list[...] or ... | None"
     )

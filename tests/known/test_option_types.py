@@ -45,6 +45,7 @@ def read(annotation: str) -> OptionType:
         ("Literal[True]", [True], [1, False]),
         ("Literal['now', 'next'] | None", ["now", None], ["none"]),
         ("list[PositiveInt]", [[1], [3, 5]], [[], [0], [1, -1], 3, (3, 5), None, [True], "3"]),
+        ("Sequence[PositiveInt]", [[1], [3, 5]], [[], [0], 3, None]),
         ("list[Literal['a', 'b']]", [["a"], ["b", "a"]], [["c"], "a", []]),
         ("list[int] | None", [[0], None], [[None]]),
     ],

@@ -61,7 +61,11 @@ def part_of(item: Any, info: Part) -> list[tuple[str, Any, Any]]:
     if lineage and not any("__init__" in vars(owner) for owner in lineage if owner.__module__.startswith("attnx.")):
         return []
     return [
-        (parameter.name, ast.unparse(ast.parse(parameter.annotation, mode="eval").body), parameter.default)
+        (
+            parameter.name,
+            ast.unparse(ast.parse(parameter.annotation, mode="eval").body),
+            list(parameter.default) if isinstance(parameter.default, tuple) else parameter.default,
+        )
         for parameter in inspect.signature(item).parameters.values()
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from attnx.attention.scopes.global_ import Global
@@ -10,7 +11,7 @@ from attnx.registry import register
 
 @register("scope", "encoder_decoder")
 def encoder_decoder(
-    sources: list[Literal["encoder", "decoder"]] = ["encoder", "decoder"],  # noqa: B006 - only read
+    sources: Sequence[Literal["encoder", "decoder"]] = ("encoder", "decoder"),
     include_self: bool = False,
 ) -> Global:
     """The encoder's states and the decoder's own earlier ones, in one memory.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from torch import Tensor, nn
@@ -29,7 +30,7 @@ class Global(nn.Module):
 
     def __init__(
         self,
-        sources: list[Literal["encoder", "decoder"]] = ["encoder"],  # noqa: B006 - only read
+        sources: Sequence[Literal["encoder", "decoder"]] = ("encoder",),
         include_self: bool = False,
     ) -> None:
         super().__init__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from attnx.attention.scopes.global_ import Global
@@ -10,7 +11,7 @@ from attnx.registry import register
 
 @register("scope", "history")
 def history(
-    sources: list[Literal["encoder", "decoder"]] = ["decoder"],  # noqa: B006 - only read
+    sources: Sequence[Literal["encoder", "decoder"]] = ("decoder",),
     include_self: bool = False,
 ) -> Global:
     """The decoder's own earlier states, all of them and nothing else.

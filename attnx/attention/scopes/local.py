@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -39,7 +40,7 @@ class Local(nn.Module):
         query_size: Size,
         center: Literal["monotonic", "predictive"] = "monotonic",
         window: NonNegativeInt = 3,
-        sources: list[Literal["encoder", "decoder"]] = ["encoder"],  # noqa: B006 - only read
+        sources: Sequence[Literal["encoder", "decoder"]] = ("encoder",),
         include_self: bool = False,
     ) -> None:
         super().__init__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -43,7 +44,7 @@ class Location(nn.Module):
         hidden_size: Width = 128,
         filters: Width = 10,
         kernel_radius: NonNegativeInt = 5,
-        reads: list[Literal["previous", "cumulative"]] = ["previous"],  # noqa: B006 - only read
+        reads: Sequence[Literal["previous", "cumulative"]] = ("previous",),
     ) -> None:
         super().__init__()
         reject_duplicates("scorer.reads", reads, "kind of weights")

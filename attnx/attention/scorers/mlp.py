@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -35,7 +36,7 @@ class Mlp(nn.Module):
         query_size: Size,
         memory_size: Size,
         depth: Depth = 1,
-        hidden_sizes: list[PositiveInt] = [128],  # noqa: B006 - an option's default is a literal, and is only read
+        hidden_sizes: Sequence[PositiveInt] = (128,),
         activation: Literal["tanh", "relu", "gelu", "sigmoid"] = "tanh",
     ) -> None:
         super().__init__()

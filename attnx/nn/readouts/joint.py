@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -31,7 +32,7 @@ class Joint(nn.Module):
         state_size: Size,
         context_size: Size,
         token_size: Size,
-        inputs: list[Literal["state", "context", "token"]] = ["state", "context"],  # noqa: B006 - only read
+        inputs: Sequence[Literal["state", "context", "token"]] = ("state", "context"),
         tanh: bool = True,
         hidden_size: Width | None = None,
     ) -> None:
