@@ -46,13 +46,17 @@ def ineffective_options(parts: Sequence[ChosenPart], model: str) -> Iterator[tup
     """The options that parts declare to be without effect, and why.
 
     A part declares by ``read_if`` when it reads an option, ``{"batch_size": "batch_tokens=null"}``, by
-    ``leaves_unread`` which options of other parts have no effect beside it, and by ``for_models`` which of its options
-    only a model reads that names them in its ``reads``.
+    ``leaves_unread`` which options of other parts have no effect beside it, by ``leaves_unread_if`` which have none
+    beside a value of its own, ``{"model.scheduled_sampling": "forecast=direct"}``, and by ``for_models`` which of its
+    options only a model reads that names them in its ``reads``.
     """
     for part, key, options in parts:
         declared = part.declarations
         for option in declared.get("leaves_unread", ()):
             yield option, NoEffect(f"{part.kind}={part.name}")
+        for option, condition in declared.get("leaves_unread_if", {}).items():
+            if _unmet(key, options, [condition]) is None:
+                yield option, NoEffect(f"{key}.{condition}")
         for option, conditions in declared.get("read_if", {}).items():
             if reason := _unmet(key, options, [conditions] if isinstance(conditions, str) else conditions):
                 yield f"{key}.{option}", reason

@@ -39,8 +39,6 @@ TARGET_FEATURES: Final = "target_features.json"
 TAGS: Final = "tags.json"
 OUTPUT_LIMIT: Final = "output_limit.json"
 BLEU_OPTIONS: Final = "bleu.json"
-TEST_SERIES: Final = "test_series.npz"
-LINEAR_BASELINE: Final = "linear.npy"
 # Copies of plug-ins, and the loggers' own folders.
 PLUGINS: Final = "plugins"
 WANDB: Final = "wandb"

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnx.data.baselines import Linear, Seasonal
+from attnx.problems.forecasting.baselines import Linear, Seasonal
 
 PAST = np.array([[2.0, 3.0], [5.0, 7.0], [11.0, 13.0]])
 

@@ -10,9 +10,9 @@ from attnx import registry
 from attnx.metrics.number_errors import QuantileLoss, mean_squared_error
 from attnx.nn.contracts import TargetSpec
 from attnx.nn.targets.build import build_target
-from attnx.nn.targets.forecast import ForecastTarget, median_first
 from attnx.nn.targets.numbers import Numbers
 from attnx.nn.targets.symbols import Symbols
+from attnx.problems.forecasting.target import ForecastTarget, median_first
 
 TARGET_MASK = torch.tensor([[True, True], [True, False]])
 RIGHT = torch.tensor([[[2.0, 3.0], [5.0, 7.0]], [[11.0, 13.0], [0.0, 0.0]]])

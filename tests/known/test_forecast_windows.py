@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from attnx.data.examples import digest
-from attnx.data.readers.series import Series
-from attnx.data.windows import Span, WindowSpec, training_windows, window_scales
+from attnx.problems.forecasting.series import Series
+from attnx.problems.forecasting.windows import Span, WindowSpec, training_windows, window_scales
 
 
 def make_series(steps: int, columns: tuple[str, ...] = ("a", "b"), name: str = "") -> Series:

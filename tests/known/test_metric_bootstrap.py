@@ -15,11 +15,11 @@ from torchmetrics import Metric
 
 from attnx import registry
 from attnx.data.examples import Pair
-from attnx.data.readers.series import read_series
-from attnx.data.windows import Span, WindowSpec, time_order
 from attnx.inference.metric_intervals import bootstrap_metrics
 from attnx.inference.predictor import Prediction, metric_results
 from attnx.metrics.per_tag import MACRO, MICRO, metrics_per_tag, update_all
+from attnx.problems.forecasting.series import read_series
+from attnx.problems.forecasting.windows import Span, WindowSpec, time_order
 from attnx.problems.pointing.answers import PointingReference
 from attnx.problems.pointing.metrics import RatioBySize
 from attnx.reports.stats.bootstrap import SAMPLES, SEED

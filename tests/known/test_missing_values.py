@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from attnx.data.baselines import Linear
 from attnx.data.batches import collate
 from attnx.data.dataset import Row
 from attnx.data.features import FeatureScaler
-from attnx.data.readers.series import Series, fill_missing
-from attnx.data.series_split import SeriesSplit, split_series
-from attnx.data.windows import Span, WindowSpec, training_windows
 from attnx.errors import UserError
 from attnx.metrics.aligned_errors import aligned_errors
 from attnx.metrics.number_errors import QuantileLoss
 from attnx.models.sequence_model import Output
-from attnx.nn.targets.forecast import ForecastTarget
+from attnx.problems.forecasting.baselines import Linear
+from attnx.problems.forecasting.series import Series, fill_missing
+from attnx.problems.forecasting.series_split import SeriesSplit, split_series
+from attnx.problems.forecasting.target import ForecastTarget
+from attnx.problems.forecasting.windows import Span, WindowSpec, training_windows
 from attnx.tasks.contract import token_loss
 
 NAN = np.nan

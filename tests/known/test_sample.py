@@ -16,7 +16,7 @@ from attnx.data.examples import Pair
 from attnx.data.readers.cmudict import read_cmudict
 from attnx.data.sample import _quotas, sample_examples
 from attnx.data.splits import split_by_hash
-from attnx.tasks.forecasting import Forecasting
+from attnx.problems.forecasting.forecasting import Forecasting
 
 WORDS = st.text("abeé", max_size=3)
 PAIRS = st.builds(

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnx.data.readers.series import fill_missing, irregular_steps_note, read_series
 from attnx.errors import UserError
+from attnx.problems.forecasting.series import fill_missing, irregular_steps_note, read_series
 
 HEAD = "time,a,b"
 

@@ -8,11 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnx.data.readers.series import Series, read_series
-from attnx.data.series_split import SeriesSplit, constant_column_notes, overlap_note, split_note, split_series
-from attnx.data.windows import Span, WindowSpec
 from attnx.errors import UserError
-from attnx.tasks.forecasting import Forecasting
+from attnx.problems.forecasting.forecasting import Forecasting
+from attnx.problems.forecasting.series import Series, read_series
+from attnx.problems.forecasting.series_split import (
+    SeriesSplit,
+    constant_column_notes,
+    overlap_note,
+    split_note,
+    split_series,
+)
+from attnx.problems.forecasting.windows import Span, WindowSpec
 
 HOUR = 3600.0
 

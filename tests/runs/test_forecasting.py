@@ -17,12 +17,12 @@ from rich.console import Console
 
 import attnx
 from attnx.inference.load import TrainedRun
-from attnx.reports.figures.forecasts import draw_forecast_page, draw_forecasts, read_forecasts
+from attnx.problems.forecasting.figures import draw_forecast_page, draw_forecasts, read_forecasts
+from attnx.problems.forecasting.saved_series import read_test_series
 from attnx.reports.run.tables import baseline_verdict, baseline_verdicts, result_rows
 from attnx.runs.predictions import Evaluation
 from attnx.runs.results_json import BaselineDifference
 from attnx.runs.run import read_run
-from attnx.runs.saved_sources import read_test_series
 
 STEPS, LOOKBACK, HORIZON = 97, 7, 3
 SMALL = [

@@ -134,7 +134,7 @@ CONFIGURATIONS = {
         "model.source_vectors=words.txt has no effect"
     ],
     "task=forecasting task.file=words.tsv model.scheduled_sampling=0.5": [
-        "task.forecast=direct, which reads no output"
+        "model.scheduled_sampling=0.5 has no effect beside task.forecast=direct; leave it out"
     ],
     "model=transformer scorer=additive model.self_scorer=dot model.cross_scorer=mlp": [
         "scorer=additive has no effect beside model.self_scorer=dot and model.cross_scorer=mlp; leave it out"

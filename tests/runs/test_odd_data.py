@@ -15,7 +15,7 @@ from attnx.data.examples import read_pairs
 from attnx.data.readers.labeled_texts import read_labeled_texts
 from attnx.data.readers.tsv import PairReader
 from attnx.errors import UserError
-from attnx.tasks.forecasting import Forecasting
+from attnx.problems.forecasting.forecasting import Forecasting
 from attnx.tasks.g2p import G2p
 
 LETTERS = "abcdefghijk"

@@ -164,5 +164,3 @@ def unread_by_networks(
         yield "encoder.layers", NoEffect(read, f"set encoder.layers={encoder_layers}")
         if encoder_layers == 1:
             yield "encoder.dropout", NoEffect(f"{read}: it falls between layers")
-    if config.get("task", {}).get("forecast") == "direct":
-        yield "model.scheduled_sampling", NoEffect("task.forecast=direct, which reads no output")

@@ -239,8 +239,8 @@ def _irregular_steps(times: Numbers) -> list[int]:
 def fill_missing(series: Series, where: str = "the series") -> tuple[Series, list[str]]:
     """Replace missing values by the last one before, and those at the start by the first one after.
 
-    No window forecasts from before the first value of a target (:meth:`attnx.data.windows.WindowSpec.valid_starts`).
-    Known columns have a value in the training split (:func:`attnx.data.series_split.split_series`).
+    No window forecasts from before the first value of a target (``WindowSpec.valid_starts``). Known columns have a
+    value in the training split (``split_series``).
 
     Args:
         series: the series.

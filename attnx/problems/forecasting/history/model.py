@@ -13,7 +13,8 @@ from attnx.models.planner import Plan
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.models.seq2seq.state import DecoderState
 from attnx.models.sequence_model import Output, SequenceModel
-from attnx.nn.targets.forecast import ForecastTarget
+
+from ..target import ForecastTarget
 
 
 class HistoryState(NamedTuple):

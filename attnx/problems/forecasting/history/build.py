@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from torch import nn
 
-from attnx.models.history.config import ResolvedHistoryConfig
-from attnx.models.history.model import History
 from attnx.models.resolve import DataSizes
 from attnx.models.seq2seq.build import build_parts
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.nn.targets.build import build_target
+
+from .config import ResolvedHistoryConfig
+from .model import History
 
 
 def build_history(resolved: ResolvedHistoryConfig, sizes: DataSizes) -> History:

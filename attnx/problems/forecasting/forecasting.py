@@ -9,22 +9,23 @@ from typing import Any, Literal
 import numpy as np
 from torch import nn
 
-from attnx.data.baselines import Baseline, Linear, Seasonal
 from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.data.examples import Pair
 from attnx.data.features import FeatureScaler
 from attnx.data.paths import resolve_data_path
-from attnx.data.readers.series import Series, fill_missing, irregular_steps_note, read_series
-from attnx.data.series_split import SeriesSplit, constant_column_notes, overlap_note, split_note, split_series
 from attnx.data.splits import Splits
-from attnx.data.windows import Span, WindowSpec, time_order, training_windows, window_scales
 from attnx.errors import UserError, reject_duplicates
-from attnx.nn.targets.forecast import ForecastTarget, median_first
 from attnx.registry import NonNegativeInt, PositiveInt, Probability, register
-from attnx.runs.layout import LINEAR_BASELINE, TARGET_FEATURES
-from attnx.runs.saved_sources import write_test_series
+from attnx.runs.layout import TARGET_FEATURES
 from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
-from attnx.tasks.forecast_metrics import forecast_metrics, update_forecast_metrics
+
+from .baselines import LINEAR_BASELINE, Baseline, Linear, Seasonal
+from .metrics import forecast_metrics, update_forecast_metrics
+from .saved_series import write_test_series
+from .series import Series, fill_missing, irregular_steps_note, read_series
+from .series_split import SeriesSplit, constant_column_notes, overlap_note, split_note, split_series
+from .target import ForecastTarget, median_first
+from .windows import Span, WindowSpec, time_order, training_windows, window_scales
 
 # The linear baseline has few weights and needs no more windows.
 MAX_WINDOWS_FOR_LINEAR = 20_000
@@ -33,8 +34,9 @@ MAX_WINDOWS_FOR_LINEAR = 20_000
 @register(
     "task",
     "forecasting",
+    leaves_unread_if={"model.scheduled_sampling": "forecast=direct"},
     baselines={"naive": "the last value", "seasonal": "the last season", "linear": "linear"},
-    figures={"predictions": "attnx.reports.figures.forecasts.draw_forecasts"},
+    figures={"predictions": ".figures.draw_forecasts"},
     pictures={"forecasts.png": "some test windows: the past, the reference and the forecast"},
     metric_facts={
         "rse": {
@@ -107,12 +109,10 @@ class Forecasting(SequenceTask):
         season_length: PositiveInt = 24,
     ) -> None:
         self.file, self.test, self.header = file, test, header
-        self.time_column, self.group_column = (
-            None if name is None else str(name) for name in (time_column, group_column)
-        )
-        self.target_columns, self.known_columns = (
-            list(map(str, names or [])) for names in (target_columns, known_columns)
-        )
+        self.time_column = None if time_column is None else str(time_column)
+        self.group_column = None if group_column is None else str(group_column)
+        self.target_columns = list(map(str, target_columns or []))
+        self.known_columns = list(map(str, known_columns or []))
         self.lookback, self.horizon, self.stride, self.season_length = lookback, horizon, stride, season_length
         self.split, self.quantiles = SeriesSplit.parse(split), quantiles or []
         self.notes: list[str] = []

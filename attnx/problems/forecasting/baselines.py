@@ -14,6 +14,7 @@ from attnx.files.bounded_files import read_array
 
 Numbers = npt.NDArray[np.floating]
 
+LINEAR_BASELINE = "linear.npy"  # the weights of the linear map in a run's folder of vocabularies
 
 Baseline: TypeAlias = Callable[[Numbers], Numbers]
 """A forecast of a window: (lookback, f) -> (horizon, f)."""

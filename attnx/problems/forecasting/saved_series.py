@@ -8,11 +8,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from attnx.data.readers.series import Series
 from attnx.files.atomic_files import write_arrays
 from attnx.files.bounded_files import read_arrays
-from attnx.runs.layout import TEST_SERIES
 
+from .series import Series
+
+TEST_SERIES: Final = "test_series.npz"
 SERIES_FIELDS: Final = ("name", "numbers", "columns", "times", "labels")
 
 

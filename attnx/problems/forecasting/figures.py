@@ -12,7 +12,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from attnx.data.evenly_spaced import evenly_spaced_indices
-from attnx.data.readers.series import Series
 from attnx.files.bounded_files import read_arrays
 from attnx.reports.figures.curves import DPI, INK, PALE, style_axes
 from attnx.reports.figures.fonts import choose_fonts, shorten
@@ -22,8 +21,10 @@ from attnx.runs.alignments import Alignment, read_best_alignments
 from attnx.runs.layout import MATRICES, PREDICTIONS, VOCABULARY
 from attnx.runs.predictions import read_table
 from attnx.runs.run import read_run
-from attnx.runs.saved_sources import read_test_series
 from attnx.runs.table_fields import read_field
+
+from .saved_series import read_test_series
+from .series import Series
 
 MAX_WINDOWS, MAX_COLUMNS = 3, 4
 MAX_LABEL_LENGTH, MAX_TITLE_LENGTH = 20, 50

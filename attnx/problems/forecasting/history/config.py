@@ -12,7 +12,7 @@ from attnx.models.seq2seq.config import ResolvedSeq2seqConfig, Seq2seqConfig
 from attnx.registry import Probability, Width, register
 
 if TYPE_CHECKING:
-    from attnx.models.history.model import History
+    from .model import History
 
 
 @register(
@@ -73,8 +73,8 @@ class ResolvedHistoryConfig(ResolvedConfig):
         return self.network.summary()
 
     def build(self, sizes: DataSizes) -> History:
-        """Build the model, as :func:`attnx.models.history.build.build_history`."""
-        from attnx.models.history.build import build_history
+        """Build the model, as ``build_history``."""
+        from .build import build_history
 
         return build_history(self, sizes)
 

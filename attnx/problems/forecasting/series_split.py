@@ -7,12 +7,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from attnx.data.readers.series import Numbers, Series, name_suffix
 from attnx.data.readers.times import parse_date
 from attnx.data.splits import Splits
-from attnx.data.windows import Span, WindowSpec
 from attnx.errors import UserError
 from attnx.files.parse_number import is_count, is_number
+
+from .series import Numbers, Series, name_suffix
+from .windows import Span, WindowSpec
 
 ETT: Final = "ett"
 # Informer's protocol.

@@ -1,0 +1,1 @@
+"""Forecasts of time series: the task ``forecasting``, and the model that attends to its own past, ``history``."""
