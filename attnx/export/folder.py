@@ -54,10 +54,10 @@ def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint
             require_package(module, "export", "--format onnx")
     if not isinstance(opened.target, Vocabulary):
         raise UserError(f"{run}: writes rows of numbers; only models that write symbols can be exported")
-    names = registry.names("model")
-    exported = [name for name in names if registry.describe("model", name).declarations.get("can_export", True)]
-    if (name := opened.config["model"]["name"]) not in exported:
-        raise UserError(f"{run}: model={name} cannot be exported; {', '.join(exported)} can")
+    models = [registry.describe("model", name) for name in registry.names("model")]
+    possible = [model.name for model in models if model.declarations.get("can_export", True)]
+    if (name := opened.config["model"]["name"]) not in possible:
+        raise UserError(f"{run}: model={name} cannot be exported; {', '.join(possible)} can")
     model = cast("Seq2seq", copy.deepcopy(opened.model)).requires_grad_(False)  # its fast paths will be disabled
     programs = make_programs(model, _source_maker(opened), bool(opened.tags))
     with atomic_folder(folder) as partial:
