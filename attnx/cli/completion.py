@@ -15,7 +15,7 @@ from attnx.cli.training_args import COMPLETION, TrainingParser
 from attnx.config.groups import GROUPS, group_choices
 from attnx.errors import UserError
 from attnx.files.file_lock import is_lock_held
-from attnx.registry.source_scan import CHECKED_KINDS
+from attnx.registry.part import CHECKED_KINDS
 from attnx.runs.find import run_folders
 from attnx.runs.layout import RUN_LOCK
 from attnx.runs.naming import SWEEPS

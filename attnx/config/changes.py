@@ -8,7 +8,7 @@ from typing import Any
 from attnx import registry
 from attnx.config.groups import DEFAULTS, PART_GROUPS, default_parts
 from attnx.config.view import choice_text, dotted_keys
-from attnx.registry.source_scan import MULTI_SELECT_KINDS
+from attnx.registry.part import MULTI_SELECT_KINDS
 
 
 def changed_options(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from attnx.config.hydra_errors import unknown_key
 from attnx.config.no_effect import chosen_parts, ineffective_options, refuse_ineffective, with_other_values
 from attnx.errors import UserError
 from attnx.models.resolve import NoEffect, resolve_model
-from attnx.registry.source_scan import MULTI_SELECT_KINDS
+from attnx.registry.part import MULTI_SELECT_KINDS
 
 ATTENTION_KINDS = ("scorer", "scope", "query", "normalizer")
 """Kinds that have no effect with ``attention=none``."""

@@ -13,7 +13,7 @@ from attnx.config.hydra_errors import reject_folder_overrides, reject_hydra_over
 from attnx.config.no_effect import overrides_in_files
 from attnx.data.paths import expand_path
 from attnx.errors import UserError, reject_duplicates
-from attnx.registry.source_scan import MULTI_SELECT_KINDS
+from attnx.registry.part import MULTI_SELECT_KINDS
 
 NON_STRING = re.compile(r"null|true|false|[-+]?[\d.]+(e[-+]?\d+)?", re.IGNORECASE)
 """Values that Hydra does not parse as a string."""

@@ -12,7 +12,7 @@ from attnx import registry
 from attnx.config.view import names_text, value_text
 from attnx.errors import UserError, suggest
 from attnx.registry.option_types import parse_type
-from attnx.registry.source_scan import KINDS, MULTI_SELECT_KINDS, Part
+from attnx.registry.part import KINDS, MULTI_SELECT_KINDS, Part
 from attnx.registry.synonyms import known_as
 from attnx.runs.naming import check_name
 

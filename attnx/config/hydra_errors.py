@@ -21,7 +21,7 @@ from attnx.config.groups import (
 from attnx.config.hydra_internals import override_parser
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import MAX_DIGITS
-from attnx.registry.source_scan import MULTI_SELECT_KINDS
+from attnx.registry.part import MULTI_SELECT_KINDS
 from attnx.registry.synonyms import suggest_known
 
 LONG_NUMBER = re.compile(rf"\d{{{MAX_DIGITS + 1}}}")

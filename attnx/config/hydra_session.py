@@ -22,7 +22,8 @@ from attnx.config.groups import PART_GROUPS, conf_folder
 from attnx.config.hydra_errors import translate_hydra_error
 from attnx.config.hydra_internals import clear_hydra, version_base
 from attnx.errors import UserError
-from attnx.registry.source_scan import MULTI_SELECT_KINDS, Part, catalog
+from attnx.registry.part import MULTI_SELECT_KINDS, Part
+from attnx.registry.source_scan import catalog
 
 ENVIRONMENT: Final = re.compile(r"\$\{.*\boc\.env\b", re.DOTALL)
 

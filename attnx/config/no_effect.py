@@ -14,8 +14,7 @@ from attnx.config.groups import GROUPS, PART_GROUPS, PRESETS
 from attnx.config.view import value_text
 from attnx.errors import UserError
 from attnx.models.resolve import NoEffect
-from attnx.registry.read_if import CONDITION
-from attnx.registry.source_scan import MULTI_SELECT_KINDS, Part
+from attnx.registry.part import CONDITION, MULTI_SELECT_KINDS, Part
 
 OFF = ("null", "false", "0", "0.0", "[]", "")
 """Values that switch an option off: they have the effect that they name."""

@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 
 from attnx import registry
-from attnx.registry.source_scan import Part
+from attnx.registry.part import Part
 
 
 class LawSkipped(Exception):

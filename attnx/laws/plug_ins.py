@@ -9,8 +9,9 @@ from typing import Any
 from attnx import registry
 from attnx.errors import UserError
 from attnx.laws.check import first_failure
+from attnx.registry.part import KINDS, MULTI_SELECT_KINDS
 from attnx.registry.plugin_errors import advice
-from attnx.registry.source_scan import KINDS, MULTI_SELECT_KINDS, catalog
+from attnx.registry.source_scan import catalog
 
 PartWithOptions = tuple[str, str, Mapping[str, Any]]
 

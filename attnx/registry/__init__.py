@@ -26,11 +26,11 @@ from attnx.registry.option_types import (
     Time,
     Width,
 )
-from attnx.registry.part_names import NAME_RULE, is_part_name
+from attnx.registry.part import BY_HAND, KINDS, MULTI_SELECT_KINDS, NAME_RULE, Part, is_part_name
 from attnx.registry.plugin_errors import advice, name_plug_in
 from attnx.registry.plugin_files import PACKAGE, searched, unload_changed
 from attnx.registry.python_parts import describe_class
-from attnx.registry.source_scan import BY_HAND, KINDS, MULTI_SELECT_KINDS, Part, by_hand, catalog, scan_files
+from attnx.registry.source_scan import by_hand, catalog, scan_files
 from attnx.registry.synonyms import suggest_known
 
 __all__ = [

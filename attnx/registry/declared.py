@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
+from attnx.registry.part import Part
 from attnx.registry.plugin_errors import name_plug_in
-from attnx.registry.source_scan import Part
 
 # What parts of each kind must declare, as class attributes; it is read before anything is imported.
 REQUIRED: dict[str, dict[str, type]] = {

@@ -13,9 +13,10 @@ from attnx import registry
 from attnx.errors import UserError
 from attnx.registry import plugin_files
 from attnx.registry.definitions import installed_file
+from attnx.registry.part import BY_HAND, MULTI_SELECT_KINDS, Part
 from attnx.registry.plugin_files import INIT, PACKAGE
 from attnx.registry.python_parts import source_text
-from attnx.registry.source_scan import BY_HAND, MULTI_SELECT_KINDS, REGISTER, Part, catalog
+from attnx.registry.source_scan import REGISTER, catalog
 
 
 def plugin_parts(config: Mapping[str, Any]) -> list[Part]:

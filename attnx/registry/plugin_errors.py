@@ -9,8 +9,9 @@ from pathlib import Path
 from types import CodeType
 
 from attnx.errors import Interrupted, UserError, type_and_text
+from attnx.registry.part import BY_HAND, CHECKED_KINDS, Part
 from attnx.registry.plugin_files import PACKAGE
-from attnx.registry.source_scan import BY_HAND, CHECKED_KINDS, Part, catalog
+from attnx.registry.source_scan import catalog
 
 INTENDED = (KeyboardInterrupt, GeneratorExit, UserError, Interrupted)
 """What is raised on purpose: by the user's Ctrl-C, by Python as it closes a generator, by attnx, or by a part that

@@ -14,7 +14,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from attnx.errors import UserError
 from attnx.registry.option_types import ALIASES
-from attnx.registry.source_scan import BY_HAND, NO_LITERAL, Option, Part, make_option
+from attnx.registry.part import BY_HAND, NO_LITERAL, Option, Part, make_option
 
 
 def describe_class(kind: str, name: str, item: Callable[..., Any]) -> Part:

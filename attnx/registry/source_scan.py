@@ -5,114 +5,21 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.metadata
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from attnx.registry import plugin_files
 from attnx.registry.definitions import Definition, installed_file, parameters, parse
-from attnx.registry.option_types import OptionType, parse_type
-from attnx.registry.part_names import NAME_RULE, is_part_name
-from attnx.registry.read_if import check_conditions
+from attnx.registry.part import KINDS, NAME_RULE, NO_LITERAL, Option, Part, is_part_name, make_option
 
-# The package or module of the core's parts, by kind.
-KINDS = {
-    "scorer": "attnx.attention.scorers",
-    "scope": "attnx.attention.scopes",
-    "query": "attnx.attention.query_inputs",
-    "normalizer": "attnx.attention.normalizers",
-    "bias": "attnx.attention.biases",
-    "attention": "attnx.attention",
-    "kernel": "attnx.accel.attention",
-    "model": "attnx.models",
-    "encoder": "attnx.nn.encoders",
-    "decoder": "attnx.nn.decoders",
-    "readout": "attnx.nn.readouts",
-    "output": "attnx.nn.outputs",
-    "task": "attnx.tasks",
-    "metric": "attnx.metrics",
-    "tokenizer": "attnx.data.tokenizers",
-    "decoding": "attnx.decoding",
-    "optimizer": "attnx.training.optimizers",
-    "lr_schedule": "attnx.training.lr_schedules",
-    "trainer": "attnx.training.trainer",
-    "logger": "attnx.loggers",
-    "callback": "attnx.training.callbacks",
-}
 # What is searched for parts that come with attnx: these modules and packages, and the folders of whole problems.
 CORE = (*KINDS.values(), "attnx.problems")
-# Kinds of which several can be chosen at once, each a key of the one node: ``+query=[token,last_context]``.
-MULTI_SELECT_KINDS = ("query", "logger", "callback")
-# Kinds whose parts people write most, with laws that `attnx check` tests.
-CHECKED_KINDS = (
-    "scorer",
-    "scope",
-    "query",
-    "normalizer",
-    "bias",
-    "encoder",
-    "decoder",
-    "readout",
-    "output",
-    "decoding",
-    "metric",
-    "model",
-    "task",
-)
-
-# The origin of parts that a script or a notebook registered; and these parts.
-BY_HAND = "registered in Python"
 by_hand: dict[tuple[str, str], Part] = {}
+"""The parts that a script or a notebook registered."""
 
-NO_LITERAL = "needs a literal default (a number, word, list or None)"
 # Spellings of the decorators.
 REGISTER = ("register", "registry.register", "attnx.register", "attnx.registry.register")
-
-
-@dataclass(frozen=True)
-class Option:
-    """A constructor parameter with a default, which the configuration can set."""
-
-    name: str
-    annotation: str
-    type: OptionType
-    default: Any
-
-
-@dataclass(frozen=True)
-class Part:
-    """A registered part, described from its source."""
-
-    kind: str
-    name: str
-    module: str
-    file: Path
-    line: int
-    doc: str
-    options: tuple[Option, ...]
-    injected_params: tuple[str, ...]
-    declarations: dict[str, Any]
-    origin: str
-    lines: dict[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        check_conditions(self.declarations.get("read_if", {}), [option.name for option in self.options], self.place)
-
-    @property
-    def place(self) -> str:
-        """``file:line`` of the part."""
-        return f"{self.file}:{self.line}"
-
-    @property
-    def package(self) -> str:
-        """The package of the part's module, to which the names of modules that it declares are relative."""
-        return self.module if self.file.name == plugin_files.INIT else self.module.rpartition(".")[0]
-
-    def doc_line(self, word: str) -> str:
-        """The text after ``word:`` in the docstring; every part has ``Formula`` and ``Source``."""
-        result = re.search(rf"^{word}:(.*(?:\n[ \t]+\S.*)*)", self.doc, re.MULTILINE)
-        return " ".join(result[1].split()).strip("`") if result else ""
 
 
 @dataclass
@@ -244,23 +151,6 @@ def _read_option(name: str, annotation: ast.expr | None, default: ast.expr) -> O
     except (ValueError, TypeError):
         raise ValueError(NO_LITERAL) from None
     return make_option(name, annotation, value)
-
-
-def make_option(name: str, annotation: ast.expr | None, default: Any) -> Option:
-    """Describe an option.
-
-    Raises:
-        ValueError: it has no type, one that no option can have, or a default that is not of that type.
-    """
-    if name == "name":
-        raise ValueError("is where the configuration names the part; rename it")
-    if annotation is None:
-        raise ValueError(f"needs a type, such as {name}: int = ...")
-    option_type = parse_type(annotation)
-    default = list(default) if isinstance(default, tuple) else default
-    if not option_type.accepts(default):
-        raise ValueError(f"its default {default!r} is not {option_type.phrase}")
-    return Option(name, ast.unparse(annotation), option_type, default)
 
 
 def _read_declarations(definition: Definition, decorator: ast.Call) -> dict[str, tuple[Any, int]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from attnx.errors import UserError
 from attnx.files.bounded_files import MAX_FILE_BYTES, parse_yaml, read_mapping, read_text
-from attnx.registry.source_scan import KINDS
+from attnx.registry.part import KINDS
 from attnx.runs.layout import CONFIG_YAML
 
 # The start of a top-level key.

@@ -11,9 +11,9 @@ from typing import Any
 from attnx import registry
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_bytes
+from attnx.registry.part import BY_HAND, Part
 from attnx.registry.plugin_code import digests, plugin_parts, short_digest, source_files
 from attnx.registry.plugin_files import searched
-from attnx.registry.source_scan import BY_HAND, Part
 from attnx.runs.info import plugin_digests, plugin_records
 from attnx.runs.layout import PLUGINS
 from attnx.runs.run import Run

@@ -12,8 +12,9 @@ from attnx import registry
 from attnx.config.view import differences_text
 from attnx.errors import RunFailed, UserError
 from attnx.files.atomic_files import write_json
+from attnx.registry.part import BY_HAND
 from attnx.registry.plugin_code import digests, source_files
-from attnx.registry.source_scan import BY_HAND, catalog
+from attnx.registry.source_scan import catalog
 from attnx.runs.info import update_info
 from attnx.runs.layout import CONFIG_YAML, FORMAT, RUN_JSON, SWEEP_JSON
 from attnx.runs.plugin_copies import changed_code_message

@@ -15,7 +15,7 @@ from attnx.errors import Interrupted, UserError
 from attnx.files.printable import printable
 from attnx.loggers.contract import RunStart
 from attnx.loggers.display_name import display_name
-from attnx.registry.source_scan import MULTI_SELECT_KINDS
+from attnx.registry.part import MULTI_SELECT_KINDS
 from attnx.reports.run.readme import write_run_readme
 from attnx.runs.info import update_info
 from attnx.runs.layout import ALIGNMENTS, ALIGNMENTS_PICTURE, PAGE, PREDICTIONS, PREDICTIONS_PICTURE

@@ -15,8 +15,7 @@ from attnx import registry
 from attnx.cli.commands.list_ import TITLES
 from attnx.config.groups import GROUPS, conf_folder, group_choices, option_key
 from attnx.config.view import value_text
-from attnx.registry.part_texts import doc_paragraphs, formula_markdown
-from attnx.registry.source_scan import KINDS, Part
+from attnx.registry.part import KINDS, Part
 
 LINK = re.compile(r"(https?://[^ ,;)]+)")
 INTRODUCTION = """\
@@ -89,10 +88,10 @@ def _links(kind: str) -> str:
 
 
 def _part_section(part: Part) -> Iterator[str]:
-    summary, *details = doc_paragraphs(part)
+    summary, *details = part.doc_paragraphs()
     yield f"## {part.name}"
     yield summary
-    yield formula_markdown(part)
+    yield part.formula_markdown()
     yield from details
     if part.options:
         rows = [

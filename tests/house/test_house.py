@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from attnx.registry.source_scan import KINDS, catalog, read_parts
+from attnx.registry.part import KINDS
+from attnx.registry.source_scan import catalog, read_parts
 
 ROOT = Path(__file__).parents[2]
 HOUSE = ROOT / "attnx"
@@ -162,7 +163,7 @@ LIGHT = {
     "reading every part": "\n".join(
         [
             "from attnx import registry",
-            "from attnx.registry.source_scan import KINDS",
+            "from attnx.registry.part import KINDS",
             "[registry.check(kind, name, {}) for kind in KINDS for name in registry.names(kind)]",
         ]
     ),

@@ -36,7 +36,6 @@ from matplotlib.image import imread
 from numpy.typing import NDArray
 
 from attnx import registry
-from attnx.registry.part_texts import formula_markdown
 from attnx.reports.figures.panels import DPI, left_edges
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +54,7 @@ def test_the_page_is_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_formula_may_have_words() -> None:
     code, words_last, words_between = (
-        formula_markdown(registry.describe(*part))
+        registry.describe(*part).formula_markdown()
         for part in (("scorer", "dot"), ("normalizer", "monotonic"), ("query", "self_attentive"))
     )
     assert re.fullmatch("`[^`]+`", code)

@@ -21,8 +21,9 @@ import pytest
 from attnx import registry
 from attnx.errors import UserError
 from attnx.registry import plugin_files
+from attnx.registry.part import KINDS, Part
 from attnx.registry.python_parts import describe_class
-from attnx.registry.source_scan import KINDS, Catalog, Part, catalog, scan_files
+from attnx.registry.source_scan import Catalog, catalog, scan_files
 
 OWNED = pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners here")
 Write = Callable[..., Path]

@@ -19,7 +19,7 @@ from attnx.laws.check import CLASSES, kind_laws, law_failure
 from attnx.laws.metric import MetricLaws
 from attnx.laws.model import ModelLaws
 from attnx.laws.violation import Violation
-from attnx.registry.source_scan import CHECKED_KINDS
+from attnx.registry.part import CHECKED_KINDS
 from tests.conftest import choice_name
 from tests.conftest import variants as attention_variants
 

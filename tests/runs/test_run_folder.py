@@ -22,7 +22,7 @@ from scipy.stats import binomtest
 import attnx
 from attnx.cli import main
 from attnx.data.splits import hash_fraction
-from attnx.registry.source_scan import MULTI_SELECT_KINDS
+from attnx.registry.part import MULTI_SELECT_KINDS
 from attnx.runs.run import read_run
 from attnx.training import run_folder as writer
 

@@ -30,8 +30,9 @@ from attnx.cli.args import split_overrides
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import count_phrase
 from attnx.files.printable import print_line, printable
+from attnx.registry.part import CHECKED_KINDS, KINDS, MULTI_SELECT_KINDS, Part
 from attnx.registry.plugin_files import searched
-from attnx.registry.source_scan import CHECKED_KINDS, KINDS, MULTI_SELECT_KINDS, Part, catalog
+from attnx.registry.source_scan import catalog
 
 if TYPE_CHECKING:
     from attnx.laws.check import LawFailure, Outcome

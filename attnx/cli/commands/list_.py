@@ -32,8 +32,8 @@ from attnx.cli.help import CHOICES, WIDEST_PAGE, filled
 from attnx.config.groups import GROUPS, conf_folder, group_choices, option_key, option_keys
 from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
+from attnx.registry.part import KINDS, Part
 from attnx.registry.plugin_files import searched
-from attnx.registry.source_scan import KINDS, Part
 from attnx.registry.synonyms import known_as
 
 # Kinds that no word of the command line picks, and what does: listed when they are named.

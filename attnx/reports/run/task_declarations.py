@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 from attnx import registry
 from attnx.registry.declared import undeclared
-from attnx.registry.source_scan import Part, catalog
+from attnx.registry.part import Part
+from attnx.registry.source_scan import catalog
 from attnx.runs.run import Run
 
 if TYPE_CHECKING:  # it imports matplotlib

@@ -10,7 +10,7 @@ from attnx.config.changes import default_choice
 from attnx.config.view import choice_text, names_text, value_text
 from attnx.errors import UserError
 from attnx.files.parse_number import is_number
-from attnx.registry.source_scan import MULTI_SELECT_KINDS
+from attnx.registry.part import MULTI_SELECT_KINDS
 from attnx.reports.sweep.metrics import MAX_VALUE, run_value
 from attnx.reports.sweep.run_record import DATA, EARLIEST, RunRecord
 

@@ -22,7 +22,7 @@ from attnx.errors import RunFailed
 from attnx.files.atomic_files import atomic_write
 from attnx.files.parse_number import count_phrase
 from attnx.laws.candidate import Candidate
-from attnx.registry.source_scan import KINDS
+from attnx.registry.part import KINDS
 from attnx.runs.layout import BAD_BATCH
 from attnx.tasks.contract import SequenceData, token_loss
 from attnx.training.distributed import process_group

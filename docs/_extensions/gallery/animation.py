@@ -12,8 +12,7 @@ from typing import Any
 from attnx.config.groups import option_key
 from attnx.config.view import value_text
 from attnx.errors import UserError
-from attnx.registry.part_texts import doc_paragraphs
-from attnx.registry.source_scan import Option, Part
+from attnx.registry.part import Option, Part
 from gallery.example import build_part
 from gallery.frames import DIRECTIONS, Frame, make_frame
 from gallery.option_values import option_values
@@ -117,7 +116,7 @@ def _facts(part: Part) -> dict[str, Any]:
         "choice": choice_key(part),
         "nested": part.kind in CHOICE_KEYS,
         "name": part.name,
-        "text": doc_paragraphs(part),
+        "text": part.doc_paragraphs(),
         "formula": part.doc_line("Formula").replace("``", ""),
         "source": part.doc_line("Source") or "not stated",
         "module": part.module + ("" if part.origin == "core" else f", {part.origin}"),

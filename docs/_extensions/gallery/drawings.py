@@ -15,7 +15,7 @@ from matplotlib.patches import FancyArrowPatch, Patch
 from PIL import Image
 
 from attnx.registry import PartSpec
-from attnx.registry.source_scan import Part
+from attnx.registry.part import Part
 from attnx.reports.figures.heatmaps import FORBIDDEN, WHITE_TO_BLUE, hatch
 from attnx.reports.figures.panels import DPI, GRID, INK, PALE, column_groups, left_edges
 from gallery.example import (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from attnx.registry.part_texts import doc_paragraphs, formula_markdown
 from gallery.variants import DRAWN_KINDS, PartVariant
 
 HEADINGS = {
@@ -50,10 +49,10 @@ def markdown_page(variants: Sequence[PartVariant]) -> str:
 
 def _section(variants: Sequence[PartVariant]) -> Iterator[str]:
     part = variants[0].part
-    summary, *_ = doc_paragraphs(part)
+    summary, *_ = part.doc_paragraphs()
     yield f"### {part.name}"
     yield summary
-    yield formula_markdown(part)
+    yield part.formula_markdown()
     yield from (f"![{variant}](parts/{variant.file})" for variant in variants)
     if source := part.doc_line("Source"):
         yield f"Source: {source}"

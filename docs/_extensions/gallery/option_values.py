@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import combinations
 from typing import Any
 
-from attnx.registry.source_scan import Option
+from attnx.registry.part import Option
 
 MULTIPLES = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10)  # of the default of a number above 0
 WIDTH_MULTIPLES = (1 / 16, 1 / 4, 1, 4)  # of the default of a whole number that is not small

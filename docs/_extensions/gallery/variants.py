@@ -11,7 +11,7 @@ from attnx import registry
 from attnx.config.groups import option_key
 from attnx.config.view import value_text
 from attnx.registry import PartSpec
-from attnx.registry.source_scan import Option, Part
+from attnx.registry.part import Option, Part
 from gallery.option_values import choices
 
 DRAWN_KINDS = ("scorer", "scope", "query", "normalizer", "bias")

@@ -1,0 +1,179 @@
+"""What a part is: its kind, its name, its options, and what it declares, as its source says."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from attnx.errors import UserError
+from attnx.registry import plugin_files
+from attnx.registry.option_types import OptionType, parse_type
+
+# The package or module of the core's parts, by kind.
+KINDS = {
+    "scorer": "attnx.attention.scorers",
+    "scope": "attnx.attention.scopes",
+    "query": "attnx.attention.query_inputs",
+    "normalizer": "attnx.attention.normalizers",
+    "bias": "attnx.attention.biases",
+    "attention": "attnx.attention",
+    "kernel": "attnx.accel.attention",
+    "model": "attnx.models",
+    "encoder": "attnx.nn.encoders",
+    "decoder": "attnx.nn.decoders",
+    "readout": "attnx.nn.readouts",
+    "output": "attnx.nn.outputs",
+    "task": "attnx.tasks",
+    "metric": "attnx.metrics",
+    "tokenizer": "attnx.data.tokenizers",
+    "decoding": "attnx.decoding",
+    "optimizer": "attnx.training.optimizers",
+    "lr_schedule": "attnx.training.lr_schedules",
+    "trainer": "attnx.training.trainer",
+    "logger": "attnx.loggers",
+    "callback": "attnx.training.callbacks",
+}
+# Kinds of which several can be chosen at once, each a key of the one node: ``+query=[token,last_context]``.
+MULTI_SELECT_KINDS = ("query", "logger", "callback")
+# Kinds whose parts people write most, with laws that `attnx check` tests.
+CHECKED_KINDS = (
+    "scorer",
+    "scope",
+    "query",
+    "normalizer",
+    "bias",
+    "encoder",
+    "decoder",
+    "readout",
+    "output",
+    "decoding",
+    "metric",
+    "model",
+    "task",
+)
+
+# The origin of parts that a script or a notebook registered.
+BY_HAND = "registered in Python"
+NO_LITERAL = "needs a literal default (a number, word, list or None)"
+
+PART_NAME = re.compile(r"[^\W\d][\w-]*")
+YAML_VALUES = ("null", "true", "false")
+NAME_RULE = f"a part's name is one word of letters, digits, _ and -, and none of {', '.join(YAML_VALUES)}"
+CONDITION: Final = re.compile(r"(\w+)(!?=)(\S+)")
+
+
+@dataclass(frozen=True)
+class Option:
+    """A constructor parameter with a default, which the configuration can set."""
+
+    name: str
+    annotation: str
+    type: OptionType
+    default: Any
+
+
+@dataclass(frozen=True)
+class Part:
+    """A registered part, described from its source."""
+
+    kind: str
+    name: str
+    module: str
+    file: Path
+    line: int
+    doc: str
+    options: tuple[Option, ...]
+    injected_params: tuple[str, ...]
+    declarations: dict[str, Any]
+    origin: str
+    lines: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_conditions(self.declarations.get("read_if", {}), [option.name for option in self.options], self.place)
+
+    @property
+    def place(self) -> str:
+        """``file:line`` of the part."""
+        return f"{self.file}:{self.line}"
+
+    @property
+    def package(self) -> str:
+        """The package of the part's module, to which the names of modules that it declares are relative."""
+        return self.module if self.file.name == plugin_files.INIT else self.module.rpartition(".")[0]
+
+    def doc_line(self, word: str) -> str:
+        """The text after ``word:`` in the docstring; every part has ``Formula`` and ``Source``."""
+        result = re.search(rf"^{word}:(.*(?:\n[ \t]+\S.*)*)", self.doc, re.MULTILINE)
+        return " ".join(result[1].split()).strip("`") if result else ""
+
+    def formula_markdown(self) -> str:
+        """The formula in Markdown: code, and words between pieces of code as they are; "" without one."""
+        formula = self.doc_line("Formula")
+        if not formula:
+            return ""
+        # The line begins with code, and ends with code unless one of its marks is without a partner.
+        end = "" if formula.count("``") % 2 else "``"
+        return f"``{formula}{end}".replace("``", "`")
+
+    def doc_paragraphs(self) -> list[str]:
+        """The paragraphs of the docstring in Markdown without formula, source and example; first its summary."""
+        text = re.sub(r"^(Formula|Source):.*(?:\n[ \t]+\S.*)*", "", self.doc.split(">>>")[0], flags=re.MULTILINE)
+        text = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text).replace("``", "`")
+        paragraphs = map(str.strip, re.split(r"\n\s*\n", text))
+        return list(filter(None, paragraphs)) or [self.name]
+
+
+def is_part_name(name: object) -> bool:
+    """Whether a part can be chosen by a name.
+
+    >>> is_part_name("mlp"), is_part_name("a b"), is_part_name("null")
+    (True, False, False)
+    """
+    return isinstance(name, str) and PART_NAME.fullmatch(name) is not None and name not in YAML_VALUES
+
+
+def make_option(name: str, annotation: ast.expr | None, default: Any) -> Option:
+    """Describe an option.
+
+    Raises:
+        ValueError: it has no type, one that no option can have, or a default that is not of that type.
+    """
+    if name == "name":
+        raise ValueError("is where the configuration names the part; rename it")
+    if annotation is None:
+        raise ValueError(f"needs a type, such as {name}: int = ...")
+    option_type = parse_type(annotation)
+    default = list(default) if isinstance(default, tuple) else default
+    if not option_type.accepts(default):
+        raise ValueError(f"its default {default!r} is not {option_type.phrase}")
+    return Option(name, ast.unparse(annotation), option_type, default)
+
+
+def check_conditions(conditions: Any, options: Collection[str], place: str) -> None:
+    """Check what a part declares as ``read_if``.
+
+    ``{"temperature": "top_k!=1", "size": "keys_from=one_hot|sinusoidal", "rate": ("form=a", "layers!=1")}``
+    names an option, or a value of one, ``"precision=tf32"``, and the condition on which it has an effect: words that
+    all hold, or a tuple of conditions of which one holds. A value that is not set is ``null``.
+
+    Args:
+        conditions: what it declares.
+        options: the names of its options.
+        place: ``file:line``, for the message.
+
+    Raises:
+        UserError: it is no such mapping, or names no option of the part.
+    """
+    if not isinstance(conditions, Mapping):
+        raise UserError(f'{place}: read_if is {conditions!r}; expected conditions by option, {{"a": "b!=1"}}')
+    for key, alternatives in conditions.items():
+        words = " ".join([alternatives] if isinstance(alternatives, str) else map(str, alternatives)).split()
+        names = [str(key).partition("=")[0], *(word.partition("=")[0].removesuffix("!") for word in words)]
+        if wrong := next((word for word in words if not CONDITION.fullmatch(word)), None):
+            raise UserError(f"{place}: read_if has {wrong!r}; write OPTION=VALUE, OPTION=A|B or OPTION!=VALUE")
+        if unknown := next((name for name in names if name not in options), None):
+            raise UserError(f"{place}: read_if names {unknown!r}, which is no option")
