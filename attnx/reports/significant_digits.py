@@ -86,14 +86,12 @@ def p_value(p: float) -> str:
 
 def _digits(value: float, interval: tuple[float, float] | None) -> int:
     """Digits after the point, by an interval with a width or else by the number's size."""
-    if interval is not None and _has_width(*interval):
-        return digits_for(*interval)
+    if interval is not None:
+        low, high = interval
+        # A finite interval that is wider than a rounding error.
+        if math.isfinite(high - low) and high > low and not math.isclose(low, high):
+            return digits_for(low, high)
     return 2 if not abs(value) < 1 or value == 0 else _places(value, 4)
-
-
-def _has_width(low: float, high: float) -> bool:
-    """Whether an interval is finite, and wider than a rounding error."""
-    return math.isfinite(high - low) and high > low and not math.isclose(low, high)
 
 
 def _fixed(value: float, digits: int) -> str:

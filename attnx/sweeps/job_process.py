@@ -116,7 +116,7 @@ def train_or_resume(config: Mapping[str, Any], overrides: Sequence[str]) -> None
         Interrupted: the job was asked to stop; it can be resumed.
     """
     from attnx.accel.prebuild import start_compiling
-    from attnx.reports.run.build_all import build_reports
+    from attnx.reports.build_all import build_reports
     from attnx.training.fit import fit, resume
     from attnx.training.run_lock import lock_run
 

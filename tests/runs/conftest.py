@@ -75,7 +75,7 @@ import importlib.abc, importlib.util, sys
 
 class Undrawn(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name != "attnx.reports.run.build_all":
+        if name != "attnx.reports.build_all":
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
@@ -144,7 +144,7 @@ def words(work_folder: Path, write_words: Callable[[Path], Path]) -> Path:
 @pytest.fixture
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pictures: they take longer than such small runs."""
-    drawn = importlib.import_module("attnx.reports.run.build_all")
+    drawn = importlib.import_module("attnx.reports.build_all")
     for drawing in ("draw_attention", "draw_curves", "draw_predictions"):
         monkeypatch.setattr(drawn, drawing, lambda folder: [])
 
@@ -394,7 +394,7 @@ def trained_runs(tmp_path_factory: pytest.TempPathFactory, write_words: Callable
     """A folder with the words, two runs over them that differ in their seeds, ``one`` and ``two``, and no pictures."""
     from attnx.training.fit import fit
 
-    drawn, home = importlib.import_module("attnx.reports.run.build_all"), tmp_path_factory.mktemp("trained")
+    drawn, home = importlib.import_module("attnx.reports.build_all"), tmp_path_factory.mktemp("trained")
     write_words(home)
     overrides = [*(size for size in SMALL if "max_steps" not in size), "trainer.max_steps=150", "optimizer.lr=0.03"]
     with pytest.MonkeyPatch.context() as patch:

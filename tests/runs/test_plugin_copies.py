@@ -71,7 +71,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Path],
     for name, text in {"mine": SCORER, "_steep": HELPER, "unused": UNUSED}.items():
         (home / "plugins" / f"{name}.py").write_text(text, encoding="utf-8")
     overrides = [*(size for size in SMALL if "max_steps" not in size), "trainer.max_steps=60", "optimizer.lr=0.03"]
-    drawn = importlib.import_module("attnx.reports.run.build_all")
+    drawn = importlib.import_module("attnx.reports.build_all")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
         patch.setattr(drawn, "draw_attention", lambda folder: [])

@@ -49,7 +49,7 @@ def write(folder: Path) -> None:
 
 
 def disable_pictures(patch: pytest.MonkeyPatch) -> None:
-    drawn = importlib.import_module("attnx.reports.run.build_all")
+    drawn = importlib.import_module("attnx.reports.build_all")
     for drawing in ("draw_attention", "draw_curves"):
         patch.setattr(drawn, drawing, lambda folder: [])
 

@@ -12,8 +12,8 @@ import pytest
 
 from attnx import registry
 from attnx.errors import UserError
+from attnx.reports.build_all import draw_attention, draw_predictions
 from attnx.reports.metric_names import is_error, is_higher_better, is_percent, metric_label, metric_unit
-from attnx.reports.run.pictures import draw_attention, draw_predictions
 from attnx.reports.run.readme import write_run_readme
 from attnx.reports.run.task_declarations import baseline_names
 from attnx.runs.run import read_run

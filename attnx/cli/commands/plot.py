@@ -32,9 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Draw the heat maps and print their paths."""
     refuse_links(read_run(arguments.run).path)
+    from attnx.reports.build_all import draw_attention, draw_predictions
     from attnx.reports.figures.curves import draw_curves
     from attnx.reports.figures.heatmaps import Format, PictureOptions
-    from attnx.reports.run.pictures import draw_attention, draw_predictions
 
     image_format = cast(Format, arguments.format)
     options = PictureOptions(not arguments.no_marks, arguments.equal_panels)

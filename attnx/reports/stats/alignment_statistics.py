@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,17 +42,16 @@ def read_gold(path: Path | str) -> list[GoldLinks]:
     if not Path(path).is_file():
         raise UserError(f"{path}: {'is a folder; name a file of links' if Path(path).is_dir() else 'no such file'}")
     lines = read_text(Path(path)).removeprefix(BYTE_ORDER_MARK).splitlines()
-    return [_parse(line, f"{path}:{index}") for index, line in enumerate(lines, start=1)]
-
-
-def _parse(line: str, where: str) -> GoldLinks:
-    links: dict[bool, set[Link]] = {True: set(), False: set()}
-    for word in line.split():
-        match = LINK.fullmatch(word)
-        if not match:
-            raise UserError(f"{where}: {word!r} is no link; write 0-0 for a sure one and 0p0 or 0?0 for a possible one")
-        links[match[2] == "-"].add((int(match[1]), int(match[3])))
-    return GoldLinks(frozenset(links[True]), frozenset(links[True] | links[False]))
+    gold = []
+    for number, line in enumerate(lines, start=1):
+        links: dict[bool, set[Link]] = {True: set(), False: set()}
+        for word in line.split():
+            if (match := LINK.fullmatch(word)) is None:
+                advice = "write 0-0 for a sure one and 0p0 or 0?0 for a possible one"
+                raise UserError(f"{path}:{number}: {word!r} is no link; {advice}")
+            links[match[2] == "-"].add((int(match[1]), int(match[3])))
+        gold.append(GoldLinks(frozenset(links[True]), frozenset(links[True] | links[False])))
+    return gold
 
 
 def predicted_links(alignment: Alignment, weights: Weights) -> set[Link]:
@@ -224,18 +223,15 @@ def with_saved_gold(folder: Path | str, by_head: dict[str, Statistics]) -> dict[
     """Add the alignment error rates that alignment_statistics.json of a run holds, if any."""
     path = Path(folder) / ALIGNMENT_STATISTICS
     try:
-        saved = read_mapping(path)
-        return {
-            name: _add_gold(statistics, saved.get("heads", {}).get(name, {}) if name else saved)
-            for name, statistics in by_head.items()
-        }
+        saved, complete = read_mapping(path), {}
+        for name, statistics in by_head.items():
+            fields = saved.get("heads", {}).get(name, {}) if name else saved
+            rate, count = fields.get("alignment_error_rate"), int(fields.get("gold_examples", 0))
+            rate = None if rate is None else float(rate)
+            complete[name] = statistics._replace(alignment_error_rate=rate, gold_examples=count)
+        return complete
     except (ValueError, TypeError, AttributeError) as error:
         raise UserError(f"{path}: not a file by attnx stats ({error})") from error
-
-
-def _add_gold(statistics: Statistics, saved: Mapping[str, Any]) -> Statistics:
-    rate, count = saved.get("alignment_error_rate"), int(saved.get("gold_examples", 0))
-    return statistics._replace(alignment_error_rate=None if rate is None else float(rate), gold_examples=count)
 
 
 def statistics_table(by_head: dict[str, Statistics], title: str) -> Table:

@@ -217,8 +217,12 @@ def _draws(runs_of: Mapping[int, Sequence[RunRecord]], metric: Metric, scale: Sc
     name = metric.key.removeprefix(TEST)
     runs = [run for group in runs_of.values() for run in group]
     tests = {run.path: run.examples for run in runs if run.examples is not None}
-    columns: dict[Path, Numbers] = {}
-    recounted = [run.path for run in runs if _can_recount(run, name, metric)]
+    results, columns = {run.path: run.results for run in runs}, dict[Path, Numbers]()
+    recounted = []  # whose rate, counted from the predictions, agrees with the saved one
+    for path, test in tests.items() if metric.key.startswith(TEST) else ():
+        if rates := resample_rates([test], name, samples=1):
+            is_equal = abs(float(rates[0][0]) - results[path][metric.key]) < MAX_RECOUNT_ERROR
+            recounted += [path] if is_equal else []
     if recounted and (rates := resample_rates([tests[path] for path in recounted], name)):
         columns = dict(zip(recounted, rates[1].T, strict=True))
     else:
@@ -230,11 +234,3 @@ def _draws(runs_of: Mapping[int, Sequence[RunRecord]], metric: Metric, scale: Sc
         for index, group in runs_of.items()
         if all(run.path in columns for run in group)
     }
-
-
-def _can_recount(run: RunRecord, name: str, metric: Metric) -> bool:
-    """Whether a rate counted from the predictions agrees with the saved one."""
-    if not metric.key.startswith(TEST) or run.examples is None:
-        return False
-    rates = resample_rates([run.examples], name, samples=1)
-    return rates is not None and abs(float(rates[0][0]) - run.results[metric.key]) < MAX_RECOUNT_ERROR

@@ -1,12 +1,16 @@
-"""The pictures of a run: attention and outputs, each drawn by its task if that declares how, and curves of training."""
+"""All pictures, pages and tables of a finished run."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from attnx.reports.figures.curves import draw_curves
 from attnx.reports.figures.heatmaps import Format, PictureOptions, draw_alignments
 from attnx.reports.figures.numeric_predictions import draw_numeric_predictions
+from attnx.reports.pages.run_page import write_page
+from attnx.reports.run.readme import write_run_readme
 from attnx.reports.run.task_declarations import task_drawing
+from attnx.reports.stats.alignment_statistics import run_statistics, write_statistics
 from attnx.runs.run import read_run
 
 DEFAULT_OPTIONS = PictureOptions()
@@ -22,3 +26,13 @@ def draw_predictions(folder: Path, form: Format = "png") -> list[Path]:
     """Draw the predictions; an empty list if they are symbols of a task that does not draw them."""
     draw = task_drawing(read_run(folder), "predictions")
     return (draw(folder, form) if draw else []) or draw_numeric_predictions(folder, form)
+
+
+def build_reports(folder: Path) -> None:
+    """Draw the figures of a run folder, write its page and statistics, and its README.md last."""
+    if draw_attention(folder):
+        write_statistics(folder, run_statistics(folder))
+        write_page([folder])
+    draw_predictions(folder)
+    draw_curves(folder)
+    write_run_readme(folder)
