@@ -61,13 +61,14 @@ class MultiHeadAttention(nn.Module):
         check_states(states, memory_mask, values, self.keys.in_features, self.values.in_features)
         states, memory_mask, values = zero_padding(states, memory_mask, values)
         # The projections have no bias, so that padding stays zero.
-        projected = self._split(states, self.keys, rotation)
+        projected = self._split_heads(self.keys(states), rotation)  # (b, h, m, k)
         if self.heads_are_parameter_free:
             keys = self.heads[0].scorer.project_keys(projected)
         else:
             heads = zip(self.heads, projected.unbind(1), strict=True)
             keys = torch.stack([head.scorer.project_keys(part) for head, part in heads], dim=1)
-        return Memory(keys, self._split(values, self.values), memory_mask, source_sizes=(states.shape[1],))
+        values = self._split_heads(self.values(values))  # (b, h, m, v / h)
+        return Memory(keys, values, memory_mask, source_sizes=(states.shape[1],))
 
     def init_history(self, memory: Memory) -> AttentionHistory | None:
         """As :meth:`Attention.init_history`; (b, h, ...) of every head."""
@@ -86,36 +87,53 @@ class MultiHeadAttention(nn.Module):
         history: AttentionHistory | None = None,
         need_weights: bool = False,
         dropout_mask: Tensor | None = None,
+        rotation: Tensor | None = None,
     ) -> AttentionOutput:
-        """As :meth:`Attention.forward`, per head: weights, scores, dropout_mask (b, h, q, m) and history (b, h, m)."""
+        """As :meth:`Attention.forward`, per head: weights, scores, dropout_mask (b, h, q, m) and history (b, h, m).
+
+        ``rotation`` (2, b or 1, q, k / 2) rotates the queries, as that of :meth:`make_memory` does the keys.
+        """
         check_query(queries, memory, allowed_mask, steps, self.query.in_features)
         steps = query_steps(queries, steps)
-        split = self.project_queries(queries)
-        return self.attend(
-            AttentionInputs(split, split, memory, steps, allowed_mask, history, dropout_mask, need_weights)
+        # (b, q, query_size) -> (b, h, q, k)
+        queries = self._split_heads(self.query(queries), rotation)
+        # every head attends: (b, h, q, k) -> (b, h, q, v / h)
+        output = self.attend_heads(
+            AttentionInputs(queries, queries, memory, steps, allowed_mask, history, dropout_mask, need_weights)
         )
+        # (b, h, q, v / h) -> (b, q, v)
+        context = self.out(output.context.transpose(1, 2).flatten(2))
+        # What heads add to the loss, (b, h, q) -> (b, q): the mean penalty, and the joint log-probability.
+        penalty = None if output.penalty is None else output.penalty.mean(1)
+        log_prob = None if output.log_prob is None else output.log_prob.sum(1)
+        return output._replace(context=context, penalty=penalty, log_prob=log_prob)
 
     if TYPE_CHECKING:  # a call of nn.Module takes and returns Any
         __call__ = forward
 
-    def project_queries(self, queries: Tensor, rotation: Tensor | None = None) -> Tensor:
-        """(b, q, query_size) -> (b, h, q, width), rotated as in :meth:`make_memory`."""
-        return self._split(queries, self.query, rotation)
-
-    def attend(self, inputs: AttentionInputs) -> AttentionOutput:
-        """Attend with projected queries (b, h, q, width), and join the heads' contexts."""
-        output = self.attend_heads(inputs)
-        return output._replace(context=self.out(output.context.transpose(1, 2).flatten(2)))
-
     def attend_heads(self, inputs: AttentionInputs) -> AttentionOutput:
-        """Attend with every head: queries (b, h, q, width), which no scorer has prepared -> (b, h, q, ...)."""
+        """Attend with every head: queries (b, h, q, k), which no scorer has prepared -> (b, h, q, ...)."""
         if self.heads_are_parameter_free and inputs.history is None:
             rows = self.fold_heads(inputs)
-            output = self.heads[0](
-                rows.queries, rows.memory, rows.allowed_mask, rows.steps, None, rows.need_weights, rows.dropout_mask
+            return self.unfold_heads(
+                self.heads[0](
+                    rows.queries, rows.memory, rows.allowed_mask, rows.steps, None, rows.need_weights, rows.dropout_mask
+                )
             )
-            return _join_loss_terms(self.unfold_heads(output))
-        return _join_loss_terms(self._per_head(inputs))
+        nothing = [None] * self.num_heads
+        parts = zip(
+            self.heads,
+            inputs.queries.unbind(1),
+            _memories_of_heads(inputs.memory),
+            nothing if inputs.history is None else _histories_of_heads(inputs.history),
+            nothing if inputs.dropout_mask is None else inputs.dropout_mask.unbind(1),
+            strict=True,
+        )
+        outputs = [
+            head(queries, memory, inputs.allowed_mask, inputs.steps, history, inputs.need_weights, dropout_mask)
+            for head, queries, memory, history, dropout_mask in parts
+        ]
+        return AttentionOutput._make(_stack_heads(outputs))
 
     def fold_heads(self, inputs: AttentionInputs) -> AttentionInputs:
         """Fold the heads into the batch axis: (b, h, ...) -> (b * h, ...); queries or memory may be one row for all."""
@@ -149,26 +167,11 @@ class MultiHeadAttention(nn.Module):
 
         return AttentionOutput._make(None if part is None else unfold(part) for part in output)
 
-    def _per_head(self, inputs: AttentionInputs) -> AttentionOutput:
-        """Attend with one head at a time."""
-        nothing = [None] * self.num_heads
-        parts = inputs.queries.unbind(1), _memories_of_heads(inputs.memory)
-        histories: Sequence[AttentionHistory | None] = nothing
-        if inputs.history is not None:
-            fields = [nothing if field is None else field.unbind(1) for field in inputs.history]
-            histories = [AttentionHistory(*parts_of_head) for parts_of_head in zip(*fields, strict=True)]
-        masks = nothing if inputs.dropout_mask is None else inputs.dropout_mask.unbind(1)
-        outputs = [
-            head(queries, memory, inputs.allowed_mask, inputs.steps, history, inputs.need_weights, mask)
-            for head, queries, memory, history, mask in zip(self.heads, *parts, histories, masks, strict=True)
-        ]
-        return AttentionOutput._make(_stack_heads(outputs))
-
-    def _split(self, states: Tensor, by: nn.Linear, rotation: Tensor | None = None) -> Tensor:
-        """(b, m, ...) -> (b, h, m, width / h), projected, and rotated by its positions if there is a rotation."""
+    def _split_heads(self, projected: Tensor, rotation: Tensor | None = None) -> Tensor:
+        """(b, m, d) -> (b, h, m, d / h), rotated by its positions if there is a rotation."""
         # Shapes in full: a memory may be empty, and a traced one of any length.
-        shape = states.shape[0], states.shape[1], self.num_heads, by.out_features // self.num_heads
-        split = by(states).view(shape).transpose(1, 2)
+        rows, positions, width = projected.shape
+        split = projected.view(rows, positions, self.num_heads, width // self.num_heads).transpose(1, 2)
         return split if rotation is None else apply_rope(split, rotation[:, :, None])
 
 
@@ -179,17 +182,16 @@ def _memories_of_heads(memory: Memory) -> list[Memory]:
     return [memory._replace(keys=keys, values=values) for keys, values in pairs]
 
 
+def _histories_of_heads(history: AttentionHistory) -> list[AttentionHistory]:
+    """(b, h, ...) -> (b, ...) of each head."""
+    nothing = [None] * history.previous.shape[1]
+    fields = [nothing if field is None else field.unbind(1) for field in history]
+    return [AttentionHistory._make(fields_of_head) for fields_of_head in zip(*fields, strict=True)]
+
+
 def _stack_heads(heads: Iterable[Sequence[Tensor | None]]) -> list[Tensor | None]:
     """The fields of each head, (b, ...) or None -> of all, (b, h, ...) or None."""
     return [None if parts[0] is None else torch.stack(parts, dim=1) for parts in zip(*heads, strict=True)]
-
-
-def _join_loss_terms(output: AttentionOutput) -> AttentionOutput:
-    """What heads add to the loss, (b, h, q) -> (b, q): the mean penalty, and the joint log-probability."""
-    penalty, log_prob = output.penalty, output.log_prob
-    return output._replace(
-        penalty=None if penalty is None else penalty.mean(1), log_prob=None if log_prob is None else log_prob.sum(1)
-    )
 
 
 def head_width(heads: int, size: int, what: str) -> int:

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from attnx.accel.malloc import keep_freed_memory
 from attnx.cli.args import Parser
 from attnx.cli.commands import COMMANDS, COMPLETE_PAGE, HELP, Command, load_command
 from attnx.cli.steady_output import steady_output
@@ -49,7 +48,6 @@ def main() -> None:
     # numpy's threads spin whatever OMP_WAIT_POLICY says, only statistics use them, and a process that has them cannot
     # fork its ranks. OpenBLAS reads this when numpy is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    keep_freed_memory()
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="surrogateescape")  # names of files may be no UTF-8
     try:

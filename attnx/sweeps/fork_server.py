@@ -134,10 +134,8 @@ class _ForkServer:
 def _import_everything() -> None:
     for module in IMPORTED_MODULES:
         importlib.import_module(module)
-    from attnx.accel.malloc import keep_freed_memory
     from attnx.registry.source_scan import catalog
 
-    keep_freed_memory()
     for part in catalog().parts.values():
         if part.origin == "core":
             with contextlib.suppress(ImportError):  # of an extra that is not installed

@@ -8,7 +8,6 @@ from decoding import Decoding, measure
 from request import read_request
 
 import attnx
-from attnx.accel.malloc import keep_freed_memory
 
 RUN = "run"
 
@@ -16,9 +15,8 @@ RUN = "run"
 def main() -> None:
     """Decode as requested."""
     request = read_request(Decoding)
-    keep_freed_memory()  # as its command does, and as its command predict does after opening a run:
     run = attnx.open_run(RUN, decoding="greedy" if request.width == 1 else ("beam", {"beam_size": request.width}))
-    gc.freeze()
+    gc.freeze()  # as the command predict does after opening a run
 
     def decode(words: list[str]) -> list[str]:
         predictions = run.decode([run.pair(word) for word in words], batch_size=request.batch_words)

@@ -250,7 +250,8 @@ def test_terms_of_heads_and_hops(uniform: Any) -> None:
     for scorer in ("dot", "additive"):
         attention: Any = build(scorer=scorer, normalizer=normalizer, query_size=6, memory_size=6, heads=2).train()
         memory = attention.make_memory(states)
-        split, output = attention.project_queries(queries), attention(queries, memory)
+        split = attention.query(queries).unflatten(-1, (2, 3)).transpose(1, 2)  # (b, h, q, width)
+        output = attention(queries, memory)
         parts = [
             head(split[:, i], memory._replace(keys=memory.keys[:, i], values=memory.values[:, i]))
             for i, head in enumerate(attention.heads)

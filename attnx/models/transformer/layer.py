@@ -7,10 +7,9 @@ from typing import Literal, NamedTuple
 
 from torch import Tensor, nn
 
-from attnx.attention import AttentionOutput, Memory
+from attnx.attention import Memory
 from attnx.attention.memory import append_positions, hide_future
 from attnx.attention.multi_head import MultiHeadAttention
-from attnx.attention.types import AttentionInputs
 from attnx.nn.feed_forward import FeedForward
 from attnx.nn.residual import Norm, Residual
 
@@ -84,7 +83,14 @@ class TransformerLayer(nn.Module):
         """
         inputs = self.self_residual.pre(states)
         memory = self._append_chunk(memory, inputs, chunk)
-        attention = self._attend_to_self(inputs, memory, chunk, site == "self")
+        is_causal = not chunk.is_bidirectional and inputs.shape[1] > 1  # a single position is the last one
+        attention = self.self_attention(
+            inputs,
+            hide_future(memory, chunk.steps + 1) if is_causal else memory,
+            steps=chunk.steps,
+            need_weights=site == "self",
+            rotation=chunk.rotation,
+        )
         states, weights = self.self_residual.post(states, attention.context), attention.weights
         if self.cross_attention is not None and self.cross_residual is not None:
             assert source is not None
@@ -98,16 +104,6 @@ class TransformerLayer(nn.Module):
     def _append_chunk(self, memory: Memory | None, inputs: Tensor, chunk: SequenceChunk) -> Memory:
         positions = self.self_attention.make_memory(inputs, chunk.mask, rotation=chunk.rotation)
         return positions if memory is None else append_positions(memory, positions)
-
-    def _attend_to_self(
-        self, inputs: Tensor, memory: Memory, chunk: SequenceChunk, need_weights: bool
-    ) -> AttentionOutput:
-        queries = self.self_attention.project_queries(inputs, chunk.rotation)
-        if not chunk.is_bidirectional and inputs.shape[1] > 1:  # a single position is the last one
-            memory = hide_future(memory, chunk.steps + 1)
-        return self.self_attention.attend(
-            AttentionInputs(queries, queries, memory, chunk.steps, need_weights=need_weights)
-        )
 
 
 class TransformerStack(nn.Module):
