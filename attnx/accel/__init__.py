@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from attnx.accel.fused_decode import fused_decoder as fused_decoder
-    from attnx.accel.swap import disable as disable
-    from attnx.accel.swap import enable as enable
+    from attnx.accel.modules import disable as disable
+    from attnx.accel.modules import enable as enable
 else:
 
     def __getattr__(name: str) -> object:
         import importlib
 
-        module = {"enable": "swap", "disable": "swap", "fused_decoder": "fused_decode"}.get(name)
+        module = {"enable": "modules", "disable": "modules", "fused_decoder": "fused_decode"}.get(name)
         if module is None:
             raise AttributeError(f"module 'attnx.accel' has no attribute {name!r}")
         return getattr(importlib.import_module(f"attnx.accel.{module}"), name)

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from attnx.attention import AttentionOutput
-from attnx.models.seq2seq.model import Seq2seq
+from attnx.models.seq2seq.model import DecoderState, Seq2seq
 from attnx.models.seq2seq.schedules import NO_DROPOUT_MASKS, DropoutMasks
-from attnx.models.seq2seq.state import DecoderState
 
 BACKEND = "inductor"
 # Shapes are symbolic, but a length of 1, or one on the other side of a kernel's bound, is compiled separately.

@@ -14,22 +14,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.accel.attention.modules import FastAttention
 from attnx.accel.fused_weights import EXPECTED_STEPS, FusedWeights, merge_maps
-from attnx.accel.linear_cpu import FastLinearOutput, fast_linear
 from attnx.accel.lstm.autograd import lstm_step
 from attnx.accel.lstm.bindings import pack_weights
-from attnx.accel.lstm.module import FastMemoryCellLayer
+from attnx.accel.modules import FastAttention, FastLinearOutput, FastMemoryCellLayer, fast_linear
 from attnx.attention import AttentionOutput, Memory, QueryContext
 from attnx.attention.no_attention import NoAttention
 from attnx.decoding.contracts import StepModel
 from attnx.decoding.ensemble import Ensemble
-from attnx.models.seq2seq.model import Seq2seq
-from attnx.models.seq2seq.state import DecoderState
+from attnx.models.seq2seq.model import DecoderState, Seq2seq
 from attnx.models.sequence_model import index_select_tree
 from attnx.nn.decoders.recurrent import RecurrentDecoder
 from attnx.nn.readouts.joint import Joint
-from attnx.nn.spans import Spans, upsample_weights
+from attnx.nn.spans import Spans
 
 MAX_ROWS_TO_PROJECT = 32
 """Maximum rows for which projecting the memory is faster even if each has its own source: reading weights dominates."""
@@ -123,8 +120,9 @@ class FusedDecoder:
             context_term, _ = self._split_context(attention, weights, 0)
         readout = self._readout(hidden, token, context_term, weights)
         predicted = model.target.predict(cast("FastLinearOutput", model.output)(readout))
-        shown = upsample_weights(attention.weights, state.spans)
-        attention = attention._replace(context=attention.context[..., :0], weights=shown)
+        attention = attention._replace(context=attention.context[..., :0])
+        if attention.weights is not None and state.spans is not None:
+            attention = attention._replace(weights=state.spans.upsample(attention.weights))
         return predicted, state._replace(hidden=hidden, cell=cell, step=state.step + 1), attention
 
     def select_rows(self, state: FusedState, rows: Tensor) -> FusedState:
@@ -140,7 +138,7 @@ class FusedDecoder:
         return self._select(state, rows)
 
     def _select(self, state: FusedState, rows: Tensor) -> FusedState:
-        return FusedState(state.memory, *index_select_tree(state[1:7], rows), *state[7:])
+        return FusedState._make((state.memory, *index_select_tree(state[1:7], rows), *state[7:]))
 
     def _attend(self, query: QueryContext, state: FusedState, need_weights: bool) -> AttentionOutput:
         """Attend with the beams of a source as queries of one row: (b * beams, 1, d) -> (b, beams, d) and back."""

@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.accel.lstm.bindings import PackedWeights, pack_weights
-from attnx.models.seq2seq.model import Seq2seq
-from attnx.models.seq2seq.state import DecoderState
+from attnx.models.seq2seq.model import DecoderState, Seq2seq
 from attnx.nn.decoders.recurrent import RecurrentDecoder
 from attnx.nn.readouts.joint import Joint
 

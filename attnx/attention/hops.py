@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention.attention import Attention
-from attnx.attention.input_errors import check_values_width
+from attnx.attention.inputs import check_values_width
 from attnx.attention.multi_head import MultiHeadAttention
 from attnx.attention.types import AttentionHistory, AttentionOutput, Memory
 from attnx.errors import UserError

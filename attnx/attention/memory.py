@@ -7,27 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnx.attention.types import AttentionHistory, AttentionOutput, Memory
-from attnx.ops.precision import at_least_float32
-from attnx.ops.tracing import is_all_true_on_cpu
-
-
-def all_valid_mask(states: Tensor) -> Tensor:
-    """(b, m, d) -> (b, m) bool: every position is real."""
-    return torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
-
-
-def zero_padding(states: Tensor, memory_mask: Tensor | None, values: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """States and values (the states, if left out) with zeros at padding, and the mask.
-
-    Zeroed, not only masked: a weight of 0 times an inf or NaN in the padding would still be NaN.
-    """
-    if memory_mask is None:
-        return states, all_valid_mask(states), states if values is None else values
-    if is_all_true_on_cpu(memory_mask):
-        return states, memory_mask, states if values is None else values
-    padding = ~memory_mask[..., None]
-    states = states.masked_fill(padding, 0.0)
-    return states, memory_mask, states if values is None else values.masked_fill(padding, 0.0)
+from attnx.ops import at_least_float32
 
 
 def concat_sources(first: Memory, second: Memory) -> Memory:
@@ -64,12 +44,6 @@ def hide_future(memory: Memory, first: Tensor) -> Memory:
     return memory._replace(
         mask=torch.cat([earlier, memory.mask[:, None, positions - last_length :] & is_visible], dim=-1)
     )
-
-
-def zero_context(memory: Memory) -> Tensor:
-    """Zeros (b, v), the context before anything was read."""
-    heads = memory.values.shape[1:-2]
-    return memory.values.new_zeros(memory.values.shape[0], memory.values.shape[-1] * heads.numel())
 
 
 def empty_history(memory: Memory) -> AttentionHistory:

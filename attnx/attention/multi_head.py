@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention.attention import Attention
-from attnx.attention.input_errors import check_query, check_states, query_steps
-from attnx.attention.memory import zero_padding
+from attnx.attention.inputs import check_query, check_states, query_steps, zero_padding
 from attnx.attention.types import AttentionHistory, AttentionInputs, AttentionOutput, Memory
 from attnx.errors import UserError
 from attnx.ops import apply_rope

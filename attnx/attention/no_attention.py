@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
-from attnx.attention.memory import all_valid_mask
 from attnx.attention.types import AttentionOutput, Memory
 from attnx.registry import register
 
@@ -31,9 +31,9 @@ class NoAttention(nn.Module):
 
     def make_memory(self, states: Tensor, memory_mask: Tensor | None = None, values: Tensor | None = None) -> Memory:
         """(b, 1, v), the last state as a memory of one position."""
-        return Memory(
-            states, states, all_valid_mask(states) if memory_mask is None else memory_mask, (states.shape[1],)
-        )
+        if memory_mask is None:
+            memory_mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+        return Memory(states, states, memory_mask, source_sizes=(states.shape[1],))
 
     def init_history(self, memory: Memory) -> None:
         """Nothing is remembered."""

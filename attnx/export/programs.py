@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from attnx import accel
 from attnx.attention import Memory
 from attnx.decoding.contracts import StepModel
-from attnx.models.seq2seq.model import Seq2seq
-from attnx.models.seq2seq.state import DecoderState
+from attnx.models.seq2seq.model import DecoderState, Seq2seq
 from attnx.models.transformer.model import Transformer, TransformerState
 
 Exported = Seq2seq | Transformer

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.errors import UserError
-from attnx.ops import rope_cos_sin
-from attnx.ops.precision import at_least_float32
+from attnx.ops import at_least_float32, rope_cos_sin
 
 PositionKind = Literal["sinusoidal", "learned", "rotary", "none"]
 

@@ -157,6 +157,18 @@ def _drop(inputs: Tensor, layer_index: int, dropout_masks: Sequence[Tensor | Non
     return inputs if mask is None else inputs * mask
 
 
+def dropout_mask(like: Tensor, rate: float, training: bool, *shape: int) -> Tensor | None:
+    """Draw a mask of the given shape to multiply with: 0 with probability ``rate``, else 1 / (1 - rate).
+
+    Masks are drawn before a schedule runs, so that every schedule drops the same units.
+
+    Returns None when nothing would be dropped. ``like`` gives dtype and device.
+    """
+    if not training or rate == 0.0:
+        return None
+    return torch.empty(shape, dtype=like.dtype, device=like.device).bernoulli_(1 - rate) / (1 - rate)
+
+
 def concat(parts: Sequence[Tensor]) -> Tensor:
     """Concatenate along the last axis; one part is returned as it is."""
     return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=-1)

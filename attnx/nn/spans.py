@@ -15,20 +15,17 @@ class Spans(NamedTuple):
     state_index: Tensor  # (b, s) int64, the state of each step
     shares: Tensor  # (b, s), the share of each step in its state; 0 at padding
 
+    def upsample(self, weights: Tensor) -> Tensor:
+        """Weights (b, ..., t, n + k) over states -> (b, ..., t, s + k): each step has its share of its state's weight.
 
-def upsample_weights(weights: Tensor | None, spans: Spans | None) -> Tensor | None:
-    """Weights (b, ..., t, n + k) over states -> (b, ..., t, s + k): each step has its share of its state's weight.
+        Those of k further positions, such as a decoder's states, stay as they are.
 
-    Those of k further positions, such as a decoder's states, stay as they are, and so do all without spans.
-
-    >>> index, shares = torch.tensor([[0, 0, 1]]), torch.tensor([[0.25, 0.75, 1.0]])
-    >>> upsample_weights(torch.tensor([[[0.3, 0.6, 0.1]]]), Spans(index[:, :2] > -1, index, shares))
-    tensor([[[0.0750, 0.2250, 0.6000, 0.1000]]])
-    """
-    if weights is None or spans is None:
-        return weights
-    index, shares = spans.state_index, spans.shares
-    while index.dim() < weights.dim():
-        index, shares = index[:, None], shares[:, None]
-    over_steps = weights.gather(-1, index.expand(*weights.shape[:-1], -1)) * shares
-    return torch.cat([over_steps, weights[..., spans.mask.shape[1] :]], dim=-1)
+        >>> index, shares = torch.tensor([[0, 0, 1]]), torch.tensor([[0.25, 0.75, 1.0]])
+        >>> Spans(index[:, :2] > -1, index, shares).upsample(torch.tensor([[[0.3, 0.6, 0.1]]]))
+        tensor([[[0.0750, 0.2250, 0.6000, 0.1000]]])
+        """
+        index, shares = self.state_index, self.shares
+        while index.dim() < weights.dim():
+            index, shares = index[:, None], shares[:, None]
+        over_steps = weights.gather(-1, index.expand(*weights.shape[:-1], -1)) * shares
+        return torch.cat([over_steps, weights[..., self.mask.shape[1] :]], dim=-1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnx.ops.precision import at_least_float32
+from attnx.ops.normalize import at_least_float32
 
 
 def rope_cos_sin(positions: Tensor, width: int) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from lightning.fabric.plugins.precision import Precision
 
 from attnx import registry
-from attnx.accel.attention.kernel_call import build_failure, is_for
+from attnx.accel.attention.kernels import build_failure, is_for
 from attnx.accel.compiled_step import CompileOptions, clone_gradients, compile_model
 from attnx.data.batches import collate
 from attnx.errors import UserError, in_a_line

@@ -22,7 +22,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from attnx import accel
 from attnx.accel import c_build
-from attnx.accel.attention import kernel_call
+from attnx.accel.attention import kernels
 from attnx.accel.attention.additive import blocks, cpu
 from attnx.accel.prebuild import start_compiling
 from attnx.attention.factory import build
@@ -433,7 +433,7 @@ def test_without_a_cache_folder_the_library_is_compiled_per_process(
 @pytest.fixture
 def without_compiler(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(kernel_call, "_failures", {})
+    monkeypatch.setattr(kernels, "_failures", {})
     for cached_function in (c_build.compile_library, cpu._library):
         cached_function.cache_clear()
     yield

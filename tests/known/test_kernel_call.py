@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attnx import accel
-from attnx.accel.attention import additive, kernel_call
+from attnx.accel.attention import additive, kernels
 from attnx.accel.attention.additive.cuda import CudaAdditive
 from attnx.attention.factory import build
 from attnx.attention.types import AttentionInputs, AttentionOutput
@@ -68,8 +68,8 @@ def of(module: str, text: str) -> Exception:
 @pytest.fixture(autouse=True)
 def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was built yet in this process."""
-    monkeypatch.setattr(kernel_call, "_failures", {})
-    kernel_call.warn_once.cache_clear()
+    monkeypatch.setattr(kernels, "_failures", {})
+    kernels.warn_once.cache_clear()
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def no_triton(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_triton")
 def test_without_triton_there_is_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [place for place in sys.path if not (Path(place) / "triton").is_dir()])
-    reason = kernel_call.build_failure(CudaAdditive(), torch.device("cuda", 0))
+    reason = kernels.build_failure(CudaAdditive(), torch.device("cuda", 0))
     assert reason == "No module named 'triton'"
 
 
@@ -208,14 +208,14 @@ def test_a_broken_triton_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "triton").mkdir()
     (tmp_path / "triton" / "__init__.py").write_text("raise OSError('libtriton.so: wrong ELF class')\n", "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    reason = kernel_call.build_failure(CudaAdditive(), torch.device("cuda", 0))
+    reason = kernels.build_failure(CudaAdditive(), torch.device("cuda", 0))
     assert reason == "libtriton.so: wrong ELF class"
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_triton_is_not_used(logged_warnings: Callable[[], list[str]]) -> None:
     """Whatever CUDA says, it is one line."""
-    assert kernel_call.build_failure(CudaAdditive(), torch.device("cuda", 0))
+    assert kernels.build_failure(CudaAdditive(), torch.device("cuda", 0))
     (line,) = logged_warnings()
     assert line.startswith("the kernel additive_cuda cannot be built for cuda:0")
     assert "\n" not in line

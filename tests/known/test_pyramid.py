@@ -13,7 +13,6 @@ from torch import Tensor
 from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.nn.encoders.pyramid import Pyramid
-from attnx.nn.spans import upsample_weights
 
 pytestmark = pytest.mark.usefixtures("float64")
 BuildModel = Callable[..., Any]
@@ -74,9 +73,9 @@ def test_shares_and_weights_over_steps() -> None:
     torch.testing.assert_close(spans.shares, torch.tensor([[*quarter, 1 / 2, 1 / 2], [*third, 0.0, 0.0, 0.0]]))
     weights = torch.tensor([[0.5, 0.3, 0.1, 0.1], [0.9, 0.0, 0.1, 0.0]])
     expected = torch.tensor([[*[0.125] * 4, 0.15, 0.15, 0.1, 0.1], [*[0.3] * 3, 0.0, 0.0, 0.0, 0.1, 0.0]])
-    torch.testing.assert_close(upsample_weights(weights[:, None], spans), expected[:, None])
+    torch.testing.assert_close(spans.upsample(weights[:, None]), expected[:, None])
     several = weights[:, None, None].expand(-1, 3, 1, -1)
-    torch.testing.assert_close(upsample_weights(several, spans), expected[:, None, None].expand(-1, 3, 1, -1))
+    torch.testing.assert_close(spans.upsample(several), expected[:, None, None].expand(-1, 3, 1, -1))
 
 
 def las(build_model: BuildModel) -> Any:

@@ -296,7 +296,7 @@ def test_accel_leaves_samples_to_the_definition(monkeypatch: pytest.MonkeyPatch)
     def call(kernels: Any, *_: Any) -> None:
         calls.append("kernels")
 
-    monkeypatch.setattr("attnx.accel.attention.modules.call_kernels", call)
+    monkeypatch.setattr("attnx.accel.modules.call_kernels", call)
     for heads in (1, 2):
         attention: Any = build(normalizer="reinforced", query_size=6, memory_size=6, heads=heads)
         fast: Any = accel.enable(attention)

@@ -81,7 +81,7 @@ def test_fused_decoding_matches_plain_decoding(
     """The same outputs, log-probabilities and weights, whether the memory or each context is projected."""
     monkeypatch.setattr("attnx.accel.fused_decode.MIN_WIDTH_PER_POSITION", wide)
     monkeypatch.setattr(bindings, "MIN_ROWS_TO_PACK", enough)
-    monkeypatch.setattr("attnx.accel.linear_cpu.MIN_ROWS_FOR_C", enough)
+    monkeypatch.setattr("attnx.accel.modules.MIN_ROWS_FOR_C", enough)
     model = build_decided_model(**composition)
     fused = accel.fused_decoder(model)
     assert isinstance(fused, FusedDecoder)

@@ -16,7 +16,7 @@ import attnx.accel
 from attnx import accel, registry
 from attnx.accel import c_build
 from attnx.accel.attention.additive import cpu, triton_kernels
-from attnx.accel.attention.modules import FastAttention
+from attnx.accel.modules import FastAttention
 from attnx.attention.attention import Attention
 from attnx.attention.factory import build_attention
 from attnx.attention.memory import concat_sources, hide_future

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from attnx.accel import c_build
-from attnx.accel.attention import kernel_call
+from attnx.accel.attention import kernels
 from attnx.accel.attention.additive import cpu
 from attnx.accel.lstm import bindings
 from attnx.reports.run.start_table import start_table
@@ -54,8 +54,8 @@ def without_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     cached_functions = (c_build.compile_library, cpu._library, bindings.library)
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setattr(kernel_call, "_failures", {})
-    kernel_call.warn_once.cache_clear()
+    monkeypatch.setattr(kernels, "_failures", {})
+    kernels.warn_once.cache_clear()
     for function in cached_functions:
         function.cache_clear()
     yield

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnx.attention.attention import Attention
 from attnx.attention.types import AttentionInputs, AttentionOutput
-from attnx.ops.tracing import is_tracing
+from attnx.ops import is_tracing
 from attnx.registry import register
 
 if TYPE_CHECKING:

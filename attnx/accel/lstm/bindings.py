@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnx.accel import c_build
-from attnx.accel.dispatch import can_use_c
+from attnx.ops import is_tracing
 
 SOURCE = Path(__file__).with_name("lstm.c")
 MAX_UNITS_FOR_ONE_THREAD = 2**14
@@ -193,8 +193,9 @@ class Direction(NamedTuple):
 
 
 def can_run_lstm(inputs: Tensor) -> bool:
-    """Whether C can be used: on a CPU, in single precision, not while tracing, with a C compiler."""
-    return can_use_c(inputs) and library() is not None
+    """Whether C can be used: on a CPU, in single precision, without autocast or tracing, with a C compiler."""
+    is_plain = type(inputs) in (Tensor, nn.Parameter) and inputs.dtype == torch.float32 and inputs.device.type == "cpu"
+    return is_plain and not (torch.is_autocast_enabled("cpu") or is_tracing()) and library() is not None
 
 
 def pack_weights(weights: Tensor, rows: int) -> PackedWeights:

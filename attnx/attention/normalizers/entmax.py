@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.errors import UserError
-from attnx.ops import entmax
-from attnx.ops.precision import at_least_float32
+from attnx.ops import at_least_float32, entmax
 from attnx.registry import PositiveFloat, register
 
 # Where a learned alpha ends below: closer to 1 its own gradient loses its digits, and weights are softmax's anyway.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from attnx.ops import masked_normalize
-from attnx.ops.precision import product_dtype
+from attnx.ops import masked_normalize, product_dtype
 from attnx.registry import PositiveFloat, register
 
 MAX_LOG_WEIGHT = 11.0  # its exponential is below the largest number of 16 bits, 65,504

@@ -6,8 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.ops import start_alignment
-from attnx.ops.precision import at_least_float32
+from attnx.ops import at_least_float32, start_alignment
 from attnx.registry import PositiveFloat, register
 
 LOG_ZERO = -1e30

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.attention.normalizers.monotonic import Monotonic
-from attnx.ops.precision import at_least_float32
+from attnx.ops import at_least_float32
 from attnx.registry import NonNegativeFloat, PositiveFloat, PositiveInt, register
 
 # The energy of a forbidden position: far below all others, and finite, so that no difference of two is NaN.

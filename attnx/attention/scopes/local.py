@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention.types import ScopeMask
-from attnx.ops.precision import at_least_float32
+from attnx.ops import at_least_float32
 from attnx.registry import NonNegativeInt, Size, register
 
 

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.ops.precision import at_least_float32
+from attnx.ops import at_least_float32
 from attnx.registry import PositiveFloat, register
 
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.ops.precision import at_least_float32
+from attnx.ops import at_least_float32
 from attnx.registry import Depth, PositiveFloat, Size, Width, register
 
 MIN_WIDTH_POSITIONS = 0.01

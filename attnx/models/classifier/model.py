@@ -12,7 +12,6 @@ from attnx.models.label_state import LabelState, decode_label
 from attnx.models.sequence_model import Output, SequenceModel
 from attnx.nn.contracts import Readout
 from attnx.nn.source_encoder import SourceEncoder
-from attnx.nn.spans import upsample_weights
 from attnx.nn.targets.single_label import SingleLabelTarget
 
 
@@ -101,7 +100,8 @@ class Classifier(SequenceModel[LabelState]):
         need_weights = need_weights or self.query.has_penalty
         attention = self.attention(query, memory, steps=torch.zeros_like(tag)[:, None], need_weights=need_weights)
         attention = self._join_rows(attention)
-        attention = attention._replace(weights=upsample_weights(attention.weights, encoded.spans))
+        if attention.weights is not None and encoded.spans is not None:
+            attention = attention._replace(weights=encoded.spans.upsample(attention.weights))
         readout = self.readout(state, attention.context[:, 0], state[:, :0])
         return self.output(F.dropout(readout, self.dropout, self.training)), attention
 

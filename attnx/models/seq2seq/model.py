@@ -2,27 +2,53 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
-from attnx.attention import AttentionOutput, Memory, QueryContext
+from attnx.attention import AttentionHistory, AttentionOutput, Memory, QueryContext
 from attnx.attention.memory import (
     append_positions,
     concat_sources,
     hide_future,
     pad_history_to_memory,
     update_history,
-    zero_context,
 )
 from attnx.models.planner import Plan
 from attnx.models.seq2seq.parts import Seq2seqParts
 from attnx.models.seq2seq.schedules import NO_DROPOUT_MASKS, SCHEDULES, DropoutMasks, TeacherForcedInputs
-from attnx.models.seq2seq.state import DecoderState
 from attnx.models.sequence_model import Output, SequenceModel, index_select_tree
 from attnx.nn.contracts import OutputInputs, TargetSpec
-from attnx.nn.dropout import dropout_mask
+from attnx.nn.recurrent import State, dropout_mask
 from attnx.nn.source_encoder import EncodedSource
-from attnx.nn.spans import upsample_weights
+from attnx.nn.spans import Spans
+
+
+class DecoderState(NamedTuple):
+    """The state of a decoder. Every tensor has the batch as its first axis, so that rows can be selected."""
+
+    memory: Memory  # what attention may read; it grows where the decoder's own states are in it
+    rnn_state: State  # of every layer of the recurrence
+    context: Tensor  # (b, v) the last context
+    # (b, f) the last readout, which enters the recurrence at the next step; None unless ``feed=next``
+    input_feed: Tensor | None
+    tag_embedding: Tensor | None  # (b, g) enters the recurrence at every step; None unless ``model.tag_inputs`` says so
+    tag: Tensor  # (b,) int64, the index of each row's tag
+    step: Tensor  # (b,) int64, how many steps were taken
+    history: AttentionHistory | None  # for a scorer that reads earlier weights, and for recurrent parts
+    spans: Spans | None = None  # the steps of the memory's encoder states; None if every step has a state
+    # (b, s) int64, the target ids that the output layer may copy from the source; None if it copies none
+    copy_ids: Tensor | None = None
+
+    @property
+    def top_hidden(self) -> Tensor:
+        """(b, d), h of the top layer."""
+        return self.rnn_state[-1][0]
+
+    def over_source_steps(self, weights: Tensor | None) -> Tensor | None:
+        """Weights over the source's steps, of which an encoder may have made fewer states."""
+        return weights if weights is None or self.spans is None else self.spans.upsample(weights)
 
 
 class Seq2seq(SequenceModel[DecoderState]):
@@ -96,9 +122,11 @@ class Seq2seq(SequenceModel[DecoderState]):
         if readouts is None:
             readouts = self.readout(outputs.states, outputs.contexts, outputs.tokens)
         readouts = readouts if masks.readouts is None else readouts * masks.readouts
-        weights = upsample_weights(outputs.weights, start.spans)
-        used = outputs.states, outputs.contexts, outputs.tokens, self._mean_over_heads(weights), start.copy_ids
-        logits = self.output(readouts, OutputInputs(*used))
+        weights = start.over_source_steps(outputs.weights)
+        mean_weights = self._mean_over_heads(weights)
+        logits = self.output(
+            readouts, OutputInputs(outputs.states, outputs.contexts, outputs.tokens, mean_weights, start.copy_ids)
+        )
         return Output(logits, weights if need_weights else None, outputs.penalty, outputs.log_prob)
 
     def init_state(
@@ -124,7 +152,7 @@ class Seq2seq(SequenceModel[DecoderState]):
         return DecoderState(
             memory=memory,
             rnn_state=self.bridge(() if encoded is None else encoded.final, rows),
-            context=zero_context(memory),
+            context=memory.values.new_zeros(memory.values.shape[0], memory.values.shape[-1] * self.attention.num_heads),
             input_feed=memory.values.new_zeros(rows, self.readout.size) if is_fed else None,
             tag_embedding=tags if self.decoder_tags else None,
             tag=tag,
@@ -170,7 +198,7 @@ class Seq2seq(SequenceModel[DecoderState]):
         token = self.embedding(inputs)
         state, attention = self.forward_step(token, state, need_weights=need_weights or self.output.needs_weights)
         predicted = self.target.predict(self.logits(token, state, attention))
-        weights = upsample_weights(attention.weights, state.spans)
+        weights = state.over_source_steps(attention.weights)
         return predicted, state, attention._replace(weights=weights)
 
     def forward_step(
@@ -233,7 +261,7 @@ class Seq2seq(SequenceModel[DecoderState]):
         readout = state.input_feed
         if readout is None:
             readout = self.readout(state.top_hidden, state.context, token)
-        weights = self._mean_over_heads(upsample_weights(attention.weights, state.spans))
+        weights = self._mean_over_heads(state.over_source_steps(attention.weights))
         weights = None if weights is None else weights[..., 0, :]
         return self.output(readout, OutputInputs(state.top_hidden, state.context, token, weights, state.copy_ids))
 
@@ -241,7 +269,7 @@ class Seq2seq(SequenceModel[DecoderState]):
         """As :meth:`select_rows`, of rows of the same source: what was encoded stays where it is."""
         if self.state_projection is not None:  # decoder states in the memory differ by row
             return index_select_tree(state, rows)
-        return DecoderState(state.memory, *index_select_tree(state[1:], rows))
+        return DecoderState._make((state.memory, *index_select_tree(state[1:], rows)))
 
     def _mean_over_heads(self, weights: Tensor | None) -> Tensor | None:
         """(b, t, m) weights; of several heads their mean."""

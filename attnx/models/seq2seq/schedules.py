@@ -12,8 +12,7 @@ from attnx.attention.memory import stack_step_weights
 
 if TYPE_CHECKING:
     from attnx.attention import AttentionOutput
-    from attnx.models.seq2seq.model import Seq2seq
-    from attnx.models.seq2seq.state import DecoderState
+    from attnx.models.seq2seq.model import DecoderState, Seq2seq
 
 
 class DropoutMasks(NamedTuple):

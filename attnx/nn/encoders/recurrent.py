@@ -7,9 +7,8 @@ from typing import Literal
 from torch import Tensor, nn
 
 from attnx.nn.contracts import EncoderOutput
-from attnx.nn.dropout import dropout_mask
-from attnx.nn.recurrent import Recurrent, count_steps
-from attnx.ops.tracing import is_all_true_on_cpu
+from attnx.nn.recurrent import Recurrent, count_steps, dropout_mask
+from attnx.ops import is_all_true_on_cpu
 from attnx.registry import Depth, Probability, Size, Width, register
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from attnx import registry
-from attnx.accel.swap import PLAIN
+from attnx.accel.modules import PLAIN
 from attnx.data.batches import Batch
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import RunFailed

@@ -13,8 +13,7 @@ from attnx.accel.attention.checkpointed import attend_in_chunks
 from attnx.attention.attention import Attention
 from attnx.attention.scorers.additive import Additive
 from attnx.attention.types import AttentionInputs, AttentionOutput
-from attnx.ops.precision import at_least_float32, has_autocast, product_dtype
-from attnx.ops.tracing import is_tracing
+from attnx.ops import at_least_float32, has_autocast, is_tracing, product_dtype
 
 SINGLE = (torch.float32, torch.bfloat16, torch.float16)
 """Types whose scores are computed in float32."""

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from attnx.attention import AttentionOutput
 from attnx.models.planner import Plan
-from attnx.models.seq2seq.model import Seq2seq
-from attnx.models.seq2seq.state import DecoderState
+from attnx.models.seq2seq.model import DecoderState, Seq2seq
 from attnx.models.sequence_model import Output, SequenceModel
 
 from ..target import ForecastTarget

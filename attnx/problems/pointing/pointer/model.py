@@ -15,8 +15,7 @@ from attnx.errors import UserError
 from attnx.models.planner import PlannerInputs, plan
 from attnx.models.sequence_model import Output, SequenceModel
 from attnx.nn.decoders.recurrent import RecurrentDecoder
-from attnx.nn.dropout import dropout_mask
-from attnx.nn.recurrent import State
+from attnx.nn.recurrent import State, dropout_mask
 from attnx.nn.source_encoder import SourceEncoder
 
 from .constraints import (

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.attention.contracts import Normalizer, Scorer
-from attnx.ops.tracing import is_all_true_on_cpu
+from attnx.ops import is_all_true_on_cpu
 
 from .story_encoder import INIT_STD
 

@@ -1,4 +1,4 @@
-"""One-line errors about the tensors of an attention call, before torch stumbles or broadcasts."""
+"""The tensors of an attention call: errors in a line before torch stumbles or broadcasts, padding and steps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 from attnx.attention.types import Memory
 from attnx.errors import UserError
-from attnx.ops.tracing import is_tracing
+from attnx.ops import is_all_true_on_cpu, is_tracing
 
 
 def check_states(
@@ -51,6 +51,21 @@ def check_values_width(states: Tensor, values: Tensor | None, values_size: int) 
         raise UserError(
             f"make_memory: the values are {width} wide; this attention was built for {values_size}, its values_size"
         )
+
+
+def zero_padding(states: Tensor, memory_mask: Tensor | None, values: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """States and values (the states, if left out) with zeros at padding, and the mask.
+
+    Zeroed, not only masked: a weight of 0 times an inf or NaN in the padding would still be NaN.
+    """
+    if memory_mask is None:
+        memory_mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+        return states, memory_mask, states if values is None else values
+    if is_all_true_on_cpu(memory_mask):
+        return states, memory_mask, states if values is None else values
+    padding = ~memory_mask[..., None]
+    states = states.masked_fill(padding, 0.0)
+    return states, memory_mask, states if values is None else values.masked_fill(padding, 0.0)
 
 
 def query_steps(queries: Tensor, steps: Tensor | None) -> Tensor:

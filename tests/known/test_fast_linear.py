@@ -7,15 +7,15 @@ import torch
 from torch import nn
 
 from attnx import accel
-from attnx.accel.linear_cpu import MIN_ROWS_FOR_C, fast_linear
 from attnx.accel.lstm import bindings
+from attnx.accel.modules import MIN_ROWS_FOR_C, fast_linear
 from attnx.attention.scorers.additive import Additive
 
 
 @pytest.fixture(params=[1, 10**9], ids=["in C", "by torch"])
 def _ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bindings, "MIN_ROWS_TO_PACK", request.param)
-    monkeypatch.setattr("attnx.accel.linear_cpu.MIN_ROWS_FOR_C", request.param)
+    monkeypatch.setattr("attnx.accel.modules.MIN_ROWS_FOR_C", request.param)
 
 
 @pytest.mark.usefixtures("_ways")
