@@ -95,7 +95,7 @@ class Read:
         spec = name, {**options, **window}
         scope_itself: Any = registry.build("scope", spec, query_size=width)
         self.sources = scope_itself.sources
-        self.attention = build_attention((scorer, hidden), scope_itself, "softmax", (width,) * 3, {})
+        self.attention = build_attention((scorer, hidden), scope_itself, "softmax", width, width, width, {})
         if accelerated:
             accel.enable(self.attention)
         torch.manual_seed(0)

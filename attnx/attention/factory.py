@@ -15,7 +15,7 @@ from attnx.attention.hops import Hops
 from attnx.attention.multi_head import MultiHeadAttention, head_width
 from attnx.attention.options import AttentionOptions
 from attnx.errors import UserError
-from attnx.registry import Depth, PartSpec, PositiveInt, Probability, register
+from attnx.registry import Depth, PartSpec, PositiveInt, Probability, Size, register
 
 PartChoice = PartSpec | nn.Module
 PartChoices = tuple[PartChoice, PartChoice, PartChoice]
@@ -54,14 +54,16 @@ def build(
         if type(size) is not int or size < 1:
             raise UserError(f"{what}={size!r}: expected a whole number, 1 or more")
     checked = registry.check("attention", "standard", {"projection": "never", **options})
-    return build_attention(scorer, scope, normalizer, (query_size, memory_size, values_size), checked)
+    return build_attention(scorer, scope, normalizer, query_size, memory_size, values_size, checked)
 
 
 def build_attention(
     scorer: PartChoice,
     scope: PartChoice,
     normalizer: PartChoice,
-    sizes: tuple[int, int, int],
+    query_size: int,
+    memory_size: int,
+    values_size: int,
     options: Mapping[str, Any],
 ) -> ComposedAttention:
     """Build the parts, given as in :func:`build`, and the attention that they compose.
@@ -70,11 +72,21 @@ def build_attention(
         scorer: how relevant a position is.
         scope: which positions may be read.
         normalizer: how scores become weights.
-        sizes: the widths of queries, memory and values.
+        query_size: width of the queries.
+        memory_size: width of the memory's states.
+        values_size: width of the values.
         options: those of the ``attention`` node.
     """
-    parts = {"scorer": scorer, "scope": scope, "normalizer": normalizer, "sizes": sizes}
-    attention: ComposedAttention = registry.build("attention", {"name": "standard", **options}, **parts)
+    attention: ComposedAttention = registry.build(
+        "attention",
+        {"name": "standard", **options},
+        scorer=scorer,
+        scope=scope,
+        normalizer=normalizer,
+        query_size=query_size,
+        memory_size=memory_size,
+        values_size=values_size,
+    )
     return attention
 
 
@@ -83,7 +95,9 @@ def build_standard(
     scorer: PartChoice,
     scope: PartChoice,
     normalizer: PartChoice,
-    sizes: tuple[int, int, int],
+    query_size: Size,
+    memory_size: Size,
+    values_size: Size,
     projection: Literal["auto", "never"] = "auto",
     dropout: Probability = 0.0,
     heads: Depth = 1,
@@ -113,27 +127,27 @@ def build_standard(
     (torch.Size([2, 3, 26]), torch.Size([2, 3, 5]))
     """
     choices, options = (scorer, scope, normalizer), AttentionOptions(projection, dropout, bias, chunk_mib)
-    query_size, memory_size, values_size = sizes
     attention: Attention | MultiHeadAttention
     if heads == 1:
         attention = _build_single(choices, query_size, memory_size, options)
     else:
-        attention = build_multi_head(choices, sizes, heads, options)
+        attention = build_multi_head(choices, query_size, memory_size, values_size, heads, options)
     return attention if hops == 1 else Hops(attention, hops, query_size, values_size)
 
 
 def build_multi_head(
-    choices: PartChoices, sizes: tuple[int, int, int], heads: int, options: AttentionOptions
+    choices: PartChoices, query_size: int, memory_size: int, values_size: int, heads: int, options: AttentionOptions
 ) -> MultiHeadAttention:
     """Build heads with projections around them, even if there is but one.
 
     Args:
         choices: scorer, scope and normalizer, as in :func:`build`.
-        sizes: the widths of queries, memory and values.
+        query_size: width of the queries.
+        memory_size: width of the memory's states.
+        values_size: width of the values.
         heads: how many.
         options: those of each head.
     """
-    query_size, memory_size, values_size = sizes
     head_width(heads, values_size, "the width of the values")
     width = head_width(heads, memory_size, "the width of the memory")
     # Copied, so that heads which are built from an instance do not share its parameters.

@@ -32,9 +32,9 @@ def random_inputs() -> Inputs:
 
 def compose_parts(parts: Parts, keys: int = KEYS, values: int = VALUES, heads: int = 1) -> Any:
     """Compose the parts, with a projection if the scorer needs one."""
-    sizes = (WIDTH, keys, values)
     options = {"heads": heads, "bias": parts.get("bias")}
-    return build_attention(parts["scorer"], parts["scope"], parts["normalizer"], sizes, options).eval()
+    scorer, scope, normalizer = parts["scorer"], parts["scope"], parts["normalizer"]
+    return build_attention(scorer, scope, normalizer, WIDTH, keys, values, options).eval()
 
 
 def example_history(states: Tensor, memory_mask: Tensor) -> AttentionHistory:

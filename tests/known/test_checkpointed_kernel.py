@@ -39,7 +39,7 @@ def _fitting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 def both(scorer: Any, scope: Any = "global", normalizer: Any = "softmax") -> tuple[Any, Any]:
     """Attention that reads in chunks, and the same by the definition."""
-    plain = build_attention(scorer, scope, normalizer, (WIDTH, KEYS, VALUES), {}).eval()
+    plain = build_attention(scorer, scope, normalizer, WIDTH, KEYS, VALUES, {}).eval()
     fast: Any = accel.enable(copy.deepcopy(plain))
     fast.kernels = tuple(kernel for kernel in fast.kernels if isinstance(kernel, CheckpointedKernel))
     assert fast.kernels
@@ -156,7 +156,7 @@ def test_a_memory_may_be_read_twice_in_one_loss(monkeypatch: pytest.MonkeyPatch)
 def test_results_are_reproducible(monkeypatch: pytest.MonkeyPatch) -> None:
     """To the last digit; dropout, drawn before, is drawn once."""
     monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: M)
-    attention = accel.enable(build_attention(MLP, "global", "softmax", (WIDTH, KEYS, VALUES), {"dropout": 0.5}))
+    attention = accel.enable(build_attention(MLP, "global", "softmax", WIDTH, KEYS, VALUES, {"dropout": 0.5}))
     queries, *parts = random_operands()
     runs = []
     for _ in range(2):
@@ -190,7 +190,7 @@ def test_at_most_one_tile_is_materialized(allocated_sizes: Any, scope: str) -> N
     """Forwards and backwards, wherever ``window`` gathers, too; the definition makes all pairs times the width."""
     rows, steps, positions, width = 2, 211, 307, 37
     attention: Any = accel.enable(
-        build_attention(("mlp", {"hidden_sizes": [width]}), scope, "softmax", (WIDTH, KEYS, VALUES), {"chunk_mib": 1})
+        build_attention(("mlp", {"hidden_sizes": [width]}), scope, "softmax", WIDTH, KEYS, VALUES, {"chunk_mib": 1})
     )
     queries, states = torch.randn(rows, steps, WIDTH), torch.randn(rows, positions, KEYS)
     sizes = {}

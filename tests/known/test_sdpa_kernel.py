@@ -24,7 +24,7 @@ SCOPES = ["global", ("local", {"window": 1})]
 def both(scorer: Any = "dot", scope: Any = "global", temperature: float = 1.0, query: int = WIDTH) -> tuple[Any, Any]:
     """Attention that may use kernels, and the same by the definition."""
     sizes, normalizer = (query, WIDTH, WIDTH), ("softmax", {"temperature": temperature})
-    plain = build_attention(scorer, scope, normalizer, sizes, {})
+    plain = build_attention(scorer, scope, normalizer, *sizes, {})
     fast: Any = accel.enable(copy.deepcopy(plain))
     fast.kernels = tuple(kernel for kernel in fast.kernels if isinstance(kernel, Sdpa))
     assert fast.kernels
@@ -174,7 +174,7 @@ def test_scores_are_never_materialized(allocated_sizes: Any) -> None:
 def test_heads_share_a_mask(memory_mask: Tensor | None, is_causal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Context and gradients are the definition's, and no mask is saved for each head."""
     heads, rows, steps, width = 4, B, M, 12
-    plain: Any = build_attention("scaled", "global", "softmax", (width,) * 3, {"heads": heads})
+    plain: Any = build_attention("scaled", "global", "softmax", width, width, width, {"heads": heads})
     fast: Any = accel.enable(copy.deepcopy(plain))
     monkeypatch.setattr(fast, "fold_heads", None)
     states, grad_context = torch.randn(rows, steps, width, requires_grad=True), torch.randn(rows, steps, width)

@@ -43,7 +43,7 @@ class Always(WindowKernel):
 def both(scorer: Any, normalizer: Any = "softmax", options: dict[str, Any] | None = None) -> tuple[Any, Any]:
     """Attention that gathers every read, and the same by the definition."""
     sizes = (WIDTH, KEYS, VALUES)
-    plain = build_attention(scorer, ("local", {"window": 2, **(options or {})}), normalizer, sizes, {}).eval()
+    plain = build_attention(scorer, ("local", {"window": 2, **(options or {})}), normalizer, *sizes, {}).eval()
     fast: Any = accel.enable(copy.deepcopy(plain))
     fast.kernels = (Always(),)
     return fast, plain
@@ -72,7 +72,7 @@ def padded_memory(attention: Any, states: Tensor, values: Tensor) -> Memory:
 
 def test_by_hand() -> None:
     """At step 3 a window of 1 holds positions 2 to 4; scores ln 1, ln 3 and ln 4 weigh 1/8, 3/8 and 4/8."""
-    attention: Any = accel.enable(build_attention("dot", ("local", {"window": 1}), "softmax", (1, 1, 1), {}))
+    attention: Any = accel.enable(build_attention("dot", ("local", {"window": 1}), "softmax", 1, 1, 1, {}))
     attention.kernels = (Always(),)
     states = torch.tensor([[[9.0], [9.0], [0.0], [math.log(3)], [math.log(4)], [9.0], [9.0]]])
     values = torch.tensor([[[1e9], [1e9], [8.0], [16.0], [-8.0], [1e9], [1e9]]])
@@ -160,7 +160,7 @@ def test_gradients(scorer: str) -> None:
 
 def long_read(scorer: str, positions: int, **kwargs: Any) -> tuple[Any, Tensor, Memory]:
     attention: Any = accel.enable(
-        build_attention(scorer, ("local", {"window": 1, **kwargs}), "softmax", (WIDTH, KEYS, VALUES), {})
+        build_attention(scorer, ("local", {"window": 1, **kwargs}), "softmax", WIDTH, KEYS, VALUES, {})
     )
     states, values = torch.randn(2, positions, KEYS), torch.randn(2, positions, VALUES)
     memory_mask = torch.arange(positions) < torch.tensor([[positions], [positions - 101]])
@@ -240,7 +240,7 @@ def test_scores_of_positions_are_left_to_the_definition() -> None:
     scope, sizes = ("local", {"window": 1}), (KEYS, KEYS, KEYS)
     states, queries = torch.randn(B, 331, KEYS), torch.randn(B, 331, KEYS)
     for scorer, is_used in ((Dot(), True), (Positions(), False)):
-        fast: Any = accel.enable(build_attention(scorer, scope, "softmax", sizes, {}).eval())
+        fast: Any = accel.enable(build_attention(scorer, scope, "softmax", *sizes, {}).eval())
         fast.kernels = (WindowKernel(),)
         memory = fast.make_memory(states)
         inputs = AttentionInputs(queries, queries, memory, torch.arange(331), None, None, None, need_weights=False)

@@ -88,7 +88,7 @@ def test_a_kernel_waits_for_no_device(
     kernel: str, scorer: str, scope: Any, steps: int, asynchronous_device: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Attention, "attend", lambda *_: pytest.fail("the definition computes"))
-    attention: Any = accel.enable(build_attention(scorer, scope, "softmax", (5, 5, 5), {"chunk_mib": 1})).to(DEVICE)
+    attention: Any = accel.enable(build_attention(scorer, scope, "softmax", 5, 5, 5, {"chunk_mib": 1})).to(DEVICE)
     attention.kernels = tuple(
         item for item in attention.kernels if registry.registered_name("kernel", type(item)) == kernel
     )

@@ -169,13 +169,13 @@ def test_projections_are_added_where_widths_differ(plain_scorer: Choice) -> None
     for query_size in (WIDTH, KEYS):
         expected = equal and query_size != KEYS
         sizes = (query_size, KEYS, KEYS)
-        auto = build_attention(plain_scorer, "global", "softmax", sizes, {"projection": "auto"})
+        auto = build_attention(plain_scorer, "global", "softmax", *sizes, {"projection": "auto"})
         assert isinstance(auto.project, nn.Linear) == expected
         if expected:
             with pytest.raises(UserError, match=f"equal widths, but the query has {WIDTH} and the memory {KEYS}"):
-                build_attention(plain_scorer, "global", "softmax", sizes, {"projection": "never"})
+                build_attention(plain_scorer, "global", "softmax", *sizes, {"projection": "never"})
         else:
-            never = build_attention(plain_scorer, "global", "softmax", sizes, {"projection": "never"})
+            never = build_attention(plain_scorer, "global", "softmax", *sizes, {"projection": "never"})
             assert not list(never.project.parameters())
 
 

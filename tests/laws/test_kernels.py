@@ -150,7 +150,7 @@ def pair_of(choices: dict[str, Any], device: str) -> tuple[Any, Any, list[Counte
     sizes = (WIDTH, heads * KEYS, heads * width)
     parts = choices["scorer"], choices["scope"], choices["normalizer"]
     options = {"heads": heads, "bias": choices["bias"], "chunk_mib": 1}
-    without = build_attention(*parts, sizes, options).to(device).eval()
+    without = build_attention(*parts, *sizes, options).to(device).eval()
     with_it = accel.enable(copy.deepcopy(without))
     kernel_class, counted = registry.find("kernel", choices["kernel"][0]), []
     for module in with_it.modules():
@@ -257,7 +257,7 @@ def test_a_kernel_declares_what_it_supports(kernel: str) -> None:
 def test_no_kernel_runs_unless_enabled(kernel: str) -> None:
     choices = typical(kernel)[0]
     parts = choices["scorer"], choices["scope"], choices["normalizer"]
-    attention: Any = build_attention(*parts, (KEYS, KEYS, KEYS), {})
+    attention: Any = build_attention(*parts, KEYS, KEYS, KEYS, {})
     assert not hasattr(attention, "kernels")
     accel.enable(attention)
     assert registry.find("kernel", kernel) in map(type, attention.kernels)

@@ -30,8 +30,15 @@ def build_classifier(resolved: ResolvedClassifierConfig, sizes: DataSizes) -> Cl
     )
     widths = {"state_size": encoder.size, "token_size": 0, "context_size": encoder.size, "tags": sizes.tags}
     query = Query(registry.build("query", choice, **widths) for choice in config["query"].items())
-    attended = query.size, encoder.size, encoder.size
-    attention = build_attention(config["scorer"], config["scope"], config["normalizer"], attended, config["attention"])
+    attention = build_attention(
+        config["scorer"],
+        config["scope"],
+        config["normalizer"],
+        query_size=query.size,
+        memory_size=encoder.size,
+        values_size=encoder.size,
+        options=config["attention"],
+    )
     readout = registry.build("readout", config["readout"], **{**widths, "context_size": query.rows * encoder.size})
     target = SingleLabelTarget(sizes.target_symbols)
     return Classifier(source, query, attention, readout, target, options.dropout)

@@ -106,5 +106,12 @@ def build_query_and_attention(
     if config["attention"]["name"] == "none":
         return Query([]), registry.build("attention", "none")
     query = Query(registry.build("query", choice, **sizes) for choice in config["query"].items())
-    widths = query.size, keys_size, sizes["context_size"]
-    return query, build_attention(config["scorer"], config["scope"], config["normalizer"], widths, config["attention"])
+    return query, build_attention(
+        config["scorer"],
+        config["scope"],
+        config["normalizer"],
+        query_size=query.size,
+        memory_size=keys_size,
+        values_size=sizes["context_size"],
+        options=config["attention"],
+    )

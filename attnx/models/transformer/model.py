@@ -224,7 +224,7 @@ def _build_stack(options: TransformerOptions, layers: int, has_source: bool) -> 
     def build_attention(site: AttentionSite) -> MultiHeadAttention:
         choices, shared = (site.scorer, site.scope, site.normalizer), options.attention
         shared = shared if site.bias is None else replace(shared, bias=site.bias)
-        attention = build_multi_head(choices, (size, size, size), options.heads, shared)
+        attention = build_multi_head(choices, size, size, size, options.heads, shared)
         if attention.needs_history:
             raise UserError(f"{site}: a layer computes all steps at once, and a part reads earlier ones; use others")
         return attention

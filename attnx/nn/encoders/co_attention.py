@@ -46,7 +46,7 @@ class CoAttention(nn.Module):
         super().__init__()
         self.recurrent = Recurrent(cell, input_size, hidden_size, 1, True)
         self.size, self.grain = self.recurrent.size, grain
-        self.attention = build_attention(scorer, "global", normalizer, (self.size, self.size, self.size), {})
+        self.attention = build_attention(scorer, "global", normalizer, self.size, self.size, self.size, {})
         self.compare = nn.Linear(4 * self.size, self.size)
 
     def forward(

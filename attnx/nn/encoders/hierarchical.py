@@ -52,7 +52,7 @@ class Hierarchical(nn.Module):
         self.words = Recurrent(cell, input_size, hidden_size, 1, True)
         self.size = self.words.size
         self.query = registry.build("query", ("self_attentive", {"size": query_size}))
-        self.attention = build_attention(scorer, "global", normalizer, (query_size, self.size, self.size), {})
+        self.attention = build_attention(scorer, "global", normalizer, query_size, self.size, self.size, {})
         self.sentences = Recurrent(cell, self.size, hidden_size, 1, True)
 
     def forward(

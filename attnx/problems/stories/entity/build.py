@@ -30,6 +30,13 @@ def build_entity(resolved: ResolvedEntityConfig, sizes: DataSizes) -> Entity:
         keys=options.keys,
         initial_state=options.initial_state,
     )
-    widths = (size, size, size)
-    attention = build_attention(config["scorer"], config["scope"], config["normalizer"], widths, config["attention"])
+    attention = build_attention(
+        config["scorer"],
+        config["scope"],
+        config["normalizer"],
+        query_size=size,
+        memory_size=size,
+        values_size=size,
+        options=config["attention"],
+    )
     return Entity(stories, memory, attention, SingleLabelTarget(sizes.target_symbols))
