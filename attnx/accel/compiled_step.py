@@ -52,7 +52,7 @@ class CompiledSeq2seq(Seq2seq):
         # The fused layers give their weights alone, which torch does not look into unless it is allowed to.
         with dynamo.config.patch(allow_rnn=True, recompile_limit=MAX_RECOMPILES, suppress_errors=not is_strict):
             next_state, output = _compile(has_graphs, BACKEND)(self, token, state, masks, need_weights)
-        return _with_names_of(state, next_state), AttentionOutput(*output)
+        return _with_names_of(state, next_state), AttentionOutput._make(output)
 
 
 def compile_model(model: Seq2seq, options: CompileOptions | None) -> None:

@@ -176,7 +176,7 @@ class Attention(nn.Module):
         memory_mask = inputs.memory.mask if inputs.memory.mask.dim() == 3 else inputs.memory.mask[:, None]
         sources = torch.split(memory_mask, list(inputs.memory.source_sizes), dim=-1)
         masks = [self.scope(inputs.queries, inputs.steps, source) for source in sources]
-        mask = ScopeMask(*masks[0])
+        mask = ScopeMask._make(masks[0])
         if len(masks) > 1:
             has_gain = any(mask.gain is not None for mask in masks)
             gains = [_full_gain(mask, inputs.queries.dtype) for mask in masks] if has_gain else []

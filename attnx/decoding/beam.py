@@ -127,8 +127,8 @@ class Beam(ConstrainedSearch):
             covered = (covered.mean(1) if covered.dim() == 3 else covered).view(*is_ended.shape, -1)
             score = score + self.coverage_penalty * score_coverage(covered, source_mask[beams.rows, None])
         score = score.masked_fill(~is_ended, NEG_INF)
-        flat = beams.sequences, steps.flatten(), beams.total.flatten(), score.flatten(), beams.weights
-        return group_by_source(DecodeResult(*flat), is_ended.shape[1])
+        flat = DecodeResult(beams.sequences, steps.flatten(), beams.total.flatten(), score.flatten(), beams.weights)
+        return group_by_source(flat, is_ended.shape[1])
 
 
 def _drop_finished_rows(model: StepModel, beams: ActiveBeams, is_active: Tensor) -> ActiveBeams:

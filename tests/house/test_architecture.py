@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -32,11 +34,14 @@ def page_calls(column: int) -> list[Call]:
     return [call for cell in cells for call in re.findall(r"`([\w/]+\.py)` `([\w.]+)`", cell)]
 
 
-def entered_calls(model: Any) -> list[Call]:
-    """The functions of attnx that a teacher-forced step enters, each when it is first entered."""
+def small_batch() -> Batch:
     source, target = torch.randint(4, SOURCE_SYMBOLS, (29, 7)), torch.randint(4, TARGET_SYMBOLS, (29, 5))
     masks = torch.ones_like(source, dtype=torch.bool), torch.ones_like(target, dtype=torch.bool)
-    batch = Batch(source, masks[0], target, masks[1], torch.arange(29), torch.zeros(29, dtype=torch.long))
+    return Batch(source, masks[0], target, masks[1], torch.arange(29), torch.zeros(29, dtype=torch.long))
+
+
+def entered_calls(compute: Callable[[], object]) -> list[Call]:
+    """The functions of attnx that a computation enters, each when it is first entered."""
     package, calls = Path(attnx.__file__).parent, {}
 
     def note(frame: FrameType, event: str, _: Any) -> None:
@@ -46,23 +51,41 @@ def entered_calls(model: Any) -> list[Call]:
 
     sys.setprofile(note)
     try:
-        token_loss(model, batch)
+        compute()
     finally:
         sys.setprofile(None)
     return list(calls)
 
 
+def calls_of_a_step(model: Any) -> list[Call]:
+    """The functions that a teacher-forced step enters, its loss included."""
+    batch = small_batch()
+    return entered_calls(lambda: token_loss(model.train(), batch))
+
+
 def test_the_step_as_defined_is_in_the_order_of_the_page() -> None:
     listed = page_calls(1)
     assert len(listed) > 15
-    assert [call for call in entered_calls(small_model(compose([])).train()) if call in listed] == listed
+    assert [call for call in calls_of_a_step(small_model(compose([]))) if call in listed] == listed
 
 
 @pytest.mark.skipif(bindings.library() is None, reason="no C compiler")
 def test_the_step_by_default_is_in_the_order_of_the_page() -> None:
     listed = page_calls(2)
     assert len(set(listed) - set(page_calls(1))) > 4
-    assert [call for call in entered_calls(accel.enable(small_model(compose([]))).train()) if call in listed] == listed
+    assert [call for call in calls_of_a_step(accel.enable(small_model(compose([])))) if call in listed] == listed
+
+
+def test_the_page_says_how_many_files_the_model_enters() -> None:
+    """Few are read to follow a step. They are counted from the call of the model on, without the loss."""
+    stated = re.search(r"(\d+) files of `attnx/`, by default (\d+)", PAGE.read_text(encoding="utf-8"))
+    assert stated is not None
+    batch, models = small_batch(), [small_model(compose([])).train()]
+    if bindings.library() is not None:
+        models.append(accel.enable(small_model(compose([])).train()))
+    calls = [entered_calls(partial(model, batch.source, batch.source_mask, batch.target)) for model in models]
+    counts = [len({file for file, _ in calls_of_model}) for calls_of_model in calls]
+    assert counts == [int(count) for count in stated.groups()][: len(models)]
 
 
 def test_the_page_names_files_that_exist() -> None:

@@ -72,7 +72,7 @@ def attend_in_chunks(
 ) -> AttentionOutput:
     """Attend with so many queries at a time, of one row or of all queries of several rows, and join the outputs."""
     memory = inputs.memory
-    rows, queries, positions = (*inputs.prepared_queries.shape[:2], memory.keys.shape[-2])
+    (rows, queries), positions = inputs.prepared_queries.shape[:2], memory.keys.shape[-2]
     shared, query_mask = (memory.mask, None) if memory.mask.dim() == 2 else (None, memory.mask)
     allowed_mask = None if inputs.allowed_mask is None else inputs.allowed_mask.expand(rows, queries, positions)
     steps = inputs.steps.expand(rows, queries)
@@ -83,8 +83,16 @@ def attend_in_chunks(
         chunks = []
         for chunk, prepared, chunk_steps, step_mask, pair_mask, dropout_mask in _split(query_parts, max_queries, 1):
             read = Memory(keys, values, row_mask if step_mask is None else step_mask, memory.source_sizes)
-            parts = chunk, prepared, read, chunk_steps, pair_mask, inputs.history, dropout_mask, inputs.need_weights
-            chunks.append(AttentionInputs(*parts))
+            chunks.append(
+                inputs._replace(
+                    queries=chunk,
+                    prepared_queries=prepared,
+                    memory=read,
+                    steps=chunk_steps,
+                    allowed_mask=pair_mask,
+                    dropout_mask=dropout_mask,
+                )
+            )
         outputs.append(_concat([checkpointed(attend, chunk) for chunk in chunks], 1))
     return _concat(outputs, 0)
 
@@ -106,5 +114,5 @@ def _split(parts: Sequence[Tensor | None], size: int, axis: int) -> Iterator[tup
 
 def _concat(outputs: list[AttentionOutput], axis: int) -> AttentionOutput:
     """What is None in one read is so in all."""
-    parts: list[Any] = [None if field[0] is None else torch.cat(field, axis) for field in zip(*outputs, strict=True)]
-    return AttentionOutput(*parts)
+    fields: Any = zip(*outputs, strict=True)
+    return AttentionOutput._make(None if field[0] is None else torch.cat(field, axis) for field in fields)

@@ -110,12 +110,14 @@ def _in_rows(operand: Tensor) -> Tensor:
 def _prepared(queries: Tensor, keys: Tensor) -> tuple[Shape, int, int]:
     """The shapes for the C functions, the floats of scratch space that they need, and the number of threads."""
     (rows, steps, width), positions = queries.shape, keys.shape[1]
+    strides = queries.stride(0), queries.stride(1), keys.stride(0), keys.stride(1)
+    shape, scratch = _shape((rows, steps, positions, width, *strides))
     threads = torch.get_num_threads() if rows * steps * positions * width > MAX_TERMS_FOR_ONE_THREAD else 1
-    return *_shape(rows, steps, positions, width, *queries.stride()[:2], *keys.stride()[:2]), threads
+    return shape, scratch, threads
 
 
 @functools.lru_cache(maxsize=512)
-def _shape(*numbers: int) -> tuple[Shape, int]:
+def _shape(numbers: tuple[int, ...]) -> tuple[Shape, int]:
     shape = (ctypes.c_long * len(numbers))(*numbers)
     return shape, _library().additive_scratch(shape)
 

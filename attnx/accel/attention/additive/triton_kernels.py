@@ -76,27 +76,30 @@ def _gradients(queries: Tensor, keys: Tensor, v: Tensor, grad_scores: Tensor) ->
     """The gradients of queries, keys and v from those of the scores; the same bits with any tile."""
     v, grad_scores, positions = v.contiguous(), grad_scores.contiguous(), keys.shape[1]
     queries, keys = prepare_operand(queries, False), prepare_operand(keys, False)
-    grad_queries, grad_v = _operand_gradients(queries, keys, v, grad_scores, (positions, 1))
-    grad_keys, _ = _operand_gradients(keys, queries, v, grad_scores, (1, positions))
+    grad_queries, grad_v = _operand_gradients(queries, keys, v, grad_scores, row_stride=positions, other_stride=1)
+    grad_keys, _ = _operand_gradients(keys, queries, v, grad_scores, row_stride=1, other_stride=positions)
     return grad_queries, grad_keys, grad_v.sum((0, 1))
 
 
 def _operand_gradients(
-    rows: Tensor, other_rows: Tensor, v: Tensor, grad_scores: Tensor, strides: tuple[int, int]
+    rows: Tensor, other_rows: Tensor, v: Tensor, grad_scores: Tensor, row_stride: int, other_stride: int
 ) -> tuple[Tensor, Tensor]:
     """The gradient of a prepared operand, and each row's part (b, n, d) of v's.
 
-    ``strides`` are the steps in memory from score to score along the rows and along the other operand's.
+    The strides are the steps in memory from score to score along the rows and along the other operand's.
     """
     (batch, count, _), other_count, width = rows.shape, other_rows.shape[1], len(v)
     grad_rows, grad_v = rows.new_empty(2, batch, count, width)
-    sizes = count, other_count, width, *strides, classify_sizes(batch, count, other_count, width)
+    classes = classify_sizes(batch, count, other_count, width)
 
     def grid(tile: dict[str, int]) -> tuple[int, int]:
         return batch * triton.cdiv(count, tile["high"]), triton.cdiv(width, tile["wide"])
 
     with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
-        _gradients_kernel[grid](rows, other_rows, v, grad_scores, grad_rows, grad_v, *sizes)
+        _gradients_kernel[grid](
+            rows, other_rows, v, grad_scores, grad_rows, grad_v, count, other_count, width, row_stride, other_stride,
+            classes,
+        )  # fmt: skip
     return grad_rows, grad_v
 
 
