@@ -371,27 +371,35 @@ def test_threads_are_divided_among_jobs(
     assert session.job_environment(jobs)["OMP_NUM_THREADS"] == "7"
 
 
+@pytest.mark.parametrize(
+    ("number", "end"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM")], ids=["Ctrl-C", "SIGTERM"]
+)
 def test_a_stopped_sweep_saves_its_jobs_and_prints_how_to_resume(
-    start_command: Callable[..., subprocess.Popen[str]],
     sweep: Callable[..., Any],
     moody: Path,
     command: Callable[..., Any],
     same_weights: Callable[..., bool],
     clear_moods: ClearMoods,
-    wait_for_jobs: WaitForJobs,
+    when_jobs_wait: Callable[..., None],
+    number: int,
+    end: str,
 ) -> None:
+    jobs: list[int] = []
+
+    def stop(waiting: list[int]) -> None:
+        jobs.extend(waiting)
+        os.kill(os.getpid(), number)
+
     Path("wait").touch()
-    with start_command("-m", "scorer=moody", "seed=1,2,3", "name=cut", "-j", "2") as process:
-        jobs = wait_for_jobs(lambda: process.poll() is None, 2)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate()
-    assert process.returncode == 128 + signal.SIGINT
-    assert err == "attnx: interrupted; resume with: attnx resume multirun/cut\n"
-    assert "stopping" in out
-    assert out.splitlines()[-1] == "multirun/cut/report.html"
+    when_jobs_wait(stop, 2)
+    answer = sweep("scorer=moody", "seed=1,2,3", "name=cut", "-j", "2")
+    assert answer.code == 128 + number
+    assert answer.err == f"attnx: {end}; resume with: attnx resume multirun/cut\n"
+    assert "stopping" in answer.out
+    assert answer.out.splitlines()[-1] == "multirun/cut/report.html"
     assert report_start("multirun/cut") == "3 runs: 2 interrupted, 1 waiting."
     until_free("multirun/cut")
-    assert all(has_ended(job) for job in jobs)
+    assert [has_ended(job) for job in jobs] == [True, True]
     assert stands("multirun/cut") == ["interrupted", "interrupted", "waiting"]
     assert read_sweep("multirun/cut").status == "interrupted"
     assert [status(Path("multirun/cut") / str(number)) for number in range(2)] == ["interrupted", "interrupted"]
@@ -402,18 +410,6 @@ def test_a_stopped_sweep_saves_its_jobs_and_prints_how_to_resume(
     assert attempts("multirun/cut") == [2, 2, 1]
     sweep("scorer=moody", "seed=2", "name=whole")
     assert same_weights(["multirun/cut/1", "multirun/whole/0"])
-
-
-def test_sigterm_stops_a_sweep(sweep: Callable[..., Any], moody: Path, stop_sweep: Callable[..., None]) -> None:
-    Path("wait").touch()
-    stop_sweep(signal.SIGTERM, 2)
-    answer = sweep("scorer=moody", "seed=1,2,3", "name=cut", "-j", "2")
-    assert answer.code == 128 + signal.SIGTERM
-    assert answer.err == "attnx: ended by SIGTERM; resume with: attnx resume multirun/cut\n"
-    assert "stopping" in answer.out
-    assert stands("multirun/cut") == ["interrupted", "interrupted", "waiting"]
-    assert [status(Path("multirun/cut") / str(number)) for number in range(2)] == ["interrupted", "interrupted"]
-    assert report_start("multirun/cut") == "3 runs: 2 interrupted, 1 waiting."
 
 
 def test_a_third_ctrl_c_records_the_job_as_interrupted(
