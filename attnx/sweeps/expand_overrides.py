@@ -10,6 +10,7 @@ from attnx.config.hydra_internals import BASIC_SWEEPER, is_glob, override_parser
 from attnx.config.hydra_session import hydra_session
 from attnx.errors import UserError
 from attnx.registry.optional_deps import require_package
+from attnx.sweeps.search_options import build_optuna_part, check_intervals
 
 # Hydra takes plug-ins from the package hydra_plugins only; see attnx.sweeps.hydra_plugins.
 PLUGIN_MODULE = "hydra_plugins.attnx"
@@ -30,6 +31,7 @@ class SweepRequest(NamedTuple):
         launcher: class of Hydra's launcher.
         environment: further environment variables of the jobs.
         cluster: where the launcher submits jobs: ``slurm`` or ``local``; "" for other launchers.
+        search_parts: the sampler and the pruner of a search, with their options.
     """
 
     jobs: list[list[str]]
@@ -38,6 +40,7 @@ class SweepRequest(NamedTuple):
     launcher: str
     environment: Mapping[str, str] = {}
     cluster: str = ""
+    search_parts: Mapping[str, Mapping[str, Any]] = {}
 
 
 def expand_sweep(overrides: Sequence[str], config_dir: str | None = None) -> SweepRequest:
@@ -77,32 +80,22 @@ def _expand(overrides: Sequence[str]) -> SweepRequest:
         raise UserError(f"{globs[0]}: a search cannot expand a pattern; list names, as in choice(dot,scaled)")
     if request.is_search:
         check_intervals(parsed)
-        return request._replace(jobs=[without_hydra_overrides(_first_values(parsed) or [])])
+        parts = {kind: dict(node.sweeper[kind]) for kind in ("sampler", "pruner") if node.sweeper.get(kind)}
+        return request._replace(jobs=[without_hydra_overrides(_first_values(parsed) or [])], search_parts=parts)
     if intervals := [item.input_line for item in parsed if item.is_sweep_override() and item.is_interval_sweep()]:
         raise UserError(f"{intervals[0]}: a grid cannot try an interval; add hydra/sweeper=search, or list values")
     return request._replace(jobs=[without_hydra_overrides(job) for job in split_jobs(parsed)])
 
 
-def check_intervals(parsed: list[Any]) -> None:
-    """Check the intervals that a search draws from."""
-    for override in parsed:
-        if not (override.is_sweep_override() and override.is_interval_sweep()):
-            continue
-        interval, place = override.value(), override.input_line
-        if unknown := interval.tags - {"log"}:
-            raise UserError(f"{place}: unknown tag {min(unknown)!r}; a search knows tag(log, interval(...))")
-        if not interval.start < interval.end:
-            raise UserError(f"{place}: expected interval(low, high) with low below high")
-        if "log" in interval.tags and interval.start <= 0:
-            raise UserError(f"{place}: a logarithmic scale begins above 0")
-
-
 def _first_values(parsed: list[Any]) -> list[str] | None:
     """Overrides with the first of their values; None if one has none."""
     values: dict[str, str] = {}
+    deleted: list[str] = []
     for override in parsed:
         key = override.get_key_element()  # with its plus
-        if not override.is_sweep_override():
+        if override.is_delete():
+            deleted.append(override.input_line)
+        elif not override.is_sweep_override():
             values[key] = override.get_value_element_as_str()
         elif override.is_interval_sweep():
             values[key] = str(override.value().start)
@@ -110,7 +103,7 @@ def _first_values(parsed: list[Any]) -> list[str] | None:
             return None
         else:
             values[key] = value
-    return [f"{key}={value}" for key, value in values.items()]
+    return [*(f"{key}={value}" for key, value in values.items()), *deleted]
 
 
 def without_hydra_overrides(overrides: Sequence[str]) -> list[str]:
@@ -119,7 +112,7 @@ def without_hydra_overrides(overrides: Sequence[str]) -> list[str]:
 
 
 def check_dependencies(request: SweepRequest) -> None:
-    """Check that the packages of the sweeper and the launcher are installed."""
+    """Check that the packages of the sweeper and the launcher are installed, and have what is asked of them."""
     for module, extra in EXTRAS.items():
         if any(f"hydra_{module}_" in target for target in (request.sweeper, request.launcher)):
             require_package(module, extra, f"a sweep that {module} runs")
@@ -127,3 +120,5 @@ def check_dependencies(request: SweepRequest) -> None:
         require_package("submitit", "slurm", "a sweep that SLURM runs")
     if request.sweeper == SEARCH_SWEEPER:
         require_package("optuna", "optuna", "a search")
+        for kind, part in request.search_parts.items():
+            build_optuna_part(kind, part)

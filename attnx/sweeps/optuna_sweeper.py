@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
-from attnx.config.hydra_internals import override_parser
 from attnx.errors import UserError
 from attnx.runs.layout import STUDY
 from attnx.runs.run import Run
@@ -23,36 +22,9 @@ from attnx.sweeps.expand_overrides import PLUGIN_MODULE, without_hydra_overrides
 from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.launchers import ProcessLauncher
 from attnx.sweeps.record import get_or_add_job, save_sweep, sync_from_folder
+from attnx.sweeps.search_options import build_optuna_part, read_search_space
 from attnx.sweeps.session import SweepSession, current_session, objective
 from attnx.sweeps.stop_request import is_stop_requested
-
-
-def read_search_space(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The distributions of Optuna that overrides name, by key, and the fixed values of the others.
-
-    >>> read_search_space(["optimizer.lr=tag(log,interval(0.001,0.1))", "model.layers=range(1,7,2)", "seed=1"])[0]
-    {'optimizer.lr': FloatDistribution(high=0.1, log=True, low=0.001, step=None), \
-'model.layers': IntDistribution(high=5, log=False, low=1, step=2)}
-    """
-    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-
-    space: dict[str, Any] = {}
-    fixed: dict[str, str] = {}
-    for override in override_parser().parse_overrides(list(overrides)):
-        key = override.get_key_element()
-        if not override.is_sweep_override():
-            fixed[key] = override.get_value_element_as_str()
-        elif override.is_interval_sweep():
-            interval = override.value()
-            is_whole = isinstance(interval.start, int) and isinstance(interval.end, int)
-            kind = IntDistribution if is_whole else FloatDistribution
-            space[key] = kind(interval.start, interval.end, log="log" in interval.tags)
-        elif override.is_range_sweep() and len(values := list(override.value().range())) > 1:
-            kind = IntDistribution if all(isinstance(value, int) for value in values) else FloatDistribution
-            space[key] = kind(min(values), max(values), step=abs(values[1] - values[0]))
-        else:
-            space[key] = CategoricalDistribution([*override.sweep_string_iterator()])
-    return space, fixed
 
 
 class OptunaSweeper(Sweeper):
@@ -64,15 +36,22 @@ class OptunaSweeper(Sweeper):
     Args:
         n_trials: number of trials; trials of equal values share one job. Those that failed are tried once more by each
             further command, and do not count.
-        sampler: class of Optuna's sampler, which takes a seed.
-        pruner: Optuna's pruner; None prunes nothing.
+        sampler: the name of one of Optuna's samplers that take a seed, and its options.
+        pruner: the name of one of Optuna's pruners, and its options; None prunes nothing.
         seed: of the sampler.
         params: the search space, as on the command line: ``{optimizer.lr: "tag(log, interval(1e-4, 1e-2))"}``.
     """
 
     __module__ = PLUGIN_MODULE
 
-    def __init__(self, n_trials: int, sampler: Any, pruner: Any, seed: int, params: Any) -> None:
+    def __init__(
+        self,
+        n_trials: int,
+        sampler: Mapping[str, Any],
+        pruner: Mapping[str, Any] | None,
+        seed: int,
+        params: Mapping[str, str] | None,
+    ) -> None:
         self.n_trials, self.sampler, self.pruner, self.seed, self.params = n_trials, sampler, pruner, seed, params
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
@@ -110,9 +89,8 @@ class OptunaSweeper(Sweeper):
         storage = f"sqlite:///{path}"
         study = optuna.create_study(storage=storage, study_name="attnx", direction="minimize", load_if_exists=True)
         trials, states = study.get_trials(deepcopy=False), optuna.trial.TrialState
-        study.sampler = self.sampler(seed=self.seed + len(trials))
-        if self.pruner is not None:
-            study.pruner = self.pruner
+        study.sampler = build_optuna_part("sampler", {**self.sampler, "seed": self.seed + len(trials)})
+        study.pruner = build_optuna_part("pruner", self.pruner or {"name": "NopPruner"})
         for trial in trials:
             if trial.state == states.RUNNING:  # interrupted; its job goes on in a new trial of the same values
                 study.tell(trial.number, state=states.FAIL)
@@ -128,7 +106,7 @@ class OptunaSweeper(Sweeper):
     def _suggest_job(self, session: SweepSession) -> SweepJob | None:
         """The job of the next trial; None after ``n_trials``. A trial of a job that runs already ends with that job."""
         while (trial := self._next_trial()) is not None:
-            overrides = [f"{name}={value}" for name, value in {**trial.params, **self.fixed}.items()]
+            overrides = [*(f"{name}={value}" for name, value in trial.params.items()), *self.fixed]
             job = get_or_add_job(session.sweep, overrides)
             trials = self.trials.setdefault(job.index, [])
             trials.append(trial)

@@ -21,6 +21,7 @@ SWEEPER_OPTIONS = ("n_trials", "seed", "max_batch_size")
 SAFE_KEYS = {f"hydra.launcher.{name}" for name in LAUNCHER_OPTIONS}
 SAFE_KEYS |= {f"hydra.sweeper.{name}" for name in SWEEPER_OPTIONS}
 PARAMS_PREFIX = "hydra.sweeper.params."
+SEARCH_PREFIXES = ("hydra.sweeper.sampler.", "hydra.sweeper.pruner.")
 QUOTES = "'\""
 NAME = re.compile(r"[\w-]+")
 NAMES = re.compile(r"[\w\-,*()\[\]'\" ]*")  # no path
@@ -59,7 +60,8 @@ def is_safe(override: str) -> bool:
         return bool(NAMES.fullmatch(value)) if key in GROUPS else head in (*PART_GROUPS, *SCALARS, "placement")
     if key.startswith(PARAMS_PREFIX):
         return is_safe(f"{key.removeprefix(PARAMS_PREFIX)}={value.strip(QUOTES)}")
-    pattern = NAME if key in ("hydra/launcher", "hydra/sweeper") else WORD if key in SAFE_KEYS else None
+    is_word = key in SAFE_KEYS or key.startswith(SEARCH_PREFIXES)
+    pattern = NAME if key in ("hydra/launcher", "hydra/sweeper") else WORD if is_word else None
     return pattern is not None and bool(pattern.fullmatch(value))
 
 

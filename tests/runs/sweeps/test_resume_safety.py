@@ -72,6 +72,8 @@ def test_an_entry_that_could_run_code_is_refused(
     "entry",
     [
         "scorer=dot,mlp",
+        "hydra.sweeper.sampler.name=RandomSampler",
+        "~hydra.sweeper.sampler.n_startup_trials",
         "+scorer=glob(*)",
         "query=[token,last_context]",
         "++scorer.hidden_size=7,11",

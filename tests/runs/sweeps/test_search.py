@@ -115,11 +115,11 @@ def test_a_job_that_is_tested_is_not_pruned(work_folder: Path) -> None:
 
     sweep = Sweep(work_folder / "s", "attnx -m", [])
     sweep.path.mkdir()
-    pruner = optuna.pruners.MedianPruner(1, n_warmup_steps=1)
-    sweeper = OptunaSweeper(9, lambda seed: optuna.samplers.RandomSampler(seed), pruner, 1, None)
+    pruner = {"name": "MedianPruner", "n_startup_trials": 1, "n_warmup_steps": 1}
+    sweeper = OptunaSweeper(9, {"name": "RandomSampler"}, pruner, 1, None)
     with SweepSession(sweep, {}, 1, -1) as running:
         sweeper.space = {"optimizer.lr": optuna.distributions.FloatDistribution(0.1, 0.9)}
-        sweeper.fixed, sweeper.trials, sweeper.failed = {}, {}, set()
+        sweeper.fixed, sweeper.trials, sweeper.failed = [], {}, set()
         sweeper.study = sweeper._open_study(sweep.path)
         done = sweeper._suggest_job(running)
         curve(sweep.folder(done), [5.0] * 5, maximize=False)
@@ -138,7 +138,7 @@ def test_an_invalid_trial_fails_and_others_continue(sweep: Callable[..., Any]) -
     answer = sweep(
         "hydra/sweeper=search", "hydra.sweeper.n_trials=2", "name=found",
         "scorer=additive,scaled", "+scorer.hidden_size=13",
-        "hydra.sweeper.sampler._target_=optuna.samplers.RandomSampler",
+        "hydra.sweeper.sampler.name=RandomSampler",
         "~hydra.sweeper.sampler.n_startup_trials", "~hydra.sweeper.sampler.constant_liar",
     )  # fmt: skip
     for job, trial in zip(read_sweep(SEARCH_FOLDER).jobs, trials(), strict=False):
@@ -167,12 +167,11 @@ def test_a_trial_below_the_median_is_pruned(maximize: bool, work_folder: Path) -
     sign = -1 if maximize else 1
     sweep = Sweep(work_folder / "s", "attnx -m", [])
     sweep.path.mkdir()
-    sweeper = OptunaSweeper(
-        9, lambda seed: optuna.samplers.RandomSampler(seed), optuna.pruners.MedianPruner(1, 0), 1, None
-    )
+    pruner = {"name": "MedianPruner", "n_startup_trials": 1}
+    sweeper = OptunaSweeper(9, {"name": "RandomSampler"}, pruner, 1, None)
     with SweepSession(sweep, {}, 1, -1) as running:
         sweeper.space = {"optimizer.lr": optuna.distributions.FloatDistribution(0.1, 0.9)}
-        sweeper.fixed, sweeper.trials, sweeper.failed = {}, {}, set()
+        sweeper.fixed, sweeper.trials, sweeper.failed = [], {}, set()
         sweeper.study = sweeper._open_study(sweep.path)
         done = sweeper._suggest_job(running)
         assert done is not None
@@ -206,11 +205,12 @@ def sweeper(work_folder: Path) -> Any:
             return next(scorers)
 
     scorers = iter(["dot", "dot", "mlp", "dot", "mlp", "mlp", "dot"])
-    sweeper = OptunaSweeper(7, lambda seed: Suggestions(seed), None, 1, None)
+    sweeper = OptunaSweeper(7, {"name": "RandomSampler"}, None, 1, None)
     (work_folder / "s").mkdir()
     sweeper.space = {"scorer": optuna.distributions.CategoricalDistribution(["dot", "mlp"])}
-    sweeper.fixed, sweeper.trials, sweeper.failed = {}, {}, set()
+    sweeper.fixed, sweeper.trials, sweeper.failed = [], {}, set()
     sweeper.study = sweeper._open_study(work_folder / "s")
+    sweeper.study.sampler = Suggestions()
     return sweeper
 
 
@@ -281,10 +281,30 @@ def test_an_interval_that_nothing_can_be_drawn_from_is_refused(
     assert not list(work_folder.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("override", "message"),
+    {
+        "sampler.name=TPSampler": "sampler.name=TPSampler: Optuna has no such sampler; did you mean TPESampler",
+        "sampler.name=os.system": "sampler.name=os.system: Optuna has no such sampler; choose from Brute",
+        "sampler.name=RandomSampler": "sampler.n_startup_trials: RandomSampler has no such option; choose from seed; "
+        "leave it out: ~hydra.sweeper.sampler.n_startup_trials",
+        "pruner.name=Median": "pruner.name=Median: Optuna has no such pruner; did you mean MedianPruner?",
+        "pruner.n_warmup_steps=-1": "pruner: MedianPruner: Number of warmup steps cannot be negative",
+    }.items(),
+)
+def test_a_sampler_or_pruner_that_optuna_lacks_is_refused(
+    override: str, message: str, command: Callable[..., Any], work_folder: Path
+) -> None:
+    answer = command("-m", *OVERRIDES, f"hydra.sweeper.{override}")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert answer.err.startswith(f"attnx: hydra.sweeper.{message}")
+    assert not list(work_folder.iterdir())
+
+
 def test_the_search_space_is_in_hydras_words() -> None:
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    from attnx.sweeps.optuna_sweeper import read_search_space
+    from attnx.sweeps.search_options import read_search_space
 
     space, fixed = read_search_space(
         [
@@ -297,6 +317,7 @@ def test_the_search_space_is_in_hydras_words() -> None:
             "+model.feed=now,next",
             "query=[token],[token,state]",
             "seed=1",
+            "~trainer.max_time",
         ]
     )
     assert space == {
@@ -309,7 +330,7 @@ def test_the_search_space_is_in_hydras_words() -> None:
         "+model.feed": CategoricalDistribution(["now", "next"]),
         "query": CategoricalDistribution(["[token]", "[token,state]"]),
     }
-    assert fixed == {"seed": "1"}
+    assert fixed == ["seed=1", "~trainer.max_time"]
 
 
 def test_a_search_cannot_expand_a_pattern(command: Callable[..., Any], work_folder: Path) -> None:
