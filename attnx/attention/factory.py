@@ -160,7 +160,10 @@ def _build_single(
 ) -> Attention:
     scorer, scope, normalizer = choices
     # A scorer that needs equal widths sees queries that were projected to the memory's.
-    needs_equal = not isinstance(scorer, nn.Module) and _requires_equal_dims(scorer)
+    needs_equal = False
+    if not isinstance(scorer, nn.Module):
+        declared = registry.declarations("scorer", registry.parse_spec("scorer", scorer)[0])
+        needs_equal = bool(declared["requires_equal_dims"])
     scorer_sizes = {"query_size": memory_size if needs_equal else query_size, "memory_size": memory_size}
     scorer_part: Any = _build_part("scorer", scorer, **scorer_sizes)
     scope_part: Any = _build_part("scope", scope, query_size=query_size, memory_size=memory_size)
@@ -176,10 +179,6 @@ def _build_single(
         )
     parts = AttentionParts(scorer_part, scope_part, normalizer_part, bias)
     return Attention(parts, query_size, memory_size, options.dropout, options.chunk_mib)
-
-
-def _requires_equal_dims(scorer: PartSpec) -> bool:
-    return bool(registry.declarations("scorer", registry.parse_spec("scorer", scorer)[0])["requires_equal_dims"])
 
 
 def _build_part(kind: str, choice: PartChoice, **supplied: int) -> nn.Module:

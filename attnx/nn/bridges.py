@@ -25,11 +25,12 @@ class EncoderStateBridge(nn.Module):
 
     def forward(self, final: State, batch: int) -> State:
         """The encoder's final states -> the decoder's first."""
-        return tuple(self._layer(maps, final[min(n, len(final) - 1)]) for n, maps in enumerate(self.maps))
-
-    def _layer(self, maps: nn.Module, final: LayerState) -> LayerState:
-        to_h, *to_c = maps.children()
-        return (torch.tanh(to_h(final[0])), *(to(final[-1]) for to in to_c))
+        layers: list[LayerState] = []
+        for index, maps in enumerate(self.maps):
+            encoded = final[min(index, len(final) - 1)]
+            to_h, *to_c = maps.children()
+            layers.append((torch.tanh(to_h(encoded[0])), *(to(encoded[-1]) for to in to_c)))
+        return tuple(layers)
 
 
 class ZeroBridge(nn.Module):

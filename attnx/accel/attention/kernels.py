@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -68,7 +68,11 @@ def matching_kernels(attention: Attention) -> tuple[Kernel, ...]:
     """
     parts = {f"{kind}s": registry.registered_name(kind, type(getattr(attention, kind))) for kind in KINDS}
     declared = {name: registry.declarations("kernel", name) for name in registry.names("kernel")}
-    matches = [name for name in declared if _lists_parts(declared[name], parts)]
+    matches = [
+        name
+        for name, lists in declared.items()
+        if all(not lists.get(kind) or part in lists[kind] for kind, part in parts.items())
+    ]
     if attention.bias is not None:
         matches = [name for name in matches if declared[name].get("supports_bias")]
     kernels: list[Kernel] = []
@@ -80,10 +84,6 @@ def matching_kernels(attention: Attention) -> tuple[Kernel, ...]:
     if is_recurrent(attention.scorer) or is_recurrent(attention.normalizer):
         kernels = [kernel for kernel in kernels if getattr(kernel, "supports_recurrence", False)]
     return tuple(kernels)
-
-
-def _lists_parts(declared: dict[str, Sequence[str]], parts: dict[str, str | None]) -> bool:
-    return all(not declared.get(kind) or name in declared[kind] for kind, name in parts.items())
 
 
 def call_kernels(kernels: Iterable[Kernel], attention: Attention, inputs: AttentionInputs) -> AttentionOutput | None:
