@@ -15,6 +15,7 @@ import torch
 from attnx import registry
 from attnx.attention.scorers.mlp import Mlp
 from attnx.errors import UserError, suggest
+from attnx.models.resolve import DataSizes, resolve_model
 
 Write = Callable[..., Path]
 Cell = Callable[[str], dict[str, Any]]
@@ -366,6 +367,21 @@ def test_a_function_can_be_a_part(cell: Cell) -> None:
         """
     )
     assert registry.build("optimizer", "halves", parameters=[2.0, 4.0]) == [1.0, 2.0]
+
+
+def test_a_model_may_be_registered_without_resolving(cell: Cell) -> None:
+    cell(
+        """
+        from attnx.registry import Size, Width, register
+
+        @register("model", "answers")
+        def answers(target_symbols: Size, config: Size, width: Width = 3):
+            return target_symbols, width, config["seed"]
+        """
+    )
+    resolved = resolve_model({"seed": 11, "model": {"name": "answers", "width": 5}})
+    assert resolved.build(DataSizes(target_symbols=7)) == (7, 5, 11)
+    assert (resolved.sites, resolved.ineffective, resolved.summary()) == ((), {}, {})
 
 
 SOUND = """\

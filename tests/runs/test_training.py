@@ -17,6 +17,7 @@ from rich.console import Console
 
 from attnx.config.compose import compose
 from attnx.data.batches import collate
+from attnx.models.seq2seq.config import ResolvedSeq2seqConfig, Seq2seqConfig
 from attnx.tasks.contract import token_loss
 from attnx.training import lightning_module, plan_steps
 from attnx.training.fit import fit
@@ -38,6 +39,21 @@ def loss_of(job: PreparedRun, label_smoothing: float = 0.0) -> float:
     rows = job.loaders.train_rows
     batch = collate([rows[number] for number in range(7)])
     return float(token_loss(job.module.model.eval(), batch, label_smoothing).mean.detach())
+
+
+def test_a_run_resolves_its_model_once(
+    words: Path, sized: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, resolve, resolved = compose(sized()), Seq2seqConfig.resolve, []
+
+    def note(options: Seq2seqConfig, config: dict[str, Any]) -> ResolvedSeq2seqConfig:
+        resolved.append(resolve(options, config))
+        return resolved[-1]
+
+    monkeypatch.setattr(Seq2seqConfig, "resolve", note)
+    prepared = prepare(config)
+    assert [prepared.resolved] == resolved
+    assert prepared.module.model.plan is resolved[0].plan
 
 
 @pytest.mark.parametrize(("warmup", "is_said"), [(5, False), (6, True)])
