@@ -1,8 +1,8 @@
 """Pictures of a run folder: heat maps of up to twelve of the saved alignments,
 from short to long, each beside its array in RUN/alignments, six of them on one
-page, RUN/alignments.png; and curves of forecasts, of predicted numbers and of
-training. For a paper there are pdf and svg, maps of one size, and maps without
-marks.
+page, RUN/alignments.png; predictions that are numbers, points or forecasts; and
+curves of training. For a paper there are pdf and svg, maps of one size, and maps
+without marks.
 
 Examples:
   attnx plot multirun/runs/mine --format pdf --equal-panels --no-marks
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Draw the heat maps and print their paths."""
+    """Draw the pictures and print their paths."""
     refuse_links(read_run(arguments.run).path)
     from attnx.reports.build_all import draw_attention, draw_predictions
     from attnx.reports.figures.curves import draw_curves

@@ -1,1 +1,1 @@
-"""Figures of runs: heat maps, curves, forecasts and numbers."""
+"""Figures of runs: heat maps, curves of training, and numbers."""
