@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from attnx.data.readers.times import parse_date, parse_times
 from attnx.problems.forecasting.series import Series, irregular_steps_note
+from attnx.problems.forecasting.times import parse_date, parse_times
 
 
 def series_at(*labels: str) -> Series:

@@ -14,10 +14,11 @@ import numpy.typing as npt
 from attnx.data.readers.columns import header_note
 from attnx.data.readers.feature_matrices import GAPS, PANDAS_INDEX, read_parquet
 from attnx.data.readers.lines import read_csv_rows, reject_duplicate_columns
-from attnx.data.readers.times import months_of, parse_date, parse_times
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import count_phrase, is_number
 from attnx.files.printable import quoted
+
+from .times import months_of, parse_date, parse_times
 
 Numbers = npt.NDArray[np.float64]
 Row: TypeAlias = tuple[str, Sequence[Any]]

@@ -7,12 +7,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from attnx.data.readers.times import parse_date
 from attnx.data.splits import Splits
 from attnx.errors import UserError
 from attnx.files.parse_number import is_count, is_number
 
 from .series import Numbers, Series, name_suffix
+from .times import parse_date
 from .windows import Span, WindowSpec
 
 ETT: Final = "ett"

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from attnx.data.dataset import PairDataset
 from attnx.data.examples import Pair
 from attnx.data.features import FeatureScaler, Matrix
-from attnx.data.readers.times import parse_time
 
 from .series import Series
+from .times import parse_time
 
 
 class Span(NamedTuple):
