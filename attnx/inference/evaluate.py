@@ -20,7 +20,7 @@ from attnx.inference.predictor import loss_results, metric_results
 from attnx.inference.trained_run import BATCH_SIZE, TrainedRun
 from attnx.inference.write_results import EvaluationResult
 from attnx.runs.layout import VOCABULARY
-from attnx.tasks.contract import token_loss
+from attnx.tasks.loss import token_loss
 
 
 def evaluation_pairs(run: TrainedRun, test: Any = None, fingerprint: str = "") -> list[Pair]:

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from attnx.data.batches import Batch
 from attnx.data.examples import Pair
 from attnx.inference.predictor import Prediction, Predictor, loss_results, metric_results
-from attnx.tasks.contract import Loss, token_loss
+from attnx.tasks.loss import Loss, token_loss
 from attnx.training.callbacks.step_plan import StepPlan
 from attnx.training.distributed import process_group
 

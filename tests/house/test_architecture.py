@@ -19,7 +19,7 @@ from attnx.accel.lstm import bindings
 from attnx.config.compose import compose
 from attnx.data.batches import Batch
 from attnx.laws.small import SOURCE_SYMBOLS, TARGET_SYMBOLS, small_model
-from attnx.tasks.contract import token_loss
+from attnx.tasks.loss import token_loss
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "architecture.md"

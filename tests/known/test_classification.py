@@ -21,7 +21,7 @@ from attnx.laws.small import small_config, small_model
 from attnx.metrics.labels import Accuracy, MacroF1
 from attnx.nn.contracts import EncoderOutput
 from attnx.tasks.classification import Classification
-from attnx.tasks.contract import token_loss
+from attnx.tasks.loss import token_loss
 
 TEXTS = ["it rains", "the sun shines! now", "rain, rain", "sun. sun", "what rain?", "a sunny day", "it is wet", "dry"]
 LABELS = ["wet", "dry"]

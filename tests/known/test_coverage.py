@@ -19,7 +19,7 @@ from attnx.data.output_limit import OutputLimit
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.greedy import Greedy
 from attnx.inference.predictor import Predictor
-from attnx.tasks.contract import token_loss
+from attnx.tasks.loss import token_loss
 from attnx.training.callbacks.step_plan import Revision, StepPlan
 from attnx.training.lightning_module import TrainingModule
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from attnx.data.batches import Batch
-from attnx.tasks.contract import token_loss
+from attnx.tasks.loss import token_loss
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 Import = Callable[[str], ModuleType]

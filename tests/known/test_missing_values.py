@@ -20,7 +20,7 @@ from attnx.problems.forecasting.series import Series, fill_missing
 from attnx.problems.forecasting.series_split import SeriesSplit, split_series
 from attnx.problems.forecasting.target import ForecastTarget
 from attnx.problems.forecasting.windows import Span, WindowSpec, training_windows
-from attnx.tasks.contract import token_loss
+from attnx.tasks.loss import token_loss
 
 NAN = np.nan
 WINDOWS = WindowSpec(2, 2, ("a", "b"))

@@ -21,7 +21,7 @@ from attnx.data.output_limit import OutputLimit
 from attnx.errors import UserError
 from attnx.laws.small import small_config, small_model
 from attnx.ops import reinforce_loss, sample_one_hot
-from attnx.tasks.contract import token_loss
+from attnx.tasks.loss import token_loss
 from attnx.training.callbacks.step_plan import Revision, StepPlan
 from attnx.training.lightning_module import TrainingModule
 

@@ -18,7 +18,7 @@ from attnx.errors import UserError
 from attnx.nn.contracts import TargetSpec
 from attnx.nn.targets.numbers import Numbers
 from attnx.nn.targets.symbols import Symbols
-from attnx.tasks.contract import token_loss
+from attnx.tasks.loss import token_loss
 
 CPU = torch.device("cpu")
 SYMBOLS = Symbols(7)  # the four that every vocabulary has, and 4, 5, 6

@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves
 
 from attnx import accel
 from attnx.data.batches import Batch
-from attnx.tasks.contract import token_loss
+from attnx.tasks.loss import token_loss
 from attnx.training.trainer import set_tf32
 
 aten = torch.ops.aten

@@ -16,7 +16,7 @@ from attnx.decoding.beam import Beam
 from attnx.decoding.greedy import Greedy
 from attnx.decoding.sampling import Sampling
 from attnx.laws.small import small_config, small_model
-from attnx.tasks.contract import token_loss
+from attnx.tasks.loss import token_loss
 
 pytestmark = pytest.mark.usefixtures("float64")
 SOURCE = torch.tensor([[7, 19, 4, 11, 17, 5, 4], [5, 13, 4, 0, 0, 0, 0], [6, 0, 0, 0, 0, 0, 0]])

@@ -12,7 +12,7 @@ from torch import Tensor
 from attnx.data.batches import Batch
 from attnx.data.special_tokens import EOS, PAD
 from attnx.decoding.greedy import Greedy
-from attnx.tasks.contract import token_loss
+from attnx.tasks.loss import token_loss
 
 FIRST, SYMBOLS = 4, 4 + 11  # ids below the first are the special symbols'
 

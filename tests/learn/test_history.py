@@ -14,7 +14,7 @@ from attnx.data.batches import Batch
 from attnx.data.special_tokens import BOS, EOS
 from attnx.decoding.greedy import Greedy
 from attnx.models.resolve import DataSizes, resolve_model
-from attnx.tasks.contract import token_loss
+from attnx.tasks.loss import token_loss
 
 PERIOD, PAST, AHEAD = 8, 12, 6
 

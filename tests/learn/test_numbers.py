@@ -11,7 +11,7 @@ from attnx import registry
 from attnx.data.batches import Batch
 from attnx.decoding.greedy import Greedy
 from attnx.models.resolve import DataSizes, resolve_model
-from attnx.tasks.contract import token_loss
+from attnx.tasks.loss import token_loss
 
 FEATURES, SHORTEST, LONGEST, STEPS = 2, 3, 7, 150
 

@@ -19,7 +19,7 @@ import torch
 
 from attnx.errors import UserError
 from attnx.runs.sweep import read_sweep
-from attnx.tasks.contract import Loss, token_loss
+from attnx.tasks.loss import Loss, token_loss
 from attnx.training import lightning_module
 from attnx.training.distributed import launcher
 from attnx.training.distributed.devices import rank_infos, resolve_device_count

@@ -18,7 +18,7 @@ from attnx.config.compose import compose
 from attnx.data.batches import Batch
 from attnx.errors import UserError
 from attnx.nn.recurrent import Recurrent
-from attnx.tasks.contract import token_loss
+from attnx.tasks.loss import token_loss
 from attnx.training.distributed import model_parallel
 from attnx.training.distributed.model_parallel import ModelParallelStrategy, place_model, placement_devices
 

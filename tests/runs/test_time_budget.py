@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from attnx.errors import UserError
-from attnx.tasks.contract import token_loss
+from attnx.tasks.loss import token_loss
 from attnx.training import fit, lightning_module, plan_steps
 from attnx.training.callbacks.step_plan import Revision, StepPlan, read_plan
 from attnx.training.distributed import process_group

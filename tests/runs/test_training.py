@@ -18,7 +18,7 @@ from rich.console import Console
 from attnx.config.compose import compose
 from attnx.data.batches import collate
 from attnx.models.seq2seq.config import ResolvedSeq2seqConfig, Seq2seqConfig
-from attnx.tasks.contract import token_loss
+from attnx.tasks.loss import token_loss
 from attnx.training import lightning_module, plan_steps
 from attnx.training.fit import fit
 from attnx.training.lightning_module import TrainingModule

@@ -24,7 +24,8 @@ from attnx.files.parse_number import count_phrase
 from attnx.laws.candidate import Candidate
 from attnx.registry.part import KINDS
 from attnx.runs.layout import BAD_BATCH
-from attnx.tasks.contract import SequenceData, token_loss
+from attnx.tasks.contract import SequenceData
+from attnx.tasks.loss import token_loss
 from attnx.training.distributed import process_group
 
 # How many row numbers, and how many characters of the first row, a message holds.
