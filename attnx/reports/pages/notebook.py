@@ -8,7 +8,6 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from urllib.parse import quote
 
 from attnx.errors import UserError
@@ -30,11 +29,6 @@ def escaped(text: object) -> str:
     return html.escape(printable(str(text)))
 
 
-def link(path: Path, text: str) -> str:
-    """A link to a file or folder, relative to where the notebook runs if the path is."""
-    return f'<a href="{escaped(quote(path.as_posix()))}">{escaped(text)}</a>'
-
-
 def note(text: str) -> str:
     """A line in pale letters."""
     return f'<div style="{PALE}">{escaped(text)}</div>'
@@ -48,12 +42,6 @@ def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _row(element: str, cells: Sequence[str]) -> str:
     return "<tr>" + "".join(f'<{element} style="{ALIGNED}">{escaped(cell)}</{element}>' for cell in cells) + "</tr>"
-
-
-def side_by_side(blocks: Iterable[str]) -> str:
-    """Blocks beside each other, as far as there is room; empty ones are left out."""
-    cells = "".join(f"<div>{block}</div>" for block in blocks if block)
-    return f'<div style="display:flex;flex-wrap:wrap;gap:0 2em;align-items:flex-start">{cells}</div>'
 
 
 def has_room(weights: Weights) -> bool:
@@ -80,12 +68,16 @@ def run_html(run: Run, remark: str = "") -> str:
     Raises:
         UserError: a file of the run cannot be read.
     """
-    links = [link(run.path, str(run.path)), *([link(run.path / PAGE, "page")] if (run.path / PAGE).is_file() else [])]
+    targets = {run.path: str(run.path), **({run.path / PAGE: "page"} if (run.path / PAGE).is_file() else {})}
+    # Links are relative to where the notebook runs if the run's path is.
+    links = [f'<a href="{escaped(quote(path.as_posix()))}">{escaped(text)}</a>' for path, text in targets.items()]
     heading = f"<div><b>{escaped(run.name)}</b>, {escaped(run.status)}: {', '.join(links)}</div>"
     options = ((row.key, row.value, OVERRIDE if row.is_override else "") for row in option_rows(run))
     results = html_table(("metric", "value", "95 % interval", ""), result_rows(run))
     blocks = [html_table(("option", "value", ""), options), results, _alignment(run)]
-    return f"<div>{heading}{note(remark) if remark else ''}{side_by_side(blocks)}</div>"
+    cells = "".join(f"<div>{block}</div>" for block in blocks if block)  # side by side as far as there is room
+    row = f'<div style="display:flex;flex-wrap:wrap;gap:0 2em;align-items:flex-start">{cells}</div>'
+    return f"<div>{heading}{note(remark) if remark else ''}{row}</div>"
 
 
 def _alignment(run: Run) -> str:

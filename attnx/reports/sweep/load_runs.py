@@ -97,7 +97,11 @@ def _load(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
     }
     git = info.get("git") or {}
     commit = str(git.get("commit") or "")
-    status = _status(run, RunStatus(str(info.get("status"))), job)
+    recorded = RunStatus(str(info.get("status")))
+    is_finished = recorded == RunStatus.FINISHED and bool(run.results)
+    status = recorded if is_finished or job is None else job.status
+    if status == RunStatus.FINISHED and not is_finished:
+        status = RunStatus.WITHOUT_RESULTS
     examples = NO_EXAMPLES
     with suppress(OSError, UserError, ValueError, KeyError):  # what cannot be read hides no result
         examples = read_examples(run.path) if status == RunStatus.FINISHED else NO_EXAMPLES
@@ -123,11 +127,3 @@ def _load(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
         log=run.log,
         error="" if status == RunStatus.FINISHED else str(error),
     )
-
-
-def _status(run: Run, recorded: RunStatus, job: SweepJob | None) -> RunStatus:
-    """The status of the job, else of the run; a finished one needs results."""
-    status = job.status if job else recorded
-    if recorded == RunStatus.FINISHED and run.results:
-        return RunStatus.FINISHED
-    return RunStatus.WITHOUT_RESULTS if status == RunStatus.FINISHED else status
