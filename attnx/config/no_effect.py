@@ -60,11 +60,8 @@ def ineffective_options(parts: Sequence[ChosenPart], model: str) -> Iterator[tup
             if reason := _unmet(key, options, [conditions] if isinstance(conditions, str) else conditions):
                 yield f"{key}.{option}", reason
         for option in declared.get("for_models", ()):
-            readers = [
-                name
-                for name in registry.names("model")
-                if option in registry.describe("model", name).declarations.get("reads", ())
-            ]
+            models = [registry.describe("model", name) for name in registry.names("model")]
+            readers = [reader.name for reader in models if option in reader.declarations.get("reads", ())]
             if model not in readers:
                 yield f"{key}.{option}", NoEffect(f"model={model}", f"use model={' or '.join(readers)}")
 

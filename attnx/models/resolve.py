@@ -107,6 +107,11 @@ def part_declarations(config: Config, kind: str) -> dict[str, Any]:
     return registry.describe(kind, config[kind]["name"]).declarations if kind in config else {}
 
 
+def names_declaring(kind: str, declaration: str) -> list[str]:
+    """The parts of a kind that declare something to be so, such as ``has_labels``."""
+    return [name for name in registry.names(kind) if registry.describe(kind, name).declarations.get(declaration)]
+
+
 def query_needs(config: Config) -> dict[str, str]:
     """What each query input needs, as it declares it; empty without attention.
 

@@ -13,6 +13,7 @@ from attnx.models.resolve import (
     ModelConfig,
     ResolvedConfig,
     check_hops,
+    names_declaring,
     part_declarations,
     query_needs,
     reject_bias,
@@ -118,12 +119,12 @@ class ResolvedClassifierConfig(ResolvedConfig):
 
 
 def _check_task(task: Config | None) -> None:
-    if task is None or registry.describe("task", task["name"]).declarations.get("has_labels"):
-        return
-    tasks = [name for name in registry.names("task") if registry.describe("task", name).declarations.get("has_labels")]
-    raise UserError(
-        f"model=classifier outputs one label, but task={task['name']} has longer outputs; use task={' or '.join(tasks)}"
-    )
+    tasks = names_declaring("task", "has_labels")
+    if task is not None and task["name"] not in tasks:
+        options = " or ".join(tasks)
+        raise UserError(
+            f"model=classifier outputs one label, but task={task['name']} has longer outputs; use task={options}"
+        )
 
 
 def _check_encoder(config: Config) -> None:

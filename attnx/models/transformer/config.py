@@ -14,6 +14,7 @@ from attnx.models.resolve import (
     ModelConfig,
     NoEffect,
     ResolvedConfig,
+    names_declaring,
     reject_history,
     reject_hops,
     reject_recurrent,
@@ -247,8 +248,8 @@ def _check_scope(scope: Mapping[str, Any], option: str, site: str, is_decoder_on
 def _check_positions(options: TransformerConfig, self_attention: AttentionSite, heads: int) -> None:
     if options.position_encoding != "rotary":
         return
-    scorer, scorers = registry.parse_spec("scorer", self_attention.scorer)[0], registry.names("scorer")
-    comparing = [name for name in scorers if registry.describe("scorer", name).declarations.get("requires_equal_dims")]
+    scorer = registry.parse_spec("scorer", self_attention.scorer)[0]
+    comparing = names_declaring("scorer", "requires_equal_dims")
     if scorer not in comparing:
         raise UserError(
             f"model.position_encoding=rotary rotates queries and keys that are compared directly, but scorer={scorer} "

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from attnx import registry
 from attnx.errors import UserError
 from attnx.models.planner import Plan, PlannerInputs, plan
 from attnx.models.resolve import (
@@ -14,6 +13,7 @@ from attnx.models.resolve import (
     DataSizes,
     ModelConfig,
     ResolvedConfig,
+    names_declaring,
     part_declarations,
     query_needs,
     reject_bias,
@@ -111,8 +111,7 @@ def _check_task(config: Config, constraint: str) -> None:
     if "task" not in config:
         return
     task = config["task"]
-    names = registry.names("task")
-    tasks = [name for name in names if registry.describe("task", name).declarations.get("has_position_targets")]
+    tasks = names_declaring("task", "has_position_targets")
     if task["name"] not in tasks:
         raise UserError(
             f"model=pointer outputs positions of its source, but the answers of task={task['name']} are other symbols; "

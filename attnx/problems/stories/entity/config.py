@@ -12,6 +12,7 @@ from attnx.models.resolve import (
     DataSizes,
     ModelConfig,
     ResolvedConfig,
+    names_declaring,
     reject_bias,
     reject_history,
     reject_recurrent,
@@ -72,9 +73,7 @@ class EntityConfig(ModelConfig):
     def resolve(self, config: Config) -> ResolvedEntityConfig:
         """Derive options and check that the choices do not contradict each other, as :meth:`ModelConfig.resolve`."""
         task = config.get("task", {})
-        tasks = [
-            name for name in registry.names("task") if registry.describe("task", name).declarations.get("has_stories")
-        ]
+        tasks = names_declaring("task", "has_stories")
         if task and task["name"] not in tasks:
             raise UserError(
                 f"model=entity answers questions about stories, but task={task['name']} has none; "
