@@ -26,7 +26,7 @@ from attnx import accel, registry
 from attnx.config.groups import DEFAULTS
 from attnx.laws.candidate import Candidate
 from attnx.laws.candidate import variants as of_candidate
-from attnx.laws.plug_ins import broken_plug_ins, sound_names
+from attnx.laws.check import broken_plug_ins, sound_names
 from attnx.laws.small import SMALL, small_config, small_model
 from attnx.registry import plugin_files, source_scan
 from attnx.registry.source_scan import catalog

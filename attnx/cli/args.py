@@ -60,17 +60,14 @@ class Parser(argparse.ArgumentParser):
         for flag, action in self._option_string_actions.items():
             if action.nargs != 0 and (f"{flag}=" in words or (flag, "") in pairwise(words)):
                 raise UserError(f"{flag} needs a value")
-        self._refuse_repeated(words)
-        if "" in words:
-            raise UserError(f"an argument of {self.prog} is empty, perhaps from an unset variable")
-        return arguments
-
-    def _refuse_repeated(self, words: Sequence[str]) -> None:
-        """Refuse a flag whose value is given twice, of which argparse would take the last; some collect values."""
+        # Of a flag that is given twice argparse would take the last value; some collect values.
         actions = [self._option_string_actions.get(word.partition("=")[0]) for word in words]
         for action in filter(None, actions):
             if action.nargs != 0 and not isinstance(action.default, list) and actions.count(action) > 1:
                 raise UserError(f"{action.option_strings[-1]} is given twice; leave one out")
+        if "" in words:
+            raise UserError(f"an argument of {self.prog} is empty, perhaps from an unset variable")
+        return arguments
 
     def refuse(self, words: Sequence[str], index: int) -> NoReturn:
         """Refuse a word that is no argument."""

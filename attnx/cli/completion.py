@@ -42,7 +42,9 @@ def complete(request: str, config_dir: str | None) -> int:
     *previous, typed = words or [""]
     command = next(iter(previous), "")
     if command in COMMANDS:
-        candidates = _flags(command) if typed.startswith("-") else _command_words(command)
+        parser = Parser(f"attnx {command}")
+        load_command(command).add_arguments(parser)
+        candidates = [*parser.flags] if typed.startswith("-") else _command_words(command)
     elif command in HELP:
         candidates = [COMPLETE_PAGE, *COMMANDS]
     elif typed.startswith("-"):
@@ -55,17 +57,13 @@ def complete(request: str, config_dir: str | None) -> int:
     return 0
 
 
-def _flags(command: str) -> list[str]:
-    """The flags of a command."""
-    parser = Parser(f"attnx {command}")
-    load_command(command).add_arguments(parser)
-    return [*parser.flags]
-
-
 def _command_words(command: str) -> list[str]:
     """The words that can follow a command; other files and folders the shell completes itself."""
     if command in ON_RUNS:
-        folders = _run_folders()
+        runs = list(run_folders(SWEEPS))
+        sweeps = {run.parent for run in runs if is_sweep(run.parent)}
+        # The shell quotes names with spaces, so they are left to it.
+        folders = [path for path in sorted({*runs, *sweeps}) if str(path) == "".join(str(path).split())]
         return list(map(str, filter(_is_resumable, folders) if command == "resume" else folders))
     if command == "data":
         from attnx.cli.commands.data import ACTIONS
@@ -74,13 +72,6 @@ def _command_words(command: str) -> list[str]:
         return [*ACTIONS, *(file.stem for file in sorted(SPEC_FOLDER.glob("*.yaml")))]
     kinds = {"list": GROUPS, "check": CHECKED_KINDS}.get(command, ())
     return [*kinds, *dict.fromkeys(name for kind in kinds for name in group_choices(kind))]
-
-
-def _run_folders() -> list[Path]:
-    """The sweeps and runs below multirun; names with spaces are left to the shell, which quotes them."""
-    runs = list(run_folders(SWEEPS))
-    sweeps = {run.parent for run in runs if is_sweep(run.parent)}
-    return [path for path in sorted({*runs, *sweeps}) if str(path) == "".join(str(path).split())]
 
 
 def _is_resumable(folder: Path) -> bool:

@@ -32,7 +32,7 @@ def run_hydra(argv: Sequence[str], task: Callable[[Any], Any], config_dir: str |
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
-    from attnx.sweeps.hydra_plugins import register_plugins
+    from attnx.sweeps.sweepers import register_plugins
 
     register_configs(config_dir)
     register_plugins()

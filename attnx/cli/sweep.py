@@ -37,8 +37,7 @@ from attnx.sweeps.record import (
     save_sweep,
     sync_from_folder,
 )
-from attnx.sweeps.session import Configs, SweepSession, job_environment
-from attnx.sweeps.stop_request import request_stop_by_signal
+from attnx.sweeps.session import Configs, SweepSession, job_environment, request_stop_by_signal
 from attnx.sweeps.stored_overrides import reject_unsafe_overrides
 from attnx.sweeps.summary import failure_message, note_sweep_end, report_sweep, write_sweep_report
 from attnx.sweeps.training_length import check_equal_time, describe_length

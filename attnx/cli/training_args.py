@@ -46,7 +46,7 @@ class TrainingParser(Parser):
         """
         arguments = super().parse(words)
         for word in arguments.overrides:
-            if not _is_override(word):
+            if "=" not in word.lstrip("+")[1:] and not word.startswith("~"):  # it is no override
                 self.refuse(words, words.index(word))
         for flag in ("package", "resolve"):
             if getattr(arguments, flag) and not arguments.cfg:
@@ -59,19 +59,14 @@ class TrainingParser(Parser):
         """Refuse a word, and name the likely one: a choice, else a flag or a command."""
         name, _, value = words[index].partition("=")
         word = name.lstrip("-+").replace("-", "_")
-        choices = _choices(word, value) or known_as(word)
+        keys = [word] if word in (*GROUPS, *SCALARS) else option_keys(word)
+        parts = [f"{group}={word}" for group in GROUPS if word in group_choices(group)]
+        choices = [f"{key}={value or 'VALUE'}" for key in keys] or parts or known_as(word)
         hint = f"; did you mean {' or '.join(choices)}?" if choices else ""
         if name.startswith("-"):
             raise UserError(f"unknown flag {name}{hint or suggest(name, {*self.flags, '--help', '--version'})}")
         advice = f"{hint or suggest(name, COMMANDS)}; attnx trains without a command, by key=value"
         raise UserError(f"unknown command {words[index]!r}{advice}")
-
-
-def _choices(name: str, value: str) -> list[str]:
-    """The choices that a name stands for: a key, the name of an option, or that of a part."""
-    keys = [name] if name in (*GROUPS, *SCALARS) else option_keys(name)
-    parts = [f"{group}={name}" for group in GROUPS if name in group_choices(group)]
-    return [f"{key}={value or 'VALUE'}" for key in keys] or parts
 
 
 def hydra_flags(arguments: argparse.Namespace) -> list[str]:
@@ -81,7 +76,3 @@ def hydra_flags(arguments: argparse.Namespace) -> list[str]:
         if value := getattr(arguments, flag):
             words += [f"--{flag.replace('_', '-')}", value]
     return [*words, "--resolve"] if arguments.resolve else words
-
-
-def _is_override(word: str) -> bool:
-    return "=" in word.lstrip("+")[1:] or word.startswith("~")

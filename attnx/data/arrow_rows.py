@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from attnx.data.dataset import PairDataset, Row, Rows
 from attnx.data.permutation import Integers
@@ -79,8 +77,10 @@ class ArrowRows(Rows):
             return self.known_fingerprint
         digest = hashlib.sha256()
         for sides in ([part.sources for part in self.parts], [part.targets for part in self.parts]):
-            for array in chain(_flat_ids(sides), _offsets(sides)):
-                digest.update(array.data)
+            for side in sides:
+                digest.update(np.ascontiguousarray(side.flat, dtype=np.int32).data)  # as they are in memory
+            for offsets in _offsets(sides):
+                digest.update(offsets.data)
         for part in self.parts:
             digest.update(np.ascontiguousarray(part.tags).data)
         return digest.hexdigest()[:16]
@@ -110,11 +110,6 @@ def _map_batch(batch: Any) -> PairDataset:
         for column in (batch.column("source"), batch.column("target"))
     )
     return PairDataset(source, target, batch.column("tag").to_numpy() if "tag" in batch.schema.names else None)
-
-
-def _flat_ids(sides: Sequence[Sequences]) -> Iterator[npt.NDArray[Any]]:
-    """Yield the ids of all parts in the type in which they are in memory."""
-    return (np.ascontiguousarray(side.flat, dtype=np.int32) for side in sides)
 
 
 def _offsets(sides: Sequence[Sequences]) -> Iterator[Integers]:

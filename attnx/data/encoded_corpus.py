@@ -89,7 +89,8 @@ class CorpusCache:
         try:
             for folder in (self.folder.parent.parent, self.folder.parent):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with lock_while(self.folder.with_suffix(".lock"), self._show_waiting):
+            waiting = f"attnx: {printable(str(self.folder))}: another process is writing it; waiting"
+            with lock_while(self.folder.with_suffix(".lock"), lambda: print(waiting, file=sys.stderr)):
                 corpus = self.read(texts)
                 if corpus is None:
                     self._fill(fill)
@@ -116,9 +117,6 @@ class CorpusCache:
             unfinished.rename(self.folder)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
-
-    def _show_waiting(self) -> None:
-        print(f"attnx: {printable(str(self.folder))}: another process is writing it; waiting", file=sys.stderr)
 
 
 def write_record(

@@ -1,8 +1,12 @@
-"""Splitting a word into source symbols, in one of several Unicode forms."""
+"""The characters of words: in any script, in several Unicode forms."""
 
 from __future__ import annotations
 
+import re
+import sys
 import unicodedata
+from functools import cache
+from itertools import groupby
 from typing import Literal
 
 from attnx.data.examples import Symbols
@@ -29,9 +33,18 @@ def split_graphemes(text: str, graphemes: Graphemes) -> Symbols:
     if graphemes == "nfd":
         return tuple(unicodedata.normalize("NFD", text))
     composed = unicodedata.normalize("NFC", text)
-    return tuple(composed if graphemes == "nfc" else "".join(map(_split_syllable, composed)))
+    if graphemes == "nfc":
+        return tuple(composed)
+    syllables = re.compile("[\uac00-\ud7a3]")  # 11,172 of Hangul, composed
+    return tuple(syllables.sub(lambda match: unicodedata.normalize("NFD", match[0]), composed))
 
 
-def _split_syllable(letter: str) -> str:
-    """Decompose one of the 11,172 composed Hangul syllables; other letters stay."""
-    return unicodedata.normalize("NFD", letter) if "\uac00" <= letter <= "\ud7a3" else letter
+@cache
+def word_characters() -> str:
+    r"""Return the inside of a character class: letters, digits, underscores, and the marks that combine with them.
+
+    ``\w`` does not match Unicode's combining characters (M*), nor the joiners inside words of some scripts.
+    """
+    codes = [code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)).startswith("M")]
+    runs = [[code for _, code in run] for _, run in groupby(enumerate(codes), key=lambda item: item[1] - item[0])]
+    return r"\w" + "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in runs) + "\u200c\u200d"

@@ -68,8 +68,11 @@ def _hash_fractions(pairs: Sequence[Pair]) -> list[float]:
     hashes = [0.0] * len(pairs)
     for identity, rows in rows_by_identity.items():
         # Equal identities are numbered by content, so that the order of the data makes no difference.
-        duplicates = sorted(rows, key=lambda row: _content_digest(pairs[row])) if len(rows) > 1 else rows
-        for occurrence, row in enumerate(duplicates):
+        contents = {}
+        for row in rows if len(rows) > 1 else ():
+            references, texts = sorted(pairs[row].references), sorted(pairs[row].texts)
+            contents[row] = digest(pairs[row]._replace(references=tuple(references), texts=tuple(texts)))
+        for occurrence, row in enumerate(sorted(contents, key=contents.__getitem__) or rows):
             hashes[row] = hash_fraction(f"{SEED}\t{identity}\t{occurrence}")
     return hashes
 
@@ -81,8 +84,3 @@ def _identity(pair: Pair) -> str:
         matrix = pair.features.astype(np.float32)
         return hashlib.sha256(repr(matrix.shape).encode() + matrix.tobytes()).hexdigest()
     return fold_text("".join(symbol for symbol in pair.source if symbol != tag_symbol(pair.tag)))
-
-
-def _content_digest(pair: Pair) -> bytes:
-    """Return a hash of an example that ignores the order of its references."""
-    return digest(pair._replace(references=tuple(sorted(pair.references)), texts=tuple(sorted(pair.texts))))

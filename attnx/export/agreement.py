@@ -1,24 +1,29 @@
-"""Comparison of exported files with their run: equal outputs, or equally probable ones after a tie."""
+"""The exported programs as a model, compared with the run: equal outputs, or equally probable ones after a tie."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
 
+from attnx.attention import AttentionOutput
 from attnx.data.batches import Batch, as_batch
 from attnx.data.examples import Pair
 from attnx.data.special_tokens import BOS, EOS
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.contracts import StepModel
 from attnx.errors import UserError
+from attnx.export.formats import Format
+from attnx.export.programs import Programs
 from attnx.inference.predictor import Prediction
 from attnx.inference.trained_run import TrainedRun
 
 # Largest difference of log-probabilities: float32 sums over some ten steps differ in their last digits.
 TOLERANCE = 1e-4
+State = tuple[Tensor, ...]  # batch first each
 
 
 class Agreement(NamedTuple):
@@ -46,7 +51,7 @@ def compare_outputs(run: TrainedRun, exported: TrainedRun, pairs: Sequence[Pair]
 
     Args:
         run: the run.
-        exported: the run with an :class:`attnx.export.exported_model.ExportedModel` as its model.
+        exported: the run with an :class:`attnx.export.agreement.ExportedModel` as its model.
         pairs: what to decode.
         beam_size: of the search; 1 is greedy.
 
@@ -106,3 +111,45 @@ def _max_difference(first: Tensor, second: Tensor) -> float:
     if not is_possible.equal(second.isfinite()):
         return float("inf")
     return float((first[is_possible] - second[is_possible]).abs().max())
+
+
+class ExportedModel:
+    """Two files as a :class:`attnx.decoding.contracts.StepModel`.
+
+    Args:
+        folder: where the files are.
+        file_format: of the files.
+        programs: what was saved there.
+        model: what was exported.
+    """
+
+    def __init__(self, folder: Path, file_format: Format, programs: Programs, model: StepModel) -> None:
+        self.sources, self.target, self.is_distribution = model.sources, model.target, model.is_distribution
+        self._has_tags = "tag" in programs.encode.input_names
+        self._num_states = len(programs.decode_step.input_names) - 1
+        self._encode, self._decode_step = (
+            file_format.load(folder / f"{name}.{file_format.ending}", program.input_names)
+            for name, program in programs._asdict().items()
+        )
+
+    def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> State:
+        """(b, s) symbols or (b, s, f) features, (b, s) bool and (b,) tags -> the state before the first step."""
+        tags = [tag] if self._has_tags and tag is not None else []
+        return tuple(self._encode([source, source_mask, *tags])[: self._num_states])
+
+    def decode_step(
+        self, inputs: Tensor, state: State, need_weights: bool = False
+    ) -> tuple[Tensor, State, AttentionOutput]:
+        """Symbols (b,) -> log-probabilities (b, symbols), the next state, and the attention without its context."""
+        log_probabilities, *outputs = self._decode_step([inputs, *state])
+        weights = outputs[0] if len(outputs) > self._num_states else None
+        attention = AttentionOutput(log_probabilities[:, None, :0], weights)
+        return log_probabilities, tuple(outputs[-self._num_states :]), attention
+
+    def select_rows(self, state: State, rows: Tensor) -> State:
+        """The state of these rows."""
+        return tuple(part[rows] for part in state)
+
+    def reorder_beams(self, state: State, rows: Tensor) -> State:
+        """As :meth:`select_rows`."""
+        return self.select_rows(state, rows)

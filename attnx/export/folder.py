@@ -18,8 +18,7 @@ from attnx.data.features import FeatureScaler
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.greedy import Greedy
 from attnx.errors import UserError
-from attnx.export.agreement import Agreement, compare_outputs
-from attnx.export.exported_model import ExportedModel
+from attnx.export.agreement import Agreement, ExportedModel, compare_outputs
 from attnx.export.formats import FORMATS
 from attnx.export.programs import Programs, make_programs
 from attnx.files.atomic_files import atomic_folder, write_bytes, write_json

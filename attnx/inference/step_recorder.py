@@ -81,10 +81,10 @@ class StepRecorder(nn.Module):
             predicted, model_state, attention = self.model.decode_step(inputs, state.model_state, need_weights)
         read, copies = join_heads(reads, len(inputs)), predicted.clone()
         tokens = inputs.tolist() if isinstance(self.target, Symbols) else [0] * len(inputs)
-        current = [
-            self._record(Beginning(parent, token, copies[row], None if read is None else _row(read, row)))
-            for row, (parent, token) in enumerate(zip(state.parents.tolist(), tokens, strict=True))
-        ]
+        current = []
+        for row, (parent, token) in enumerate(zip(state.parents.tolist(), tokens, strict=True)):
+            own = None if read is None else AttentionRead._make(None if part is None else part[row] for part in read)
+            current.append(self._record(Beginning(parent, token, copies[row], own)))
         return predicted, RecorderState(model_state, torch.tensor(current)), attention
 
     def select_rows(self, state: RecorderState, rows: Tensor) -> RecorderState:
@@ -111,11 +111,6 @@ class StepRecorder(nn.Module):
         if index == len(self.beginnings):
             self.beginnings.append(beginning)
         return index
-
-
-def _row(read: AttentionRead, row: int) -> AttentionRead:
-    fields: Any = [None if part is None else part[row] for part in read]
-    return AttentionRead(*fields)
 
 
 class AttentionRead(NamedTuple):

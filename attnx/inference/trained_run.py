@@ -138,7 +138,12 @@ class TrainedRun(Predictor):
         if not len(source):
             raise UserError("cannot predict from an empty source")
         if not isinstance(source, str):
-            self._check_matrix(source)
+            width = self.source.width if isinstance(self.source, FeatureScaler) else None
+            if source.ndim != 2 or source.shape[1] != width:
+                raise UserError(f"this run reads {self.source}, not a matrix of shape {source.shape}")
+            if not np.isfinite(source).all():
+                raise UserError("the matrix holds NaN or infinity; replace them first")
+            self.task.check_source(source)
             return Pair(tuple(map(str, range(len(source)))), ((),), tag, features=source, target=self.empty_target)
         if isinstance(self.source, FeatureScaler):
             raise UserError(f"this run reads matrices of {self.source.width} features a step, not text")
@@ -147,14 +152,6 @@ class TrainedRun(Predictor):
             symbols = ", ".join(dict.fromkeys(repr(pair.source[position]) for position in positions))
             raise UserError(f"this run does not know {symbols}")
         return pair
-
-    def _check_matrix(self, source: Matrix) -> None:
-        width = self.source.width if isinstance(self.source, FeatureScaler) else None
-        if source.ndim != 2 or source.shape[1] != width:
-            raise UserError(f"this run reads {self.source}, not a matrix of shape {source.shape}")
-        if not np.isfinite(source).all():
-            raise UserError("the matrix holds NaN or infinity; replace them first")
-        self.task.check_source(source)
 
     def check_tag(self, tag: str) -> None:
         """Refuse a tag that is not one of the run's."""

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import nn
 
-from attnx.data.examples import Pair
 from attnx.data.features import Matrix
 from attnx.files.atomic_files import write_arrays, write_json, write_text
 from attnx.inference.metric_intervals import baseline_differences, bootstrap_metrics, measure_intervals
@@ -17,7 +16,7 @@ from attnx.inference.predictor import Prediction
 from attnx.metrics.aligned_errors import aligned_errors
 from attnx.metrics.nearest_reference import nearest_reference
 from attnx.models.resolve import ResolvedConfig
-from attnx.runs.alignments import Alignment, alignment_arrays
+from attnx.runs.alignments import alignment_arrays
 from attnx.runs.layout import ALIGNMENTS, BASELINES, INTERVALS, MATRICES, PREDICTIONS, RESAMPLED, RESULTS, SIGNATURES
 from attnx.runs.table_fields import write_field, write_symbols
 from attnx.tasks.contract import SequenceTask
@@ -134,19 +133,16 @@ def save_alignments(
             alignment = prediction.scored_alignment(task)
             if alignment is None:
                 continue
-            alignment = _with_source(alignment, prediction.pair)
-            alignment = alignment._replace(sites=() if alignment.heads is None else sites)
+            # What else is needed to decode the example again, symbols that are no columns among it.
+            pair = prediction.pair
+            is_small = pair.features is not None and pair.features.size <= MAX_SAVED_FEATURES
+            alignment = alignment._replace(
+                tag=pair.tag,
+                features=pair.features if is_small else None,
+                unaligned_source=() if alignment.source_symbols else pair.source,
+                sites=() if alignment.heads is None else sites,
+            )
             for stream, maps in (self_attention or {}).get(index, {}).items() if rank == 1 else ():
                 alignment = alignment._replace(**{stream: maps, f"{stream}_sites": streams[stream]})
             name = f"{index:03d}" + (f"-{rank}" if rank > 1 else "")
             write_arrays(folder / ALIGNMENTS / f"{name}.npz", alignment_arrays(alignment))
-
-
-def _with_source(alignment: Alignment, pair: Pair) -> Alignment:
-    """Add what else is needed to decode an example again: its tag, its features, and symbols that are no columns."""
-    is_small = pair.features is not None and pair.features.size <= MAX_SAVED_FEATURES
-    return alignment._replace(
-        tag=pair.tag,
-        features=pair.features if is_small else None,
-        unaligned_source=() if alignment.source_symbols else pair.source,
-    )

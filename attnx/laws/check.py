@@ -1,7 +1,8 @@
-"""Check the laws of a part and report each failure: its location, the result, and the law."""
+"""Checks parts by the laws of their kind: one for attnx check, plug-ins before they train."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,9 @@ from attnx.laws.candidate import Candidate, LawSkipped, variants
 from attnx.laws.laws import Law
 from attnx.laws.violation import Violation
 from attnx.registry.declared import undeclared
-from attnx.registry.plugin_errors import PlugInError, error_place
+from attnx.registry.part import KINDS, MULTI_SELECT_KINDS
+from attnx.registry.plugin_errors import PlugInError, advice, error_place
+from attnx.registry.source_scan import catalog
 
 # The classes of laws of each kind, in the order of the checks.
 CLASSES: dict[str, tuple[str, ...]] = {
@@ -44,6 +47,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
 
 # The law that two equal calls agree: without it no comparison of numbers tells anything.
 DETERMINISM = "equal_calls_agree"
+PartWithOptions = tuple[str, str, Mapping[str, Any]]
 
 
 class LawFailure(NamedTuple):
@@ -182,3 +186,54 @@ def first_failure(kind: str, name: str, options: Mapping[str, Any]) -> str:
             if broken := law_failure(law, candidate, torch.float32):
                 return broken
     return ""
+
+
+def check_plug_ins(config: Mapping[str, Any]) -> None:
+    """Check every plug-in part of a configuration by the quick laws of its kind: some milliseconds each.
+
+    Raises:
+        UserError: a part breaks a law; the message has its file and line.
+    """
+    for kind, name, options in chosen_parts(config):
+        info = registry.describe(kind, name)
+        if info.origin != "core" and (failure := first_failure(kind, name, options)):
+            raise UserError(f"{failure}; {advice(info)}")
+
+
+@functools.cache
+def broken_plug_ins() -> dict[tuple[str, str], str]:
+    """The failures of plug-in parts that break a law or cannot be imported, by kind and name."""
+    failures = {}
+    for part in catalog().parts.values():
+        if part.origin != "core":
+            try:
+                line = first_failure(part.kind, part.name, {})
+            except UserError as error:
+                line = str(error)
+            if line:
+                failures[part.kind, part.name] = line
+    return failures
+
+
+def sound_names(kind: str) -> list[str]:
+    """The names of a kind without those of :func:`broken_plug_ins`."""
+    return [name for name in registry.names(kind) if (kind, name) not in broken_plug_ins()]
+
+
+def chosen_parts(config: Mapping[str, Any]) -> Iterator[PartWithOptions]:
+    """Kind, name and options of every part in a configuration, including parts in options of parts."""
+    for kind in (kind for kind in KINDS if kind in config):
+        nodes = config[kind].items() if kind in MULTI_SELECT_KINDS else [registry.parse_spec(kind, config[kind])]
+        for name, options in nodes:
+            yield kind, name, options or {}
+            yield from _in_options(options or {})
+
+
+def _in_options(options: Mapping[str, Any]) -> Iterator[PartWithOptions]:
+    """Parts in options such as ``cross_scorer`` or ``tokenizer``: the option's name ends with the kind."""
+    for option, value in options.items():
+        kind = next((kind for kind in KINDS if option == kind or option.endswith(f"_{kind}")), None)
+        if kind is not None and isinstance(value, str | Mapping):
+            name, inner = registry.parse_spec(kind, value)
+            if name in registry.names(kind):
+                yield kind, name, inner

@@ -39,7 +39,8 @@ class Loggers:
         self.report = run.report
 
         def start_one(name: str, logger: Logger) -> dict[str, Any]:
-            state = _stored(logger.start(run._replace(state=run.state.get(name, {}))))
+            state = logger.start(run._replace(state=run.state.get(name, {})))
+            state = dict(json.loads(json.dumps(dict(state))))  # what JSON cannot hold is an error of the logger
             self._started.add(name)
             return state
 
@@ -77,11 +78,6 @@ class Loggers:
                 self.report(f"{name}: {one_line(error)}; the run goes on without this logger")
                 self._removed[name] = self._loggers.pop(name)
         return results
-
-
-def _stored(state: Mapping[str, Any]) -> dict[str, Any]:
-    """A logger's state as run.json will hold it; what JSON cannot hold is an error of the logger."""
-    return dict(json.loads(json.dumps(dict(state))))
 
 
 def one_line(error: BaseException) -> str:

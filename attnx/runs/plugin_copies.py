@@ -11,7 +11,7 @@ from typing import Any
 from attnx import registry
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_bytes
-from attnx.registry.part import BY_HAND, Part
+from attnx.registry.part import BY_HAND
 from attnx.registry.plugin_code import digests, plugin_parts, short_digest, source_files
 from attnx.registry.plugin_files import searched
 from attnx.runs.info import plugin_digests, plugin_records
@@ -36,12 +36,11 @@ def copy_plugins(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     for path, text in code.items():
         (copy := folder / PLUGINS / path).parent.mkdir(parents=True, exist_ok=True)
         write_bytes(copy, text)
-    records = {f"{part.kind}={part.name}": _record(part) for part in parts}
+    records = {
+        f"{part.kind}={part.name}": {"origin": part.origin, "code": short_digest(digests(source_files([part])))}
+        for part in parts
+    }
     return {"plugins": {"parts": records, "files": digests(code)}} if parts else {}
-
-
-def _record(part: Part) -> dict[str, str]:
-    return {"origin": part.origin, "code": short_digest(digests(source_files([part])))}
 
 
 def refuse_missing(run: Run) -> None:

@@ -12,7 +12,7 @@ from attnx.errors import UserError
 from attnx.registry.optional_deps import require_package
 from attnx.sweeps.search_options import build_optuna_part, check_intervals
 
-# Hydra takes plug-ins from the package hydra_plugins only; see attnx.sweeps.hydra_plugins.
+# Hydra takes plug-ins from the package hydra_plugins only; see attnx.sweeps.sweepers.
 PLUGIN_MODULE = "hydra_plugins.attnx"
 GRID_SWEEPERS = (f"{PLUGIN_MODULE}.GridSweeper", BASIC_SWEEPER)
 SEARCH_SWEEPER = f"{PLUGIN_MODULE}.OptunaSweeper"

@@ -22,8 +22,7 @@ from attnx.sweeps.expand_overrides import without_hydra_overrides
 from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.processes import SubprocessProcesses
 from attnx.sweeps.record import get_or_add_job, note_job_end, sync_from_folder
-from attnx.sweeps.session import has_session, objective, signal_error
-from attnx.sweeps.stop_request import is_stop_requested
+from attnx.sweeps.session import has_session, is_stop_requested, objective, signal_error
 from attnx.training.distributed.slurm import requeue
 
 POLL_SECONDS = 1.0

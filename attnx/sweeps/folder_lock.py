@@ -57,7 +57,9 @@ def lock_folder(folder: Path) -> Iterator[int]:
 def _wait_for_lock(file: int, folder: Path) -> None:
     deadline = time.monotonic() + ORPHAN_GRACE_SECONDS
     while not try_lock(file):
-        pid, host = _holder(file)
+        # The holder writes its process and its machine into the file, a moment after it has locked it.
+        word, _, machine = os.pread(file, 300, 0).decode(errors="replace").partition(" ")
+        pid, host = int(word) if word.isdecimal() else 0, machine or socket.gethostname()
         if host != socket.gethostname():
             raise UserError(f"{folder}: another attnx runs this sweep, process {pid} of {host}; wait for it, or end it")
         if _is_alive(pid):
@@ -65,12 +67,6 @@ def _wait_for_lock(file: int, folder: Path) -> None:
         if time.monotonic() > deadline:
             raise UserError(f"{folder}: jobs of a sweep that was killed do not end; end them, or choose name=...")
         time.sleep(POLL_SECONDS)
-
-
-def _holder(file: int) -> tuple[int, str]:
-    """The process that wrote the lock file and its machine; the process 0 of this one before it has written."""
-    pid, _, host = os.pread(file, 300, 0).decode(errors="replace").partition(" ")
-    return int(pid) if pid.isdecimal() else 0, host or socket.gethostname()
 
 
 def _is_alive(pid: int) -> bool:
@@ -92,15 +88,11 @@ def rename_existing(folder: Path) -> Path | None:
     if not is_sweep(folder):
         return None
     with lock_folder(folder):
-        _refuse_running_jobs(folder)
+        for run in folder.glob("[0-9]*"):
+            if any(is_lock_held(run / name) for name in (LOG_TXT, RUN_LOCK)):
+                raise UserError(f"{run}: is being trained; wait for its end, or stop it first, or choose name=...")
         suffix = 1
         while (renamed := folder.with_name(f"{folder.name}.{suffix}")).exists():
             suffix += 1
         folder.rename(renamed)
     return renamed
-
-
-def _refuse_running_jobs(sweep: Path) -> None:
-    for run in sweep.glob("[0-9]*"):
-        if any(is_lock_held(run / name) for name in (LOG_TXT, RUN_LOCK)):
-            raise UserError(f"{run}: is being trained; wait for its end, or stop it first, or choose name=...")

@@ -116,7 +116,7 @@ def _read(config: Mapping[str, Any]) -> Any:
 
 
 def _prepare(config: Mapping[str, Any], data: Any) -> None:
-    from attnx.laws.plug_ins import check_plug_ins
+    from attnx.laws.check import check_plug_ins
     from attnx.training.distributed.devices import needs_processes, resolve_devices
     from attnx.training.train import assemble
 

@@ -1,7 +1,8 @@
-"""The running sweep, which Hydra's launchers and sweepers share: runs its jobs, several at a time."""
+"""The running sweep, which Hydra's launchers and sweepers share: runs its jobs, several at a time, and stops them."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import signal
@@ -17,6 +18,7 @@ from rich.console import Console
 from attnx.errors import ExitCode, Stopped
 from attnx.files.available_cores import available_cores
 from attnx.registry.plugin_files import folders
+from attnx.runs.layout import STOP_REQUEST
 from attnx.runs.run import JobProgress, Run
 from attnx.runs.status import RunStatus
 from attnx.runs.sweep import Sweep, SweepJob
@@ -25,7 +27,6 @@ from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.live_table import LiveTable
 from attnx.sweeps.processes import SERVER_DIED, ForkServerProcesses, Processes, SubprocessProcesses
 from attnx.sweeps.record import note_job_end, note_progress, note_start, save_sweep, sync_from_folder, timestamp
-from attnx.sweeps.stop_request import make_stop_error
 from attnx.training.callbacks.stop_signal import StopSignal
 from attnx.training.distributed.child_process import FORKING_ENVIRONMENT, describe_exit
 
@@ -246,3 +247,44 @@ def current_session() -> SweepSession:
 
 
 _current: SweepSession | None = None
+
+
+def is_stop_requested(sweep: Path) -> bool:
+    """Whether the jobs of the sweep in a folder are asked to save and end."""
+    return (sweep / STOP_REQUEST).exists()
+
+
+def make_stop_error(sweep: Sweep, signum: int) -> Stopped:
+    """The error of a command that a signal has stopped; it says how to go on."""
+    return Stopped(f"resume with: {sweep.resume_command}", signum)
+
+
+@contextlib.contextmanager
+def request_stop_by_signal(sweep: Sweep) -> Iterator[None]:
+    """Ask a sweep's jobs to save and end when this process gets a signal; a second one ends the launcher.
+
+    The launcher goes on until they have ended: to interrupt it would kill them.
+
+    Raises:
+        Stopped: there was a signal; with how to resume.
+    """
+
+    def request_stop(_: int) -> None:
+        if stop_signal.stop_count > 1:
+            raise KeyboardInterrupt
+        (sweep.path / STOP_REQUEST).touch()
+
+    stop_signal = StopSignal(request_stop)
+    (sweep.path / STOP_REQUEST).unlink(missing_ok=True)  # of a command that was killed
+    error = None
+    try:
+        with stop_signal:
+            yield
+    except (KeyboardInterrupt, Exception) as caught:
+        if not stop_signal.signum:
+            raise
+        error = caught
+    finally:
+        (sweep.path / STOP_REQUEST).unlink(missing_ok=True)
+    if stop_signal.signum:
+        raise make_stop_error(sweep, stop_signal.signum) from error

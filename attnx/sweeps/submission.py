@@ -16,8 +16,7 @@ from attnx.runs.sweep import SweepJob, read_sweep
 from attnx.sweeps.external_launchers import run_unless_done, write_error
 from attnx.sweeps.live_table import best_text
 from attnx.sweeps.record import note_job_end, note_start, save_sweep, sync_from_folder, timestamp
-from attnx.sweeps.session import SweepSession
-from attnx.sweeps.stop_request import is_stop_requested
+from attnx.sweeps.session import SweepSession, is_stop_requested
 from attnx.training.distributed.slurm import queued_jobs
 
 # Options that submitit names alike on all clusters; the others are SLURM's own.

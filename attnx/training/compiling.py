@@ -73,9 +73,14 @@ def compile_steps(module: TrainingModule, loaders: TrainingDataModule, trainer: 
     try:
         breaks = _train_trial_batches(module, loaders, precision_plugin(trainer["precision"], device), device)
     except Exception as error:
+        from torch._inductor import exc
+
         compile_model(model, None)
-        reason = in_a_line(cause := _cause(error))
-        if _is_compiler_missing(cause):
+        cause: BaseException = error
+        while isinstance(inner := getattr(cause, "inner_exception", None), BaseException):  # torch wraps errors
+            cause = inner
+        reason = in_a_line(cause)
+        if isinstance(cause, exc.InvalidCxxCompiler | exc.TritonMissing | exc.CppCompileError):
             raise UserError(f"trainer.compile={mode}: torch found no working compiler ({reason})") from error
         return f"not compiled: torch cannot compile a step ({reason})"
     compile_model(model, CompileOptions(has_graphs))
@@ -121,16 +126,3 @@ def _train_trial_batches(
         model.zero_grad()
         model.to("cpu", weight_type)
     return [line.partition("\n")[0] for line in Counter(counters["graph_break"]) - breaks_before]
-
-
-def _cause(error: BaseException) -> BaseException:
-    """The innermost error that torch wrapped."""
-    while isinstance(inner := getattr(error, "inner_exception", None), BaseException):
-        error = inner
-    return error
-
-
-def _is_compiler_missing(cause: BaseException) -> bool:
-    from torch._inductor import exc
-
-    return isinstance(cause, exc.InvalidCxxCompiler | exc.TritonMissing | exc.CppCompileError)

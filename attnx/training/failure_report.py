@@ -73,7 +73,12 @@ def _record(error: BaseException, folder: Path, trainer: Mapping[str, Any], sign
     _update_info(folder, status=RunStatus.FAILED, error=line or type_and_text(error))
     if isinstance(error, UserError):
         return error
-    note = _save_traceback(error, folder)
+    try:
+        text = f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')}\n{''.join(traceback.format_exception(error))}"
+        write_text(folder / ERROR_TXT, text)
+        note = f"the traceback is in {folder / ERROR_TXT}"
+    except OSError:
+        note = "the traceback could not be saved"
     if line:
         return RunFailed(line)
     advice = f"{note}; try again with: {resume_command(folder)}"
@@ -129,12 +134,3 @@ def _update_info(folder: Path, **facts: Any) -> None:
     if getattr(rank_zero_only, "rank", 0) == 0:
         with suppress(OSError, ValueError):
             update_info(folder, **facts)
-
-
-def _save_traceback(error: BaseException, folder: Path) -> str:
-    text = f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')}\n{''.join(traceback.format_exception(error))}"
-    try:
-        write_text(folder / ERROR_TXT, text)
-    except OSError:
-        return "the traceback could not be saved"
-    return f"the traceback is in {folder / ERROR_TXT}"

@@ -28,7 +28,7 @@ from attnx.training.callbacks.step_plan import StepPlan, read_plan
 from attnx.training.distributed.devices import launched_info, needs_processes, rank_infos, resolve_devices
 from attnx.training.distributed.launched_rank import is_main_launch, record_begun_run
 from attnx.training.distributed.launcher import can_fork, launch_ranks
-from attnx.training.distributed.process_group import RankInfo, init_process_group, rank_info, receive_commands
+from attnx.training.distributed.process_group import init_process_group, rank_info, receive_commands
 from attnx.training.failure_report import record_failure
 from attnx.training.logger_session import logger_session
 from attnx.training.plan_steps import measure_step, plan_steps
@@ -85,7 +85,12 @@ def _start(prepared: PreparedRun, folder: Path, console: Console, is_verbose: bo
     console.print(start_table(read_run(folder), is_verbose))
     plan = plan_steps(prepared, folder, console)
     update_info(folder, **plan.run_fields())
-    console.print("\n".join([_length(plan, prepared.config), *_warm_up_notes(plan, prepared.config)]))
+    trainer = prepared.config["trainer"]
+    factor = trainer["accumulate_grad_batches"] * rank_info().world_size
+    tokens, rows = trainer["batch_tokens"], trainer["batch_size"]
+    steps = f"{plan.end:,} steps of {f'up to {tokens * factor:,} tokens' if tokens else f'{rows * factor} rows'}"
+    length = steps if plan.seconds is None else f"{trainer['max_time']} of training: about {steps}"
+    console.print("\n".join([length, *_warm_up_notes(plan, prepared.config)]))
     return _train(prepared, folder, plan, console)
 
 
@@ -173,26 +178,21 @@ def _train_in_ranks(work: Callable[[], TrainedRun], config: Mapping[str, Any]) -
 
     This process starts them, unless another launcher started it as one of them.
     """
-    if launched := launched_info(config["trainer"]):
-        return _train_as_rank(launched, work, config)
+    if info := launched_info(config["trainer"]):
+        try:
+            with init_process_group(info):
+                if info.rank == 0:
+                    return work()
+                folder = run_worker_rank(config)
+        except Exception as error:
+            if info.rank and not isinstance(error, UserError):
+                error.add_note(f"Rank {info.rank} of {info.world_size} failed.")
+            raise
+        return load_run(folder)
     ranks = rank_infos(config["trainer"])
     if not can_fork(ranks[0].backend):
         reject_parts_of_this_process(config, "the processes that train together")
     return load_run(launch_ranks(work, partial(run_worker_rank, config), ranks))
-
-
-def _train_as_rank(info: RankInfo, work: Callable[[], TrainedRun], config: Mapping[str, Any]) -> TrainedRun:
-    """Train as one of the processes that another launcher started."""
-    try:
-        with init_process_group(info):
-            if info.rank == 0:
-                return work()
-            folder = run_worker_rank(config)
-    except Exception as error:
-        if info.rank and not isinstance(error, UserError):
-            error.add_note(f"Rank {info.rank} of {info.world_size} failed.")
-        raise
-    return load_run(folder)
 
 
 def run_worker_rank(config: Mapping[str, Any]) -> Path:
@@ -206,15 +206,6 @@ def run_worker_rank(config: Mapping[str, Any]) -> Path:
         else:
             train(prepared, folder, command.plan, Console(file=io.StringIO()), command.resume)
     return folder
-
-
-def _length(plan: StepPlan, config: Mapping[str, Any]) -> str:
-    """How long a run is to train, in words."""
-    trainer = config["trainer"]
-    factor = trainer["accumulate_grad_batches"] * rank_info().world_size
-    tokens, rows = trainer["batch_tokens"], trainer["batch_size"]
-    steps = f"{plan.end:,} steps of {f'up to {tokens * factor:,} tokens' if tokens else f'{rows * factor} rows'}"
-    return steps if plan.seconds is None else f"{trainer['max_time']} of training: about {steps}"
 
 
 def _warm_up_notes(plan: StepPlan, config: Mapping[str, Any]) -> list[str]:

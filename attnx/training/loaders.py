@@ -17,9 +17,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from attnx.data.batches import Batch, collate
-from attnx.data.buckets import BucketBatches
+from attnx.data.buckets import BucketBatches, ShardedBatchSampler, ShardedDataset, collate_shard
 from attnx.data.dataset import Row, Rows
-from attnx.data.distributed_batches import ShardedBatchSampler, ShardedDataset, collate_shard
 from attnx.data.sample import sample_examples
 from attnx.errors import UserError, error_text
 from attnx.files.parent_process import interrupt_with_parent

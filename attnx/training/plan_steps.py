@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
@@ -73,27 +72,20 @@ def steps_within(time_allowed: float, per_step: float) -> int:
 
 def _measure_once(sweep: Path, prepared: PreparedRun, folder: Path, console: Console) -> float:
     """The seconds of a step for all jobs of a sweep: the first job measures, the others wait."""
-    with _lock(sweep / STEP_TIME_LOCK, console):
-        step_time = read_step_time(sweep)
-        if step_time is None:
-            per_step = measure_step(prepared)
-            steps = steps_within(_seconds(prepared), per_step)
-            step_time = StepTime(per_step, int(folder.resolve().name), prepared.config["trainer"]["max_time"], steps)
-            write_json(sweep / STEP_TIME, step_time._asdict())
-    return step_time.seconds_per_step
-
-
-@contextlib.contextmanager
-def _lock(path: Path, console: Console) -> Iterator[None]:
-    """Lock a file; the system unlocks it if the process dies."""
-    with path.open("a") as file:
-        if not try_lock(file.fileno()):
+    with (sweep / STEP_TIME_LOCK).open("a") as lock:
+        if not try_lock(lock.fileno()):  # the system unlocks it if the process that has it dies
             console.print(WAITING)
-            wait_for_lock(file.fileno())
+            wait_for_lock(lock.fileno())
         try:
-            yield
+            step_time = read_step_time(sweep)
+            if step_time is None:
+                per_step, job = measure_step(prepared), int(folder.resolve().name)
+                steps = steps_within(_seconds(prepared), per_step)
+                step_time = StepTime(per_step, job, prepared.config["trainer"]["max_time"], steps)
+                write_json(sweep / STEP_TIME, step_time._asdict())
         finally:
-            unlock(file.fileno())  # forked data workers have the file open, too
+            unlock(lock.fileno())  # forked data workers have the file open, too
+    return step_time.seconds_per_step
 
 
 def measure_step(prepared: PreparedRun) -> float:

@@ -8,7 +8,7 @@ import platform
 import shlex
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import metadata
 from pathlib import Path
@@ -68,23 +68,21 @@ def create_run_folder(prepared: PreparedRun, overrides: Sequence[str]) -> Iterat
             copies = copy_plugins(folder, config)
         except OSError as error:
             raise UserError(f"{folder}: cannot write the run folder ({error.strerror}); choose folder=...") from error
-        write_json(folder / RUN_JSON, {**_start_facts(config, overrides), **copies, **_derived_facts(prepared)})
+        versions = {"attnx": __version__, "python": platform.python_version()}
+        info = {
+            "format": FORMAT,
+            "name": config["name"],
+            "status": RunStatus.RUNNING,
+            "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "command": shlex.join(["attnx", *overrides]),
+            "overrides": list(overrides),
+            "versions": versions | {package: metadata.version(package) for package in PACKAGES},
+            "git": _git_state(),
+            **copies,
+            **_derived_facts(prepared),
+        }
+        write_json(folder / RUN_JSON, info)
         yield folder
-
-
-def _start_facts(config: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """What run.json has of the command, the time and the code."""
-    versions = {"attnx": __version__, "python": platform.python_version()}
-    return {
-        "format": FORMAT,
-        "name": config["name"],
-        "status": RunStatus.RUNNING,
-        "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "command": shlex.join(["attnx", *overrides]),
-        "overrides": list(overrides),
-        "versions": versions | {package: metadata.version(package) for package in PACKAGES},
-        "git": _git_state(),
-    }
 
 
 def _derived_facts(prepared: PreparedRun) -> dict[str, Any]:
@@ -92,9 +90,12 @@ def _derived_facts(prepared: PreparedRun) -> dict[str, Any]:
     config, module, processes = prepared.config, prepared.module, rank_info().world_size
     summary = {"derived": "", **prepared.resolved.summary()}
     on_cpu = training_device(config["trainer"]).type == "cpu"
+    project: Any = getattr(getattr(module.model, "attention", None), "project", None)
+    if hasattr(project, "in_features"):
+        sizes = f"projection={project.in_features}->{project.out_features} (the scorer needs equal widths)"
+        summary["derived"] = f"{summary['derived']} {sizes}".strip()
     facts: dict[str, Any] = {
         **summary,
-        "derived": f"{summary['derived']} {_projection(module.model)}".strip(),
         "output_limit": describe_limit(prepared.module.predictor),
         "kernels": prepared.kernels,
         "compiler": without_c(config) if on_cpu else None,
@@ -126,13 +127,6 @@ def first_notes(notes: Sequence[str]) -> list[str]:
     if len(notes) <= MAX_NOTES:
         return list(notes)
     return [*notes[: MAX_NOTES - 1], f"and {len(notes) - MAX_NOTES + 1} further notes, of less weight"]
-
-
-def _projection(model: Any) -> str:
-    project: Any = getattr(getattr(model, "attention", None), "project", None)
-    if not hasattr(project, "in_features"):
-        return ""
-    return f"projection={project.in_features}->{project.out_features} (the scorer needs equal widths)"
 
 
 def _describe_data(prepared: PreparedRun) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import lightning
 import numpy as np
@@ -17,6 +17,7 @@ from rich.console import Console
 
 from attnx import registry
 from attnx.data.output_limit import OutputLimit
+from attnx.decoding.contracts import StepModel
 from attnx.errors import Interrupted
 from attnx.files.parse_number import count_phrase
 from attnx.inference.build_model import build_model
@@ -24,7 +25,7 @@ from attnx.inference.checkpoint import load_weights
 from attnx.inference.length_notes import cut_output_notes, reference_length_notes
 from attnx.inference.predictor import Predictor
 from attnx.inference.write_results import EvaluationResult, save_evaluation
-from attnx.laws.plug_ins import check_plug_ins
+from attnx.laws.check import check_plug_ins
 from attnx.loggers.collection import Loggers
 from attnx.models.resolve import ResolvedConfig, resolve_model
 from attnx.registry.plugin_errors import report_plug_in_errors
@@ -129,7 +130,10 @@ def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
         place_model(model, devices)
     drawn = draw_examples(data, trainer, task.monitor)
     loaders = TrainingDataModule(drawn, trainer, config["seed"])
-    data, drawn = (replace(part, output_limit=_output_limit(task, model, loaders)) for part in (data, drawn))
+    limit, rows, target = OutputLimit(), loaders.train_rows, cast("StepModel", model).target
+    if target.steps is None and not task.is_continuation:  # else a source is how its target begins
+        limit = OutputLimit.from_lengths(rows.lengths(np.arange(len(rows))))
+    data, drawn = replace(data, output_limit=limit), replace(drawn, output_limit=limit)
     module = TrainingModule(
         Predictor(model, task, drawn, registry.build("decoding", config["decoding"])),
         build_optimizer=partial(registry.build, "optimizer", config["optimizer"]),
@@ -141,13 +145,6 @@ def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
     loggers = Loggers(config.get("logger", {}) if process_group.is_main_process() else {})
     notes = [*reference_length_notes(module.predictor, drawn.pairs.valid, drawn.pairs.test), *task.notes]
     return PreparedRun(resolved, data, module, loaders, loggers, devices, notes)
-
-
-def _output_limit(task: Any, model: Any, loaders: TrainingDataModule) -> OutputLimit:
-    """How long outputs may become by the training data; the default where a source is how its target begins."""
-    rows = loaders.train_rows
-    is_open = model.target.steps is None and not task.is_continuation
-    return OutputLimit.from_lengths(rows.lengths(np.arange(len(rows)))) if is_open else OutputLimit()
 
 
 def train(

@@ -12,9 +12,8 @@ from torch.utils.data import DataLoader
 
 from attnx.data.arrow_rows import ArrowRows, write_rows_by_tag
 from attnx.data.batches import Batch
-from attnx.data.buckets import BucketBatches
+from attnx.data.buckets import BucketBatches, ShardedBatchSampler, ShardedDataset, collate_shard
 from attnx.data.dataset import PairDataset
-from attnx.data.distributed_batches import ShardedBatchSampler, ShardedDataset, collate_shard
 from attnx.data.ragged import Ragged
 from attnx.errors import UserError
 

@@ -27,8 +27,7 @@ from attnx.laws.attention_example import (
     example_history,
     random_inputs,
 )
-from attnx.laws.check import fixed_random_state
-from attnx.laws.plug_ins import sound_names
+from attnx.laws.check import fixed_random_state, sound_names
 
 pytestmark = pytest.mark.usefixtures("float64")
 Choice = tuple[str, dict[str, Any]]

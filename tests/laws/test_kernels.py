@@ -21,7 +21,7 @@ from attnx.attention.attention import Attention
 from attnx.attention.factory import build_attention
 from attnx.attention.memory import concat_sources, hide_future
 from attnx.attention.types import AttentionInputs, AttentionOutput
-from attnx.laws.plug_ins import sound_names
+from attnx.laws.check import sound_names
 
 Choice = tuple[str, dict[str, Any]]
 KERNELS = {name: registry.describe("kernel", name).declarations for name in registry.names("kernel")}

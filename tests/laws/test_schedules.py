@@ -19,8 +19,8 @@ from attnx import accel, registry
 from attnx.data.batches import Batch
 from attnx.errors import UserError
 from attnx.laws.candidate import LawSkipped
+from attnx.laws.check import sound_names
 from attnx.laws.model import INPUTS, SOURCE, SOURCE_MASK, TAG, ModelLaws, outputs_and_gradients
-from attnx.laws.plug_ins import sound_names
 from attnx.models.resolve import resolve_model
 from attnx.models.seq2seq.schedules import SCHEDULES
 from attnx.nn.targets.numbers import Numbers

@@ -18,6 +18,7 @@ from attnx.decoding.beam import Beam
 from attnx.decoding.greedy import Greedy
 from attnx.errors import UserError
 from attnx.laws.candidate import LawSkipped
+from attnx.laws.check import sound_names
 from attnx.laws.model import (
     INPUTS,
     SOURCE,
@@ -27,7 +28,6 @@ from attnx.laws.model import (
     outputs_and_gradients,
     require_same_results,
 )
-from attnx.laws.plug_ins import sound_names
 from attnx.models.resolve import DataSizes, resolve_model
 from attnx.models.transformer.config import UNSUPPORTED_QUERIES
 from attnx.models.transformer.model import Transformer

@@ -14,7 +14,7 @@ import pytest
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.laws.plug_ins import check_plug_ins, chosen_parts
+from attnx.laws.check import check_plug_ins, chosen_parts
 
 ROOT = Path(__file__).parents[2]
 HEAD = """\

@@ -127,7 +127,11 @@ def read_request(arguments: argparse.Namespace) -> EvaluateArgs:
     refuse_links(run.path)
     test = overrides.get("task.test")
     if "task.test" in overrides:
-        _check_test(run, test)
+        task, options = registry.parse_spec("task", run.config["task"])
+        registry.check("task", task, {**options, "test": test})
+        if test is None:
+            raise UserError("task.test=null: leave it out to evaluate on the run's own test split")
+        check_task_files({"name": task, "test": test})
     default = run.config["trainer"].get("test_examples") if test is None else None
     count = overrides.get("trainer.test_examples", default)
     if count is not None and (type(count) is not int or count < 1):
@@ -177,14 +181,6 @@ def evaluation_name(overrides: Mapping[str, Any], checkpoint: str, code: str = "
     parts += [f"code={code}"] if code else []
     name = re.sub(r"[^\w.=+-]+", "_", "-".join(parts)).lstrip(".")
     return name.encode()[:MAX_NAME_BYTES].decode(errors="ignore") or "test"
-
-
-def _check_test(run: Run, test: Any) -> None:
-    task, options = registry.parse_spec("task", run.config["task"])
-    registry.check("task", task, {**options, "test": test})
-    if test is None:
-        raise UserError("task.test=null: leave it out to evaluate on the run's own test split")
-    check_task_files({"name": task, "test": test})
 
 
 def _evaluation_folder(request: EvaluateArgs, settings: Mapping[str, Any]) -> Path:

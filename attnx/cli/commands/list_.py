@@ -87,8 +87,10 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         for line in _lines():
             # A terminal's lines are cut to fit it; a pipe's are whole, to search in.
-            is_cut = console.is_terminal or "COLUMNS" in os.environ
-            console.print(_cut(line, console.width) if is_cut else line)
+            if line.cell_len > console.width and (console.is_terminal or "COLUMNS" in os.environ):
+                line.truncate(console.width - 1)
+                line = line[: line.plain.rfind(" ") + 1].append("…")
+            console.print(line)
     return 0
 
 
@@ -130,7 +132,8 @@ def _pages(word: str, kinds: Sequence[str], width: int) -> list[Text]:
     kinds = [kind] if equals else kinds
     choices = [choice for kind in kinds or TITLES for choice in _choices(kind)]
     if matches := [choice for choice in choices if choice.name == name]:
-        return [_page(choice, width) for choice in _picked(matches)]
+        picked = [choice for choice in matches if choice.kind in PICKED]  # by a word of the command line
+        return [_page(choice, width) for choice in picked or matches]
     if targets := known_as(name) or option_keys(name):
         shown = [target for target in targets if target.partition("=")[0] in kinds] or targets
         return [page for target in shown for page in _known_pages(name, target, width)]
@@ -138,11 +141,6 @@ def _pages(word: str, kinds: Sequence[str], width: int) -> list[Text]:
     shows_all = "" if "did you mean" in hint or kinds else "; attnx list shows all"
     where = f"; {searched()}" if not kinds or KINDS.keys() & kinds else ""
     raise UserError(f"no {' or '.join(kinds) or 'part or kind'} {name!r}{shows_all or hint}{where}")
-
-
-def _picked(choices: Sequence[Choice]) -> Sequence[Choice]:
-    """Of choices of several kinds those that a word of the command line picks, where there are some."""
-    return [choice for choice in choices if choice.kind in PICKED] or choices
 
 
 def _known_pages(name: str, target: str, width: int) -> list[Text]:
@@ -172,14 +170,6 @@ def _lines() -> Iterator[Text]:
             yield Text(f"  {choice.name:<{longest}}  {purpose}")
     yield Text()
     yield Text("One in full: attnx list NAME. A kind with its options: attnx list KIND.")
-
-
-def _cut(line: Text, width: int) -> Text:
-    """A line that fits, with an ellipsis for the words that do not."""
-    if line.cell_len > width:
-        line.truncate(width - 1)
-        line = line[: line.plain.rfind(" ") + 1].append("…")
-    return line
 
 
 def _kind(kind: str, width: int) -> Text:

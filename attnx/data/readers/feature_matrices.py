@@ -169,7 +169,8 @@ def _column_index(path: Path, name: str, columns: Sequence[str]) -> int:
 
 
 def _read_numpy(path: Path, step_names: str | None) -> FeatureTable:
-    arrays = _load_arrays(path)
+    arrays = read_arrays(path) if path.suffix == ".npz" else {"features": read_array(path)}
+    arrays = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
     steps = None
     if step_names is not None:
         _column_index(path, step_names, list(arrays))
@@ -183,11 +184,6 @@ def _read_numpy(path: Path, step_names: str | None) -> FeatureTable:
     if steps is not None and steps.shape != numbers.shape[:1]:
         raise UserError(f"{path}: {step_names!r} of shape {steps.shape} does not name {len(numbers)} steps")
     return FeatureTable(numbers, steps=None if steps is None else list(steps))
-
-
-def _load_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
-    arrays = read_arrays(path) if path.suffix == ".npz" else {"features": read_array(path)}
-    return {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
 
 
 def read_parquet(path: Path) -> Any:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from attnx.data.examples import Pair, Symbols
+from attnx.data.graphemes import word_characters
 from attnx.data.readers.columns import TableRow, header_note, is_header, read_text_rows
 from attnx.data.readers.lines import separator_hint
-from attnx.data.word_characters import word_characters
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import count_phrase
 from attnx.files.printable import quoted

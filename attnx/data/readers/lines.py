@@ -196,9 +196,5 @@ def reject_duplicate_columns(location: str, names: Sequence[str]) -> None:
 
 def are_column_names(cells: Sequence[str]) -> bool:
     """Whether every cell of a table's first line is a typical column name, as ``word`` and ``pronunciation`` are."""
-    return len(cells) > 1 and all(COLUMN_NAMES.fullmatch(_column_name(cell)) for cell in cells)
-
-
-def _column_name(cell: str) -> str:
-    """Remove case, digits and marks: ``Pronunciations 2`` is ``pronunciations``."""
-    return re.sub(r"[\W_\d]+", "", cell).lower()
+    names = [re.sub(r"[\W_\d]+", "", cell).lower() for cell in cells]  # `Pronunciations 2` is `pronunciations`
+    return len(cells) > 1 and all(map(COLUMN_NAMES.fullmatch, names))

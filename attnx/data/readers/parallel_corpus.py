@@ -42,7 +42,7 @@ def read_parallel(
     """
     names = list(languages) or [""]
     rows: Iterator[Sequence[Sentence | None]]
-    if _is_aligned(paths, languages):
+    if len(paths) == max(1, len(languages)) + 1:  # a text file of sources, and one of each language
         if columns:
             raise UserError(f"task.columns=[{','.join(columns)}] is for tables; {paths[0]} is a text of lines")
         rows = _read_aligned(paths, names, allow_blank)
@@ -62,18 +62,6 @@ def read_parallel(
         yield from filter(None, row)
 
 
-def _is_aligned(paths: Sequence[Path], languages: Sequence[str]) -> bool:
-    """Whether there is a text file of sources, and one of each language."""
-    return len(paths) == max(1, len(languages)) + 1
-
-
-def _check_line_counts(paths: Sequence[Path], counts: Sequence[int]) -> None:
-    """Raise a UserError for a file that has more or fewer lines than the first one."""
-    for path, count in zip(paths, counts, strict=True):
-        if count != counts[0]:
-            raise UserError(f"{path}: has {count:,} lines, but {paths[0]} has {counts[0]:,}; align them by line")
-
-
 def _read_aligned(paths: Sequence[Path], names: Sequence[str], allow_blank: bool) -> Iterator[list[Sentence]]:
     """Read aligned files, the source's first: the sentences of each line, one per language."""
     texts = [(line for _, line in read_lines(path)) for path in paths]
@@ -82,7 +70,11 @@ def _read_aligned(paths: Sequence[Path], names: Sequence[str], allow_blank: bool
             counts = [
                 line_number - (line is None) + sum(1 for _ in text) for line, text in zip(lines, texts, strict=True)
             ]
-            _check_line_counts(paths, counts)
+            for path, count in zip(paths, counts, strict=True):
+                if count != counts[0]:
+                    raise UserError(
+                        f"{path}: has {count:,} lines, but {paths[0]} has {counts[0]:,}; align them by line"
+                    )
         blank = [path for path, line in zip(paths, lines, strict=True) if not line.strip()]
         if blank and not allow_blank:
             raise UserError(f"{blank[0]}:{line_number}: the line is blank; remove it from all files, or fill it in")

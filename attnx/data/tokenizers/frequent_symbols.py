@@ -11,9 +11,9 @@ from itertools import chain
 from pathlib import Path
 
 from attnx.data.examples import Symbols
+from attnx.data.graphemes import word_characters
 from attnx.data.tokenizers.contract import SPACE, join_pieces
 from attnx.data.vocabulary import load_symbols, save_symbols
-from attnx.data.word_characters import word_characters
 from attnx.registry import register
 
 # Stands on the sides of a mark without a space; in a text it is replaced by a lookalike.

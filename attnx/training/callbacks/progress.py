@@ -69,7 +69,11 @@ class ProgressDisplay(Callback):
         """Move the bar, or print a line if there was none for a while."""
         if self._task is None:
             return
-        self._write_step(trainer.global_step)
+        file = os.environ.get(PROGRESS_VARIABLE)  # of a sweep's job
+        if file and time.monotonic() >= self._next_write:
+            self._next_write = time.monotonic() + WRITE_INTERVAL_SECONDS
+            with contextlib.suppress(OSError):  # which is no reason to stop training
+                write_json(Path(file), {"step": trainer.global_step})
         if self.bar.disable:
             if time.monotonic() >= self._next_line:
                 self._print_line(trainer, f"train_loss {float(pl_module.step_loss):.4g}")
@@ -93,14 +97,6 @@ class ProgressDisplay(Callback):
         line = f"step {trainer.global_step}/{trainer.max_steps}  {measured}  {self._speed()}"
         self.console.print(line, soft_wrap=True)
         self._next_line = time.monotonic() + LINE_INTERVAL_SECONDS
-
-    def _write_step(self, step: int) -> None:
-        """Report the step to the sweep, if this is a job; an error of the file system does not stop training."""
-        file = os.environ.get(PROGRESS_VARIABLE)
-        if file and time.monotonic() >= self._next_write:
-            self._next_write = time.monotonic() + WRITE_INTERVAL_SECONDS
-            with contextlib.suppress(OSError):
-                write_json(Path(file), {"step": step})
 
     def _speed(self) -> str:
         return f"{self.throughput.examples_per_second:.0f} examples/s"

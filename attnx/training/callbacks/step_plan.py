@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -102,21 +102,17 @@ def read_plan(folder: Path, info: Mapping[str, Any], max_time: str | None) -> St
         revisions = []
     is_timed = info.get("budget") == "time"
     time_budget = seconds(max_time) if is_timed else None
-    if not _are_valid(revisions) or (is_timed and time_budget is None):
-        raise UserError(
-            f"{folder / RUN_JSON}: step_plan: is not a valid step plan; restore the file, or start a new run"
-        )
-    return StepPlan(revisions, time_budget)
-
-
-def _are_valid(revisions: Sequence[Revision]) -> bool:
-    """Whether revisions start at step 0, and each one before the end of the previous one."""
-    return (
+    is_valid = (
         all(type(value) is int for revision in revisions for value in revision)
         and [revision.step for revision in revisions[:1]] == [0]
         and all(revision.step < revision.steps and revision.validations > 0 for revision in revisions)
         and all(earlier.step < later.step < earlier.steps for earlier, later in itertools.pairwise(revisions))
     )
+    if not is_valid or (is_timed and time_budget is None):
+        raise UserError(
+            f"{folder / RUN_JSON}: step_plan: is not a valid step plan; restore the file, or start a new run"
+        )
+    return StepPlan(revisions, time_budget)
 
 
 def is_validation_due(trainer: Trainer) -> bool:

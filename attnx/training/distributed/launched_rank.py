@@ -107,7 +107,8 @@ def _torch_rank() -> LaunchedRank | None:
 def _slurm_rank() -> LaunchedRank | None:
     """The rank of a task, where a machine has several; one task a machine starts the processes itself."""
     tasks, nodes = _number("SLURM_STEP_NUM_TASKS"), _number("SLURM_STEP_NUM_NODES")
-    if tasks <= nodes or _is_in_shell():
+    # A shell that `srun --pty` started has a terminal as its input, as no other task has.
+    if tasks <= nodes or (os.isatty(0) and os.environ.get("SLURM_TASK_PID") != str(os.getpid())):
         return None
     per_node = os.environ["SLURM_STEP_TASKS_PER_NODE"]
     equal_numbers = re.fullmatch(r"(\d+)(\(x\d+\))?", per_node)
@@ -116,11 +117,6 @@ def _slurm_rank() -> LaunchedRank | None:
     return LaunchedRank(
         "srun", _number("SLURM_PROCID"), tasks, _number("SLURM_LOCALID"), int(equal_numbers[1]), _number("SLURM_NODEID")
     )
-
-
-def _is_in_shell() -> bool:
-    """Whether a shell that ``srun --pty`` started runs this process: a terminal is the input, as of no other task."""
-    return os.isatty(0) and os.environ.get("SLURM_TASK_PID") != str(os.getpid())
 
 
 def _number(variable: str) -> int:

@@ -131,13 +131,9 @@ class ProcessSupervisor:
 
     def __init__(self, processes: Sequence[ChildProcess], ranks: Sequence[RankInfo], folder: Path) -> None:
         self.processes, self.ranks, self.folder = processes, ranks, folder
-        self.stop_signal = StopSignal(self._forward)
+        self.stop_signal = StopSignal(lambda signum: None if self._must_kill() else processes[0].send_signal(signum))
         self._failure_times: dict[int, float] = {}  # local rank -> when its failure was noticed, unless killed by us
         self._killed: set[int] = set()
-
-    def _forward(self, signum: int) -> None:
-        if not self._must_kill():
-            self.processes[0].send_signal(signum)
 
     def _must_kill(self) -> bool:
         return self.stop_signal.ctrl_c_count >= CTRL_C_COUNT_TO_KILL

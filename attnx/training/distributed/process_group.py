@@ -82,7 +82,18 @@ def init_process_group(info: RankInfo) -> Iterator[None]:
     if dist.is_initialized():
         dist.destroy_process_group()
     with _announced_rank(info):
-        _join(info)
+        if info.backend == "nccl":
+            torch.cuda.set_device(info.local_rank)
+        elif "OMP_NUM_THREADS" not in os.environ:
+            torch.set_num_threads(max(1, available_cores() // info.local_world_size))
+        # Objects and flags travel between CPUs, whatever gradients do.
+        dist.init_process_group(
+            "cpu:gloo,cuda:nccl" if info.backend == "nccl" else info.backend,
+            store=PrefixStore(str(next(_group_numbers)), _open_store(info)),
+            rank=info.rank,
+            world_size=info.world_size,
+            timeout=COLLECTIVE_TIMEOUT,
+        )
         yield
         dist.barrier()  # rank 0 may still draw; where it ends, all end
         dist.destroy_process_group()
@@ -90,9 +101,13 @@ def init_process_group(info: RankInfo) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _announced_rank(info: RankInfo) -> Iterator[None]:
-    """Tell the rank to this module, to Lightning and to the environment, until the context ends."""
+    """Tell the rank to this module, to Lightning and, as torchrun would, to the environment, until the context ends."""
     global _rank_info
-    variables, lightning_rank = _torchrun_variables(info), getattr(lightning_rank_zero_only, "rank", 0)
+    variables = {"RANK": str(info.rank), "WORLD_SIZE": str(info.world_size)}
+    variables |= {"LOCAL_RANK": str(info.local_rank), "GROUP_RANK": str(info.node_rank)}
+    if info.world_size == info.local_world_size and sys.platform == "linux":  # a single machine needs no host name
+        variables["GLOO_SOCKET_IFNAME"] = os.environ.get("GLOO_SOCKET_IFNAME", "lo")
+    lightning_rank = getattr(lightning_rank_zero_only, "rank", 0)
     previous = {name: os.environ[name] for name in variables if name in os.environ}
     try:
         _rank_info = info
@@ -110,31 +125,6 @@ def _announced_rank(info: RankInfo) -> Iterator[None]:
 def _set_lightning_rank(rank: int) -> None:
     for rank_zero_only in (lightning_rank_zero_only, utilities_rank_zero_only):
         setattr(rank_zero_only, "rank", rank)  # noqa: B010  # as Lightning does
-
-
-def _torchrun_variables(info: RankInfo) -> dict[str, str]:
-    """The environment variables that Lightning reads, as torchrun would set them."""
-    values = {"RANK": info.rank, "WORLD_SIZE": info.world_size}
-    values |= {"LOCAL_RANK": info.local_rank, "GROUP_RANK": info.node_rank}
-    variables = {name: str(value) for name, value in values.items()}
-    if info.world_size == info.local_world_size and sys.platform == "linux":  # a single machine needs no host name
-        variables["GLOO_SOCKET_IFNAME"] = os.environ.get("GLOO_SOCKET_IFNAME", "lo")
-    return variables
-
-
-def _join(info: RankInfo) -> None:
-    if info.backend == "nccl":
-        torch.cuda.set_device(info.local_rank)
-    elif "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(max(1, available_cores() // info.local_world_size))
-    # Objects and flags travel between CPUs, whatever gradients do.
-    dist.init_process_group(
-        "cpu:gloo,cuda:nccl" if info.backend == "nccl" else info.backend,
-        store=PrefixStore(str(next(_group_numbers)), _open_store(info)),
-        rank=info.rank,
-        world_size=info.world_size,
-        timeout=COLLECTIVE_TIMEOUT,
-    )
 
 
 @functools.cache

@@ -15,7 +15,7 @@ import pytest
 
 from attnx.cli import sweep as sweep_command
 from attnx.runs.sweep import read_sweep
-from attnx.sweeps.stop_request import is_stop_requested
+from attnx.sweeps.session import is_stop_requested
 
 
 def launcher_param(launcher: str, module: str) -> Any:

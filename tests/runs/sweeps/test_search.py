@@ -111,7 +111,7 @@ def test_a_job_that_is_tested_is_not_pruned(work_folder: Path) -> None:
     from hydra.core.plugins import Plugins
 
     Plugins.instance()
-    from attnx.sweeps.optuna_sweeper import OptunaSweeper
+    from attnx.sweeps.sweepers import OptunaSweeper
 
     sweep = Sweep(work_folder / "s", "attnx -m", [])
     sweep.path.mkdir()
@@ -162,7 +162,7 @@ def test_a_trial_below_the_median_is_pruned(maximize: bool, work_folder: Path) -
     from hydra.core.plugins import Plugins
 
     Plugins.instance()
-    from attnx.sweeps.optuna_sweeper import OptunaSweeper
+    from attnx.sweeps.sweepers import OptunaSweeper
 
     sign = -1 if maximize else 1
     sweep = Sweep(work_folder / "s", "attnx -m", [])
@@ -198,7 +198,7 @@ def sweeper(work_folder: Path) -> Any:
     from hydra.core.plugins import Plugins
 
     Plugins.instance()
-    from attnx.sweeps.optuna_sweeper import OptunaSweeper
+    from attnx.sweeps.sweepers import OptunaSweeper
 
     class Suggestions(optuna.samplers.RandomSampler):  # type: ignore[misc]
         def sample_independent(self, *_: Any) -> str:

@@ -22,8 +22,7 @@ from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps import submission
 from attnx.sweeps.external_launchers import lock_job
 from attnx.sweeps.record import save_sweep
-from attnx.sweeps.session import SweepSession
-from attnx.sweeps.stop_request import request_stop_by_signal
+from attnx.sweeps.session import SweepSession, request_stop_by_signal
 
 UncompletedJobError = pytest.importorskip("submitit.core.utils").UncompletedJobError
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

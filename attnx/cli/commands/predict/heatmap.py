@@ -37,7 +37,9 @@ def heatmap(
     for block in _blocks([cell_len(label) for label in column_labels], width - label_width):
         yield line("", (column_labels[column] for column in block))
         for row, label in zip(weights, row_labels, strict=False):
-            yield line(label, (_shade(row[column]) * cell_len(column_labels[column]) for column in block))
+            shades = [round(min(max(float(row[column]), 0.0), 1.0) * (len(SHADES) - 1)) for column in block]
+            cells = zip(shades, block, strict=True)
+            yield line(label, (SHADES[shade] * cell_len(column_labels[column]) for shade, column in cells))
 
 
 def _blocks(widths: Sequence[int], room: int) -> Iterator[range]:
@@ -50,10 +52,6 @@ def _blocks(widths: Sequence[int], room: int) -> Iterator[range]:
         used += width + 1
     if widths:
         yield range(start, len(widths))
-
-
-def _shade(weight: float) -> str:
-    return SHADES[min(max(round(float(weight) * (len(SHADES) - 1)), 0), len(SHADES) - 1)]
 
 
 def _label(symbol: str) -> str:

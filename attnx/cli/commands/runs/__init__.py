@@ -162,7 +162,12 @@ def select_runs(query: RunsQuery) -> list[Run]:
     selected, reason = apply_filters(selected, query.filters, value_of)
     if reason:
         print(f"attnx: none left: {printable(reason)}", file=sys.stderr)
-    return _sort(selected, sort)[: int(query.options.get("limit", len(selected)))]
+    # Runs without a value come last in either direction, and equal ones by their folder.
+    key = sort.removeprefix("-")
+    keys = {run: sort_key(key, value_of(run, key)) for run in sorted(selected, key=lambda run: str(run.path))}
+    ordered = sorted(keys, key=keys.__getitem__, reverse=sort[0] == "-")
+    ordered.sort(key=lambda run: keys[run][0])
+    return ordered[: int(query.options.get("limit", len(selected)))]
 
 
 def _check_statuses(filters: Sequence[Filter]) -> None:
@@ -170,14 +175,6 @@ def _check_statuses(filters: Sequence[Filter]) -> None:
         for value in condition.values if condition.key == "status" else ():
             if value not in LISTED_STATUSES and not set("*?") & set(value):
                 raise UserError(f"status={value}: no such status{suggest(value, LISTED_STATUSES)}")
-
-
-def _sort(runs: Sequence[Run], sort: str) -> list[Run]:
-    """Sort by a key; runs without a value come last in either direction, and equal ones by their folder."""
-    key = sort.removeprefix("-")
-    keys = {run: sort_key(key, value_of(run, key)) for run in sorted(runs, key=lambda run: str(run.path))}
-    ordered = sorted(keys, key=keys.__getitem__, reverse=sort[0] == "-")
-    return sorted(ordered, key=lambda run: keys[run][0])
 
 
 def _compare(runs: Sequence[Run]) -> int:

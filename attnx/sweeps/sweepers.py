@@ -1,11 +1,14 @@
-"""Hydra's sweeper ``search``: Optuna chooses the next job by the results so far, and stops jobs that are worse."""
+"""Hydra's sweepers of attnx, grid and search by Optuna, and the registration of launchers and sweepers with Hydra."""
 
 from __future__ import annotations
 
+import importlib
 import logging
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from hydra.core.plugins import Plugins
@@ -13,6 +16,7 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
+from attnx.config.hydra_internals import basic_sweeper
 from attnx.errors import UserError
 from attnx.runs.layout import STUDY
 from attnx.runs.run import Run
@@ -20,11 +24,10 @@ from attnx.runs.status import DONE_STATUSES, RunStatus
 from attnx.runs.sweep import SweepJob
 from attnx.sweeps.expand_overrides import PLUGIN_MODULE, without_hydra_overrides
 from attnx.sweeps.job_process import JobSpec
-from attnx.sweeps.launchers import ProcessLauncher
+from attnx.sweeps.launchers import ProcessLauncher, SlurmLauncher
 from attnx.sweeps.record import get_or_add_job, save_sweep, sync_from_folder
 from attnx.sweeps.search_options import build_optuna_part, read_search_space
-from attnx.sweeps.session import SweepSession, current_session, objective
-from attnx.sweeps.stop_request import is_stop_requested
+from attnx.sweeps.session import SweepSession, current_session, is_stop_requested, objective
 
 
 class OptunaSweeper(Sweeper):
@@ -169,3 +172,40 @@ class OptunaSweeper(Sweeper):
             for job in jobs:
                 sync_from_folder(session.sweep, job)
                 self._record_trial(job)
+
+
+class GridSweeper(Sweeper):
+    """Runs every combination: Hydra's own sweeper, which does not compose each job again.
+
+    It holds that sweeper and does not inherit from it: Hydra executes the files of its plug-ins again when it looks
+    for them, and a class imported before no longer works.
+    """
+
+    __module__ = PLUGIN_MODULE
+
+    def __init__(self, **options: Any) -> None:
+        self.sweeper = basic_sweeper(**options)
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        """Take what Hydra gives."""
+        self.sweeper.setup(hydra_context=hydra_context, task_function=task_function, config=config)
+
+    def sweep(self, arguments: list[str]) -> None:
+        """Run all jobs."""
+        self.sweeper.sweep(arguments)
+
+
+def register_plugins() -> None:
+    """Register attnx's launchers and sweepers with Hydra.
+
+    Hydra takes plug-ins from the package ``hydra_plugins`` only, so this module goes by a name in it, too.
+    """
+    package = PLUGIN_MODULE.partition(".")[0]
+    try:
+        importlib.import_module(package)
+    except ModuleNotFoundError:  # no other plug-in is installed
+        sys.modules[package] = ModuleType(package)
+        sys.modules[package].__path__ = []
+    sys.modules[PLUGIN_MODULE] = sys.modules[__name__]
+    for plugin in (ProcessLauncher, SlurmLauncher, GridSweeper, OptunaSweeper):
+        Plugins.instance().register(plugin)
