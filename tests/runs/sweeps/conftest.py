@@ -87,6 +87,14 @@ def moody(work_folder: Path) -> Path:
 
 
 @pytest.fixture
+def fork_sweep(
+    words: Path, sized: Callable[..., list[str]], no_pictures_folder: str, fork_command: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Start a sweep in a fork of this process, with a server of jobs of its own."""
+    return lambda *overrides: fork_command(*sized("-m", *overrides), PYTHONPATH=no_pictures_folder)
+
+
+@pytest.fixture
 def start_command(
     words: Path, sized: Callable[..., list[str]], no_pictures_folder: str
 ) -> Callable[..., subprocess.Popen[str]]:

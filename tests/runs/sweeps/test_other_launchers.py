@@ -100,7 +100,7 @@ def test_a_signal_makes_the_jobs_of_another_launcher_save_and_end(
     """As under the default one; a terminal's Ctrl-C reaches joblib's workers, too."""
     Path("wait").touch()
     with start_command("-m", *options, f"hydra/launcher={launcher}", "scorer=moody", "seed=1,2", "name=cut") as process:
-        wait_for_jobs(2)
+        wait_for_jobs(lambda: process.poll() is None, 2)
         send(process.pid, signum)
         _, err = process.communicate()
     assert process.returncode == 128 + signum, err

@@ -46,7 +46,7 @@ def slurm(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_preempted_jobs_are_requeued_and_end_with_equal_results(
     slurm: Path,
-    start_command: Callable[..., subprocess.Popen[str]],
+    fork_sweep: Callable[..., Any],
     run: Callable[..., Any],
     moody: Path,
     wait_for_jobs: Callable[..., list[int]],
@@ -55,12 +55,12 @@ def test_preempted_jobs_are_requeued_and_end_with_equal_results(
 ) -> None:
     """One job is warned, as at its time limit; the other is terminated, as in a preemption."""
     Path("wait").touch()
-    with start_command("-m", "hydra/launcher=slurm", "scorer=moody", "seed=1,2", "name=cut") as process:
-        wait_for_jobs(lambda: process.poll() is None, 2)
-        clear_moods()
-        for job, signal_name in (("4711_0", "SIGUSR2"), ("4711_1", "SIGTERM")):
-            subprocess.run(["scancel", "--signal", signal_name, job], check=True)
-        out, err = process.communicate()
+    process = fork_sweep("hydra/launcher=slurm", "scorer=moody", "seed=1,2", "name=cut")
+    wait_for_jobs(lambda: not process.has_ended(), 2)
+    clear_moods()
+    for job, signal_name in (("4711_0", "SIGUSR2"), ("4711_1", "SIGTERM")):
+        subprocess.run(["scancel", "--signal", signal_name, job], check=True)
+    out, err = process.communicate()
     assert process.returncode == 0, err
     assert sorted((slurm / "asked").read_text(encoding="utf-8").splitlines()) == ["requeue 4711_0", "requeue 4711_1"]
     record = read_sweep("multirun/cut")

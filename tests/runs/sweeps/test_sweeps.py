@@ -413,17 +413,17 @@ def test_a_stopped_sweep_saves_its_jobs_and_prints_how_to_resume(
 
 
 def test_a_third_ctrl_c_records_the_job_as_interrupted(
-    start_command: Callable[..., subprocess.Popen[str]], moody: Path, wait_for_jobs: WaitForJobs
+    fork_sweep: Callable[..., Any], moody: Path, wait_for_jobs: WaitForJobs
 ) -> None:
     """It has begun, and hears neither the first Ctrl-C nor the second."""
     moody.write_text(moody.read_text(encoding="utf-8").replace("heard.append(before(*what))", "None"), encoding="utf-8")
     Path("wait").touch()
-    with start_command("-m", "scorer=moody", "seed=1,2", "name=cut") as process:
-        jobs = wait_for_jobs(lambda: process.poll() is None)
-        for _ in range(3):
-            process.send_signal(signal.SIGINT)
-            time.sleep(2 * POLL_SECONDS)  # of several that wait, a process hears one
-        _, err = process.communicate()
+    process = fork_sweep("scorer=moody", "seed=1,2", "name=cut")
+    jobs = wait_for_jobs(lambda: not process.has_ended())
+    for _ in range(3):
+        process.send_signal(signal.SIGINT)
+        time.sleep(2 * POLL_SECONDS)  # of several that wait, a process hears one
+    _, err = process.communicate()
     assert (process.returncode, err) == (130, "attnx: interrupted; resume with: attnx resume multirun/cut\n")
     until_free("multirun/cut")
     assert all(has_ended(job) for job in jobs)
