@@ -17,8 +17,7 @@ from attnx.inference.load import TrainedRun, load_run, open_run
 from attnx.inference.validate import KINDS_TO_TRAIN, NOTHING_LEFT, read_resumable_run
 from attnx.registry.plugin_code import reject_parts_of_this_process
 from attnx.reports.build_all import build_reports
-from attnx.reports.run.start_table import start_table
-from attnx.reports.run.tables import file_list, results_table
+from attnx.reports.run.tables import file_list, results_table, start_table
 from attnx.runs.info import update_info
 from attnx.runs.layout import CHECKPOINTS, ERROR_TXT, LAST, METRICS, PROGRESS, README
 from attnx.runs.naming import refuse_links

@@ -11,7 +11,7 @@ from rich.console import Console
 import attnx
 from attnx.config.changes import changed_options
 from attnx.config.view import dotted_keys
-from attnx.reports.run.start_table import option_rows, start_table
+from attnx.reports.run.tables import option_rows, start_table
 from attnx.runs.run import Run
 
 COMPOSITION = ["task", "model", "scorer", "scope", "query", "normalizer", "seed"]

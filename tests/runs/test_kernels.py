@@ -15,7 +15,7 @@ from attnx.accel import c_build
 from attnx.accel.attention import kernels
 from attnx.accel.attention.additive import cpu
 from attnx.accel.lstm import bindings
-from attnx.reports.run.start_table import start_table
+from attnx.reports.run.tables import start_table
 from attnx.runs.run import read_run
 
 KERNEL = '''\

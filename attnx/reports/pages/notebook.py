@@ -12,8 +12,7 @@ from urllib.parse import quote
 
 from attnx.errors import UserError
 from attnx.files.printable import printable
-from attnx.reports.run.start_table import OVERRIDE, option_rows
-from attnx.reports.run.tables import result_rows
+from attnx.reports.run.tables import OVERRIDE, option_rows, result_rows
 from attnx.runs.alignments import Weights, read_best_alignments
 from attnx.runs.layout import PAGE
 from attnx.runs.run import Run
