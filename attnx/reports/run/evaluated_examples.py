@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -98,8 +97,8 @@ def read_examples(folder: Path) -> EvaluatedExamples:
     tags = np.array([read_field(row.get("tag", "")) for row in rows])[order]
     lengths, errors = np.array([_source_length(row) for row in rows])[order], None
     if "edits" in columns:
-        places = (f"{folder / PREDICTIONS}:{line}" for line in itertools.count(2))
-        counts = [(parse_edits(row, place), _reference_symbols(row)) for row, place in zip(rows, places, strict=False)]
+        path = str(folder / PREDICTIONS)
+        counts = [(parse_edits(row, f"{path}:{n}"), _reference_symbols(row)) for n, row in enumerate(rows, start=2)]
         errors = np.array(counts, dtype=np.float64)[order]
     return EvaluatedExamples(tags, lengths, errors, _digest(sorted(keys)), _digest(keys), read_draws(folder))
 
