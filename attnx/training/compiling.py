@@ -21,6 +21,8 @@ from attnx.training.distributed.devices import training_device
 from attnx.training.lightning_module import TrainingModule, compute_gradients, keep_random_state, precision_plugin
 from attnx.training.loaders import TrainingDataModule
 
+# Before it, torch's compiler breaks graphs at a state of named tuples, and 2.11 lost some of their fields.
+OLDEST_COMPILER = (2, 13)
 # Trial batches: sizes that differ between them become symbolic, so that later sizes need no compilation.
 NUM_TRIAL_BATCHES = 3
 
@@ -58,11 +60,16 @@ def compile_steps(module: TrainingModule, loaders: TrainingDataModule, trainer: 
         what is compiled, or why nothing is; None with ``trainer.compile=off``.
 
     Raises:
-        UserError: CUDA graphs without CUDA, or no working compiler.
+        UserError: torch is too old, CUDA graphs without CUDA, or no working compiler.
     """
     mode, model, device = trainer["compile"], module.model, training_device(trainer)
     if mode == "off":
         return None
+    if torch.__version__ < OLDEST_COMPILER:
+        oldest = ".".join(map(str, OLDEST_COMPILER))
+        raise UserError(
+            f"trainer.compile={mode} needs torch {oldest} or newer, and this is {torch.__version__}; leave it out"
+        )
     if mode == "graphs" and device.type != "cuda":
         raise UserError("trainer.compile=graphs records CUDA graphs, but there is no CUDA GPU; use steps")
     if reason := _uncompiled_reason(model, mode):

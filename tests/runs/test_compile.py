@@ -9,14 +9,18 @@ from typing import Any
 
 import pytest
 import torch
+from torch.torch_version import TorchVersion
 
 import attnx
 from attnx.accel import compiled_step
 from attnx.attention.normalizers.sparsemax import Sparsemax
 from attnx.errors import UserError
+from attnx.training.compiling import OLDEST_COMPILER
 
 # torch's compilers look at what they warn others of.
 pytestmark = [pytest.mark.usefixtures("fresh"), pytest.mark.filterwarnings("ignore")]
+if torch.__version__ < OLDEST_COMPILER:
+    pytest.skip("trainer.compile needs a newer torch", allow_module_level=True)
 # No kernel supports these parts, and torch cannot look into kernels: then the same sums are added up in the same order.
 LOOP = ("+query=previous_state", "model.feed=now", "model.dropout=0.3", "scorer=dot", "normalizer=sparsemax")
 
@@ -55,6 +59,15 @@ def test_steps_are_tried_in_the_precision_of_the_run(run: Callable[..., Any], mo
     run(*LOOP, "trainer.compile=steps", "trainer.precision=bf16-mixed", "trainer.max_steps=1", folder="one")
     assert has_autocast
     assert all(has_autocast)
+
+
+def test_an_older_torch_is_refused(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, words: Path) -> None:
+    monkeypatch.setattr(torch, "__version__", TorchVersion("2.11.0+cu128"))
+    with pytest.raises(
+        UserError, match=r"^trainer.compile=steps needs torch 2.13 or newer, and this is 2.11.0\+cu128;"
+    ):
+        run("trainer.compile=steps", folder="one")
+    assert not Path("one").exists()
 
 
 def test_a_schedule_without_a_loop_is_not_compiled(run: Callable[..., Any]) -> None:
