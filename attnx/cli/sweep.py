@@ -39,7 +39,7 @@ from attnx.sweeps.record import (
 )
 from attnx.sweeps.session import Configs, SweepSession, job_environment, request_stop_by_signal
 from attnx.sweeps.stored_overrides import reject_unsafe_overrides
-from attnx.sweeps.summary import failure_message, note_sweep_end, report_sweep, write_sweep_report
+from attnx.sweeps.summary import failure_message, note_sweep_end, report_detached, report_sweep, write_sweep_report
 from attnx.sweeps.training_length import check_equal_time, describe_length
 from attnx.training.distributed.launched_rank import reject_launched_sweep
 from attnx.training.distributed.slurm import is_requeued, slurm_job
@@ -125,6 +125,8 @@ def _run_sweep(running: SweepSession, args: SweepArgs, request: SweepRequest) ->
         if isinstance(error, KeyboardInterrupt | UserError):
             raise
         raise RunFailed(failure_message(record, error)) from error
+    if request.is_detached and not code:
+        return report_detached(record)
     note_sweep_end(record, "failed")
     return report_sweep(record) or code
 

@@ -31,6 +31,7 @@ class SweepRequest(NamedTuple):
         launcher: class of Hydra's launcher.
         environment: further environment variables of the jobs.
         cluster: where the launcher submits jobs: ``slurm`` or ``local``; "" for other launchers.
+        is_detached: whether the command ends when the launcher has submitted the jobs.
         search_parts: the sampler and the pruner of a search, with their options.
     """
 
@@ -40,6 +41,7 @@ class SweepRequest(NamedTuple):
     launcher: str
     environment: Mapping[str, str] = {}
     cluster: str = ""
+    is_detached: bool = False
     search_parts: Mapping[str, Mapping[str, Any]] = {}
 
 
@@ -74,10 +76,15 @@ def _expand(overrides: Sequence[str]) -> SweepRequest:
         launcher=str(node.launcher._target_),
         environment={str(name): str(value) for name, value in node.job.env_set.items()},
         cluster=str(node.launcher.get("cluster", "")),
+        is_detached=bool(node.launcher.get("detach", False)),
     )
     globs = [item.input_line for item in parsed if is_glob(item)]
     if request.is_search and globs:
         raise UserError(f"{globs[0]}: a search cannot expand a pattern; list names, as in choice(dot,scaled)")
+    if request.is_search and request.is_detached:
+        raise UserError(
+            "hydra.launcher.detach=true: a search chooses its next job by results, so it waits; leave it out"
+        )
     if request.is_search:
         check_intervals(parsed)
         parts = {kind: dict(node.sweeper[kind]) for kind in ("sampler", "pruner") if node.sweeper.get(kind)}

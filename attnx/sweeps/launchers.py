@@ -98,17 +98,18 @@ class SlurmLauncher(SessionLauncher):
 
     Args:
         cluster: ``slurm`` or ``local``.
+        detach: return when the jobs are submitted.
         options: of a job, as submitit calls them.
     """
 
     __module__ = PLUGIN_MODULE
 
-    def __init__(self, cluster: str, **options: Any) -> None:
-        self.cluster, self.options = cluster, options
+    def __init__(self, cluster: str, detach: bool = False, **options: Any) -> None:
+        self.cluster, self.detach, self.options = cluster, detach, options
 
     def run_jobs(self, session: SweepSession, pending: Iterator[tuple[SweepJob, JobSpec]]) -> None:
-        """Submit jobs, and wait for them."""
-        from attnx.sweeps.submission import RemoteJob, submit
+        """Submit jobs, and wait for them unless detached."""
+        from attnx.sweeps.submission import RemoteJob, SlurmQueue, leave_out_queued, submit, wait
 
         path, created, variables = str(session.sweep.path), session.sweep.created, self.variables
         is_local = self.cluster == "local"
@@ -116,4 +117,8 @@ class SlurmLauncher(SessionLauncher):
             (job, RemoteJob(path, created, job.index, spec.config, variables, spec.working_folder, is_local))
             for job, spec in pending
         ]
-        submit(session, self.cluster, self.options, submissions)
+        if self.detach:
+            submissions = leave_out_queued(session, submissions)
+        waiting = submit(session, self.cluster, self.options, submissions)
+        if not self.detach:
+            wait(session, waiting, SlurmQueue(session.screen.print) if self.cluster == "slurm" else None)

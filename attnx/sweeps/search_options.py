@@ -62,9 +62,9 @@ def build_optuna_part(kind: str, part: Mapping[str, Any]) -> Any:
 
     module, place = {"sampler": optuna.samplers, "pruner": optuna.pruners}[kind], f"hydra.sweeper.{kind}"
     names = [name for name in module.__all__ if name.lower().endswith(kind) and not name.startswith("Base")]
-    name, options = part.get("name"), {key: value for key, value in part.items() if key != "name"}
+    name, options = str(part.get("name")), {key: value for key, value in part.items() if key != "name"}
     if name not in names:
-        raise UserError(f"{place}.name={name}: Optuna has no such {kind}{suggest(str(name), names)}")
+        raise UserError(f"{place}.name={name}: Optuna has no such {kind}{suggest(name, names)}")
     parameters = inspect.signature(getattr(module, name)).parameters
     if unknown := [option for option in options if option not in parameters]:
         remedy = f"leave it out: ~{place}.{unknown[0]}"

@@ -97,18 +97,37 @@ class SlurmQueue:
 
 def submit(
     session: SweepSession, cluster: str, options: Mapping[str, Any], submissions: Sequence[tuple[SweepJob, RemoteJob]]
-) -> None:
-    """Submit jobs to a cluster, with options as submitit calls them, and wait for them."""
+) -> dict[str, tuple[SweepJob, Any]]:
+    """Submit jobs to a cluster, with options as submitit calls them; return them by the cluster's ids, with handles."""
     if not submissions:
-        return
+        return {}
     executor = _executor(session.sweep.path, cluster, options)
     note_start(session.sweep, [job for job, _ in submissions])
     with executor.batch():  # one job array
         handles = [executor.submit(remote) for _, remote in submissions]
     waiting = {handle.job_id: (job, handle) for (job, _), handle in zip(submissions, handles, strict=True)}
     for job_id, (job, _) in waiting.items():
+        job.cluster_job = job_id
         session.screen.print(f"job {job.index} sent as {job_id}: {session.sweep.label(job)}")
-    wait(session, waiting, SlurmQueue(session.screen.print) if cluster == "slurm" else None)
+    save_sweep(session.sweep)
+    return waiting
+
+
+def leave_out_queued(
+    session: SweepSession, submissions: Sequence[tuple[SweepJob, RemoteJob]]
+) -> list[tuple[SweepJob, RemoteJob]]:
+    """Leave out the jobs that an earlier command has submitted and that SLURM still has.
+
+    Raises:
+        UserError: squeue failed.
+    """
+    queued = queued_jobs() if any(job.cluster_job for job, _ in submissions) else set()
+    for job, _ in submissions:
+        if job.cluster_job in queued:
+            job.status = RunStatus.RUNNING
+            session.screen.print(f"job {job.index} is queued as {job.cluster_job}: {session.sweep.label(job)}")
+    save_sweep(session.sweep)
+    return [(job, remote) for job, remote in submissions if job.cluster_job not in queued]
 
 
 def _executor(sweep: Path, cluster: str, options: Mapping[str, Any]) -> Any:

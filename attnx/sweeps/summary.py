@@ -86,6 +86,15 @@ def report_sweep(sweep: Sweep) -> int:
     return ExitCode.FINISHED if sweep.status == RunStatus.FINISHED else ExitCode.FAILED
 
 
+def report_detached(sweep: Sweep) -> int:
+    """Print how to go on with a sweep whose jobs a cluster has, and return the exit code."""
+    write_sweep_readme(sweep)
+    folder = shlex.quote(str(sweep.path))
+    how = f"attnx runs {folder} shows them, attnx report {folder} compares them, {sweep.resume_command} completes them"
+    print_line(f"{sweep.path}: {len(sweep.jobs)} job(s), {sweep.status_counts}; {how}", flush=True)
+    return ExitCode.FINISHED
+
+
 def write_sweep_readme(sweep: Sweep) -> None:
     """Write the README.md of a sweep's folder."""
     sections = [f"# {sweep.name}", f"A sweep of attnx, created {sweep.created}, {sweep.status}: {sweep.status_counts}."]

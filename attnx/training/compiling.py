@@ -22,7 +22,7 @@ from attnx.training.lightning_module import TrainingModule, compute_gradients, k
 from attnx.training.loaders import TrainingDataModule
 
 # Before it, torch's compiler breaks graphs at a state of named tuples, and 2.11 lost some of their fields.
-OLDEST_COMPILER = (2, 13)
+OLDEST_COMPILER = "2.13"
 # Trial batches: sizes that differ between them become symbolic, so that later sizes need no compilation.
 NUM_TRIAL_BATCHES = 3
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,11 +20,13 @@ import pytest
 from rich.console import Console
 
 from attnx.errors import Stopped, UserError
+from attnx.runs.run import Run
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps import submission
 from attnx.sweeps.external_launchers import lock_job
 from attnx.sweeps.record import save_sweep
 from attnx.sweeps.session import SweepSession, request_stop_by_signal
+from attnx.training.distributed.slurm import queued_jobs
 
 UncompletedJobError = pytest.importorskip("submitit.core.utils").UncompletedJobError
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -72,6 +76,47 @@ def test_preempted_jobs_are_requeued_and_end_with_equal_results(
     for job in record.jobs:
         run("scorer=moody", f"seed={job.index + 1}", folder=f"whole-{job.index}")
         assert same_weights([f"multirun/cut/{job.index}", f"whole-{job.index}"])
+
+
+def test_a_detached_sweep_is_taken_up_by_other_commands(
+    slurm: Path,
+    sweep: Callable[..., Any],
+    command: Callable[..., Any],
+    moody: Path,
+    wait_for_jobs: Callable[..., list[int]],
+    clear_moods: Callable[[], None],
+) -> None:
+    """The command returns while its jobs run; what is queued is not submitted again."""
+    Path("wait").touch()
+    answer = sweep("hydra/launcher=slurm", "hydra.launcher.detach=true", "scorer=moody", "seed=1,2", "name=sent")
+    assert answer.code == 0, answer.err
+    assert answer.out.splitlines()[-1].endswith(
+        "attnx runs multirun/sent shows them, attnx report multirun/sent compares them, "
+        "attnx resume multirun/sent completes them"
+    )
+    wait_for_jobs(lambda: True, 2)
+    assert "running" in command("runs", "multirun/sent").out
+    again = command("resume", "multirun/sent")
+    assert again.code == 0, again.err
+    assert re.findall(r"job (\d) is queued as (\S+):", again.out) == [("0", "4711_0"), ("1", "4711_1")]
+    assert " sent as " not in again.out
+    assert "2 running; attnx runs multirun/sent" in again.out
+    clear_moods()
+    while queued_jobs():
+        time.sleep(0.1)
+    assert [Run(Path("multirun/sent", job)).recorded_status for job in "01"] == ["finished", "finished"]
+    assert command("report", "multirun/sent").code == 0
+    last = command("resume", "multirun/sent")
+    assert (last.code, last.err) == (0, "")
+    assert [job.attempts for job in read_sweep("multirun/sent").jobs] == [1, 1]
+
+
+def test_a_search_cannot_be_detached(command: Callable[..., Any], work_folder: Path) -> None:
+    pytest.importorskip("optuna")
+    answer = command("-m", "hydra/sweeper=search", "hydra/launcher=slurm", "hydra.launcher.detach=true")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert answer.err.startswith("attnx: hydra.launcher.detach=true: a search waits for results")
+    assert not list(work_folder.iterdir())
 
 
 def test_a_job_still_on_the_cluster_is_awaited(work_folder: Path) -> None:
