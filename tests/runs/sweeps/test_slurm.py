@@ -94,7 +94,7 @@ def test_a_detached_sweep_is_taken_up_by_other_commands(
         "attnx runs multirun/sent shows them, attnx report multirun/sent compares them, "
         "attnx resume multirun/sent completes them"
     )
-    wait_for_jobs(lambda: True, 2)
+    wait_for_jobs(lambda: bool(queued_jobs()), 2)
     assert "running" in command("runs", "multirun/sent").out
     again = command("resume", "multirun/sent")
     assert again.code == 0, again.err
@@ -102,6 +102,8 @@ def test_a_detached_sweep_is_taken_up_by_other_commands(
     assert " sent as " not in again.out
     assert "2 running; attnx runs multirun/sent" in again.out
     clear_moods()
+    for job in ("4711_0", "4711_1"):  # preempted, and sent again: they wait no longer
+        subprocess.run(["scancel", "--signal", "SIGTERM", job], check=True)
     while queued_jobs():
         time.sleep(0.1)
     assert [Run(Path("multirun/sent", job)).recorded_status for job in "01"] == ["finished", "finished"]
@@ -115,7 +117,7 @@ def test_a_search_cannot_be_detached(command: Callable[..., Any], work_folder: P
     pytest.importorskip("optuna")
     answer = command("-m", "hydra/sweeper=search", "hydra/launcher=slurm", "hydra.launcher.detach=true")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert answer.err.startswith("attnx: hydra.launcher.detach=true: a search waits for results")
+    assert answer.err.startswith("attnx: hydra.launcher.detach=true: a search chooses its next job by results")
     assert not list(work_folder.iterdir())
 
 
