@@ -60,13 +60,13 @@ class MultiHeadAttention(nn.Module):
         check_states(states, memory_mask, values, self.keys.in_features, self.values.in_features)
         states, memory_mask, values = zero_padding(states, memory_mask, values)
         # The projections have no bias, so that padding stays zero.
-        projected = self._split_heads(self.keys(states), rotation)  # (b, h, m, k)
+        projected = self._split_heads(states, self.keys, rotation)  # (b, h, m, k)
         if self.heads_are_parameter_free:
             keys = self.heads[0].scorer.project_keys(projected)
         else:
             heads = zip(self.heads, projected.unbind(1), strict=True)
             keys = torch.stack([head.scorer.project_keys(part) for head, part in heads], dim=1)
-        values = self._split_heads(self.values(values))  # (b, h, m, v / h)
+        values = self._split_heads(values, self.values)  # (b, h, m, v / h)
         return Memory(keys, values, memory_mask, source_sizes=(states.shape[1],))
 
     def init_history(self, memory: Memory) -> AttentionHistory | None:
@@ -95,7 +95,7 @@ class MultiHeadAttention(nn.Module):
         check_query(queries, memory, allowed_mask, steps, self.query.in_features)
         steps = query_steps(queries, steps)
         # (b, q, query_size) -> (b, h, q, k)
-        queries = self._split_heads(self.query(queries), rotation)
+        queries = self._split_heads(queries, self.query, rotation)
         # every head attends: (b, h, q, k) -> (b, h, q, v / h)
         output = self.attend_heads(
             AttentionInputs(queries, queries, memory, steps, allowed_mask, history, dropout_mask, need_weights)
@@ -166,11 +166,11 @@ class MultiHeadAttention(nn.Module):
 
         return AttentionOutput._make(None if part is None else unfold(part) for part in output)
 
-    def _split_heads(self, projected: Tensor, rotation: Tensor | None = None) -> Tensor:
-        """(b, m, d) -> (b, h, m, d / h), rotated by its positions if there is a rotation."""
+    def _split_heads(self, states: Tensor, projection: nn.Linear, rotation: Tensor | None = None) -> Tensor:
+        """(b, m, ...) -> (b, h, m, d / h), projected, and rotated by its positions if there is a rotation."""
         # Shapes in full: a memory may be empty, and a traced one of any length.
-        rows, positions, width = projected.shape
-        split = projected.view(rows, positions, self.num_heads, width // self.num_heads).transpose(1, 2)
+        shape = states.shape[0], states.shape[1], self.num_heads, projection.out_features // self.num_heads
+        split = projection(states).view(shape).transpose(1, 2)
         return split if rotation is None else apply_rope(split, rotation[:, :, None])
 
 

@@ -78,7 +78,9 @@ def _option_values(annotation: str) -> Sequence[Any]:
     if annotation == "bool":
         return (False, True)
     for node in ast.walk(ast.parse(annotation, mode="eval")):
-        if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Literal" and annotation[:4] != "list":
+        if isinstance(node, ast.Subscript) and ast.unparse(node.value) in ("list", "Sequence"):
+            return ()
+        if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Literal":
             values = ast.literal_eval(node.slice)
             return values if isinstance(values, tuple) else (values,)
     return ()

@@ -142,11 +142,13 @@ def words(work_folder: Path, write_words: Callable[[Path], Path]) -> Path:
 
 
 @pytest.fixture
-def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No pictures: they take longer than such small runs."""
+def no_pictures() -> Iterator[pytest.MonkeyPatch]:
+    """No pictures, which take longer than such small runs, until its ``undo`` is called."""
     drawn = importlib.import_module("attnx.reports.build_all")
-    for drawing in ("draw_attention", "draw_curves", "draw_predictions"):
-        monkeypatch.setattr(drawn, drawing, lambda folder: [])
+    with pytest.MonkeyPatch.context() as patch:
+        for drawing in ("draw_attention", "draw_curves", "draw_predictions"):
+            patch.setattr(drawn, drawing, lambda folder: [])
+        yield patch
 
 
 @pytest.fixture(scope="session")
@@ -312,7 +314,7 @@ def sized() -> Callable[..., list[str]]:
 
 
 @pytest.fixture
-def run(words: Path, no_pictures: None) -> Callable[..., TrainedRun]:
+def run(words: Path, no_pictures: pytest.MonkeyPatch) -> Callable[..., TrainedRun]:
     """Make a small run from Python: ``run("scorer=dot", folder="a")``; later words win over the small sizes."""
     from attnx.training.fit import fit
 

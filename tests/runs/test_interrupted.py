@@ -108,7 +108,11 @@ def test_no_stage_leaves_handlers_of_lightning_installed(stage: str, tmp_path: P
 
 
 def test_the_command_prints_how_to_resume(
-    command: Callable[..., Any], interrupt_at: Callable[..., None], words: Path, small: list[str], no_pictures: None
+    command: Callable[..., Any],
+    interrupt_at: Callable[..., None],
+    words: Path,
+    small: list[str],
+    no_pictures: pytest.MonkeyPatch,
 ) -> None:
     interrupt_at(2)
     answer = command(*small, "folder=one")

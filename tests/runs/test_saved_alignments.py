@@ -159,9 +159,10 @@ def test_windows_cover_the_readable_positions(
 
 
 def test_pictures_page_and_statistics_use_saved_alignments(
-    run: Callable[..., Any], command: Callable[..., Any]
+    run: Callable[..., Any], command: Callable[..., Any], no_pictures: pytest.MonkeyPatch
 ) -> None:
     run("scope=encoder_decoder", "trainer.test_examples=3", folder="both")
+    no_pictures.undo()
     answers = [command(*words) for words in (["plot", "both"], ["page", "both"], ["stats", "both"])]
     assert [(answer.code, answer.err) for answer in answers] == [(0, "")] * 3
     assert {path.name for path in Path("both").iterdir()} >= {

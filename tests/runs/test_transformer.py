@@ -36,7 +36,7 @@ TINY = [
 
 
 @pytest.fixture
-def tiny(words: Path, no_pictures: None) -> Callable[..., Any]:
+def tiny(words: Path, no_pictures: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Train a tiny transformer: ``tiny("model.form=decoder_only", folder="a")``."""
 
     def make(*overrides: str, folder: str) -> Any:
@@ -116,14 +116,14 @@ def _as_it_was_written(run: Any, alignment: Any) -> None:
 
 def _noted(attention: Any) -> list[Any]:
     """The weights (h, q, m) of each read from now on."""
-    result, read = [], attention.attend
+    result, read = [], attention.attend_heads
 
     def note_weights(inputs: AttentionInputs) -> Any:
         answer = read(inputs._replace(need_weights=True))
         result.append(answer.weights[0].detach().numpy())
         return answer
 
-    attention.attend = note_weights
+    attention.attend_heads = note_weights
     return result
 
 

@@ -1,7 +1,7 @@
 """Pictures of a run folder: heat maps of up to twelve of the saved alignments,
 from short to long, each beside its array in RUN/alignments, six of them on one
 page, RUN/alignments.png; predictions that are numbers, points or forecasts; and
-curves of training. For a paper there are pdf and svg, maps of one size, and maps
+curves of training. For a paper there are pdf and svg, maps of one size and
 without marks.
 
 Examples:

@@ -48,7 +48,7 @@ def _choices(node: ast.expr) -> list[Any]:
         case ast.Subscript(value=ast.Name(id="Literal"), slice=literal):
             values = ast.literal_eval(literal)
             return list(values) if isinstance(values, tuple) else [values]
-        case ast.Subscript(value=ast.Name(id="list"), slice=item):
+        case ast.Subscript(value=ast.Name(id="list" | "Sequence"), slice=item):
             values = _choices(item)
             return [list(subset) for size in range(1, len(values) + 1) for subset in combinations(values, size)]
     return []
