@@ -314,7 +314,7 @@ def sized() -> Callable[..., list[str]]:
 
 
 @pytest.fixture
-def run(words: Path, no_pictures: pytest.MonkeyPatch) -> Callable[..., TrainedRun]:
+def run(words: Path, no_pictures: None) -> Callable[..., TrainedRun]:
     """Make a small run from Python: ``run("scorer=dot", folder="a")``; later words win over the small sizes."""
     from attnx.training.fit import fit
 

@@ -23,7 +23,7 @@ TRAINING += ["trainer.batch_size=8", "trainer.num_validations=1", "trainer.max_s
 
 
 @pytest.fixture
-def texts(work_folder: Path, no_pictures: pytest.MonkeyPatch) -> None:
+def texts(work_folder: Path, no_pictures: None) -> None:
     weather = [("rains", "wet"), ("shines", "dry")]
     lines = [f"this is text {n} . it {weather[n % 2][0]} !\t{weather[n % 2][1]}\n" for n in range(90)]
     Path("texts.tsv").write_text("".join(lines), encoding="utf-8")
@@ -58,7 +58,7 @@ def test_a_run_from_its_file_to_labels(texts: None, command: Callable[..., Any])
 
 
 def test_a_run_of_pairs_from_its_file_to_labels(
-    work_folder: Path, no_pictures: pytest.MonkeyPatch, command: Callable[..., Any]
+    work_folder: Path, no_pictures: None, command: Callable[..., Any]
 ) -> None:
     places = ["home", "town", "wood"]
     lines = [

@@ -43,7 +43,7 @@ def failure_message(
     overrides: list[str],
     command: Callable[..., Any],
     words: Path,
-    no_pictures: pytest.MonkeyPatch,
+    no_pictures: None,
     same_weights: Callable[..., bool],
     faults: pytest.MonkeyPatch,
 ) -> Callable[..., str]:
@@ -193,7 +193,7 @@ def test_sigterm_saves_and_prints_how_to_resume(
     command: Callable[..., Any],
     overrides: list[str],
     words: Path,
-    no_pictures: pytest.MonkeyPatch,
+    no_pictures: None,
     at_step: Callable[..., None],
     same_weights: Callable[..., bool],
 ) -> None:
@@ -276,7 +276,7 @@ def test_a_slurm_job_is_requeued_and_resumes(
     command: Callable[..., Any],
     overrides: list[str],
     words: Path,
-    no_pictures: pytest.MonkeyPatch,
+    no_pictures: None,
     at_step: Callable[..., None],
     slurm: Callable[[], list[str]],
     monkeypatch: pytest.MonkeyPatch,

@@ -112,7 +112,7 @@ def test_the_command_prints_how_to_resume(
     interrupt_at: Callable[..., None],
     words: Path,
     small: list[str],
-    no_pictures: pytest.MonkeyPatch,
+    no_pictures: None,
 ) -> None:
     interrupt_at(2)
     answer = command(*small, "folder=one")

@@ -45,7 +45,7 @@ def results(folder: str) -> dict[str, float]:
 
 
 @pytest.fixture
-def trained_run(text: None, no_pictures: pytest.MonkeyPatch) -> Any:
+def trained_run(text: None, no_pictures: None) -> Any:
     """A run, ``one``."""
     return attnx.fit({**attnx.compose(SMALL), "folder": "one"}, SMALL, console=Console(file=io.StringIO()))
 

@@ -59,7 +59,7 @@ CHANCE = {"entity": "model.dropout=0.3", "transformer": "model.dropout=0.3", "hi
 
 
 @pytest.fixture
-def make(words: Path, no_pictures: pytest.MonkeyPatch, sized: Callable[..., list[str]]) -> Callable[..., Any]:
+def make(words: Path, no_pictures: None, sized: Callable[..., list[str]]) -> Callable[..., Any]:
     """Make a small run of a model: ``make("pointer", "trainer.max_steps=5", folder="one")``."""
     lines = [f"{step * 37 % 11},{step % 5}" if step % 13 else f",{step % 5}" for step in range(97)]
     Path("series.csv").write_text("\n".join(["a,b", *lines]), encoding="utf-8")

@@ -67,7 +67,7 @@ def results(folder: str) -> dict[str, float]:
 
 
 @pytest.fixture
-def trained_run(run: Callable[..., Any], no_pictures: pytest.MonkeyPatch) -> Any:
+def trained_run(run: Callable[..., Any], no_pictures: None) -> Any:
     """A run from features to features."""
     return run(*NUMBERS, *write_parts(), "trainer.max_steps=20", folder="one")
 
@@ -128,7 +128,7 @@ def test_results_follow_from_predictions(trained_run: Any) -> None:
     assert scores["train_tokens_per_second"] > scores["train_examples_per_second"] > 0
 
 
-def test_symbols_are_mapped_to_numbers_with_sampling(run: Callable[..., Any], no_pictures: pytest.MonkeyPatch) -> None:
+def test_symbols_are_mapped_to_numbers_with_sampling(run: Callable[..., Any], no_pictures: None) -> None:
     """The source may be symbols, predicted rows are fed back, and the reopened run reads a text."""
     overrides = write_parts(source=lambda n: f"x{n} " + "y " * (n % 4))
     run(NUMBERS[0], NUMBERS[2], *overrides, "model.scheduled_sampling=0.7", "scope=encoder_decoder", folder="one")
@@ -141,7 +141,7 @@ def test_symbols_are_mapped_to_numbers_with_sampling(run: Callable[..., Any], no
 
 
 def test_a_resumed_run_with_workers_ends_with_equal_weights(
-    run: Callable[..., Any], no_pictures: pytest.MonkeyPatch, same_weights: Callable[..., bool]
+    run: Callable[..., Any], no_pictures: None, same_weights: Callable[..., bool]
 ) -> None:
     overrides = [*NUMBERS, *write_parts()]
     run(*overrides, folder="one")
@@ -157,7 +157,7 @@ def test_a_resumed_run_with_workers_ends_with_equal_weights(
         resume("two")
 
 
-def test_tags_are_read_and_scored(run: Callable[..., Any], no_pictures: pytest.MonkeyPatch) -> None:
+def test_tags_are_read_and_scored(run: Callable[..., Any], no_pictures: None) -> None:
     """The same source twice, with a target for each speaker."""
     names = {tag: "".join(f"{tag}{n}.csv " for n in range(43)).split() for tag in ("ann", "bob")}
     lines = []

@@ -81,7 +81,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Path],
 
 
 @pytest.fixture(autouse=True)
-def _copied(home: Path, work_folder: Path, no_pictures: pytest.MonkeyPatch) -> None:
+def _copied(home: Path, work_folder: Path, no_pictures: None) -> None:
     """Each test has a copy of that, in its own folder."""
     shutil.copytree(home, work_folder, dirs_exist_ok=True)
     registry.forget_changed()

@@ -242,7 +242,7 @@ def test_a_plug_in_is_built_from_python(plug: Callable[..., Path]) -> None:
 
 
 @FORKS
-def test_a_new_task_trains_with_loader_processes(plug: Callable[..., Path], no_pictures: pytest.MonkeyPatch) -> None:
+def test_a_new_task_trains_with_loader_processes(plug: Callable[..., Path], no_pictures: None) -> None:
     plug("backwards", TASK)
     plug("mine", SCORER.format(name="mine"))
     overrides = ["task=backwards", "+task.length=5", "scorer=mine", "trainer.num_workers=2"]

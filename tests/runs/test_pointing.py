@@ -43,7 +43,7 @@ PROBLEMS = {
 
 
 @pytest.fixture
-def make(no_pictures: pytest.MonkeyPatch) -> Callable[..., Any]:
+def make(no_pictures: None) -> Callable[..., Any]:
     """Make a small run."""
 
     def train_small(*overrides: str, folder: str, without: str = "") -> Any:

@@ -223,7 +223,7 @@ def test_a_run_without_attention_has_no_alignments(command: Callable[..., Any], 
 
 
 def test_a_run_without_a_folder_is_written_to_multirun(
-    command: Callable[..., Any], words: Path, sized: Callable[..., list[str]], no_pictures: pytest.MonkeyPatch
+    command: Callable[..., Any], words: Path, sized: Callable[..., list[str]], no_pictures: None
 ) -> None:
     assert command(*sized("trainer.max_steps=1")).code == 0
     assert command(*sized("trainer.max_steps=1")).code == 0
@@ -235,7 +235,7 @@ def test_a_run_without_a_folder_is_written_to_multirun(
     assert all((folder / "results.json").is_file() for folder in folders)
 
 
-def test_python_fits_and_reopens_repeatedly(words: Path, no_pictures: pytest.MonkeyPatch, small: list[str]) -> None:
+def test_python_fits_and_reopens_repeatedly(words: Path, no_pictures: None, small: list[str]) -> None:
     quiet = Console(file=io.StringIO())
     for folder in ("first", "second"):
         run = attnx.fit(attnx.compose([*small, "+scorer=dot", f"folder={folder}"]), console=quiet)
@@ -247,7 +247,7 @@ def test_python_fits_and_reopens_repeatedly(words: Path, no_pictures: pytest.Mon
     assert last.predict([]) == []
 
 
-def test_a_list_that_two_options_share_is_read_again(no_pictures: pytest.MonkeyPatch, work_folder: Path) -> None:
+def test_a_list_that_two_options_share_is_read_again(no_pictures: None, work_folder: Path) -> None:
     """YAML would write an alias, which no reader of a run folder follows."""
     words = ["task=pointing", "task.examples=31", "task.num_held_out=7", "trainer.max_steps=1", "folder=one"]
     config = attnx.compose(["recipe=pointer", *words, "encoder.hidden_size=7", "decoder.hidden_size=11"])

@@ -162,7 +162,7 @@ def test_the_laws_of_a_task_cover_every_tag(many: Path) -> None:
     TaskLaws(Candidate("task", "sequences", options)).monitor_is_measured()
 
 
-def test_saved_points_are_those_of_the_test_sample(no_pictures: pytest.MonkeyPatch, work_folder: Path) -> None:
+def test_saved_points_are_those_of_the_test_sample(no_pictures: None, work_folder: Path) -> None:
     """An answer is drawn among its own points."""
     overrides = ["recipe=pointer", "task=pointing", "task.problem=sorting", "task.examples=31", "task.num_held_out=40"]
     overrides += ["model.embedding_dim=5", "scorer.hidden_size=3", "trainer.max_steps=2", "trainer.test_examples=9"]

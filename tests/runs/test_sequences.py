@@ -106,9 +106,7 @@ def block(section: str) -> str:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("source", SOURCES)
-def test_each_kind_of_symbols_trains(
-    source: str, target: str, run: Callable[..., Any], no_pictures: pytest.MonkeyPatch
-) -> None:
+def test_each_kind_of_symbols_trains(source: str, target: str, run: Callable[..., Any], no_pictures: None) -> None:
     """A run is trained, and a reopened one answers as it did in the test."""
     (written, read), (field, symbols) = SOURCES[source], TARGETS[target]
     run(*write_parts(written, field), f"task.source={source}", f"task.target={target}", folder="one")
@@ -130,7 +128,7 @@ def test_each_kind_of_symbols_trains(
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_each_kind_of_features_trains(kind: str, run: Callable[..., Any], no_pictures: pytest.MonkeyPatch) -> None:
+def test_each_kind_of_features_trains(kind: str, run: Callable[..., Any], no_pictures: None) -> None:
     """Scaled by the training split only; a reopened run reads the unscaled numbers of the file."""
     write, step_names = FILES[kind]
     run(*write_parts(write, "up down"), "task.source=features", *step_names, folder="one")
@@ -155,7 +153,7 @@ def test_each_kind_of_features_trains(kind: str, run: Callable[..., Any], no_pic
             reopened.predict([wrong])
 
 
-def test_a_picture_is_labeled_with_step_names(run: Callable[..., Any], no_pictures: pytest.MonkeyPatch) -> None:
+def test_a_picture_is_labeled_with_step_names(run: Callable[..., Any], no_pictures: None) -> None:
     """And its title with that of the file, which stands in the table of predictions, too."""
     run(*write_parts(write_csv, "up down"), "task.source=features", "task.step_names=at", folder="one")
     arrays = sorted(Path("one/alignments").glob("*.npz"))
@@ -172,7 +170,7 @@ def test_a_picture_is_labeled_with_step_names(run: Callable[..., Any], no_pictur
 
 
 def test_columns_of_other_names_are_refused(
-    run: Callable[..., Any], command: Callable[..., Any], no_pictures: pytest.MonkeyPatch
+    run: Callable[..., Any], command: Callable[..., Any], no_pictures: None
 ) -> None:
     """Whether a reopened run reads them or is measured on them."""
     run(*write_parts(write_csv, "up down"), "task.source=features", "task.step_names=at", folder="one")
@@ -191,7 +189,7 @@ def test_columns_of_other_names_are_refused(
 
 def test_a_resumed_run_with_feature_workers_ends_equally(
     run: Callable[..., Any],
-    no_pictures: pytest.MonkeyPatch,
+    no_pictures: None,
     same_weights: Callable[..., bool],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -207,7 +205,7 @@ def test_a_resumed_run_with_feature_workers_ends_equally(
     assert read_predicted("one") == read_predicted("two")
 
 
-def test_tags_are_read_and_scored(run: Callable[..., Any], no_pictures: pytest.MonkeyPatch) -> None:
+def test_tags_are_read_and_scored(run: Callable[..., Any], no_pictures: None) -> None:
     """The same file of features twice, once for each speaker."""
     lines = [f"{write_npz(n)}\tup {tag}\t{tag}\n" for n in range(43) for tag in ("ann", "bob")]
     Path("all.tsv").write_text("".join(lines), encoding="utf-8")
@@ -228,7 +226,7 @@ def test_tags_are_read_and_scored(run: Callable[..., Any], no_pictures: pytest.M
     assert ann.log_probability != bob.log_probability
 
 
-def test_results_follow_from_predictions(run: Callable[..., Any], no_pictures: pytest.MonkeyPatch) -> None:
+def test_results_follow_from_predictions(run: Callable[..., Any], no_pictures: None) -> None:
     run(*write_parts(SOURCES["ids"][0], "12 7 3"), "task.source=ids", "trainer.max_steps=30", folder="one")
     edits = [int(row["edits"]) for row in read_predicted("one")]
     results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
@@ -344,7 +342,7 @@ def test_there_is_an_example_of_each_kind() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_the_examples_of_the_page_train(
-    example: str, command: Callable[..., Any], no_pictures: pytest.MonkeyPatch, work_folder: Path
+    example: str, command: Callable[..., Any], no_pictures: None, work_folder: Path
 ) -> None:
     """Its data are made by its own code, and its command trains on them; the lines that it shows are in the files."""
     section = next(section for section in SECTIONS if f"python make_{example}.py" in section)

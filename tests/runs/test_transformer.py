@@ -36,7 +36,7 @@ TINY = [
 
 
 @pytest.fixture
-def tiny(words: Path, no_pictures: pytest.MonkeyPatch) -> Callable[..., Any]:
+def tiny(words: Path, no_pictures: None) -> Callable[..., Any]:
     """Train a tiny transformer: ``tiny("model.form=decoder_only", folder="a")``."""
 
     def make(*overrides: str, folder: str) -> Any:

@@ -87,7 +87,7 @@ def recordings(folder: Path | str) -> list[Path]:
 
 
 @pytest.fixture
-def run_to_end(words: Path, no_pictures: pytest.MonkeyPatch) -> Ended:
+def run_to_end(words: Path, no_pictures: None) -> Ended:
     """Make a small run, or resume one; return its output and its folder."""
     from attnx.training.fit import fit, resume
 
@@ -486,7 +486,7 @@ class Slow:
 
 @pytest.fixture
 def run_pair(
-    words: Path, forked_ranks: None, no_pictures: pytest.MonkeyPatch, fork_command: Callable[..., Any]
+    words: Path, forked_ranks: None, no_pictures: None, fork_command: Callable[..., Any]
 ) -> Callable[..., tuple[int, str, str]]:
     """The command for a run of two processes without a key: its exit code, output and errors."""
     Path("plugins").mkdir()
