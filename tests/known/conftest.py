@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from attnx.accel.attention import additive
+from attnx.accel.attention.additive.triton_jit import OLDEST_TRITON
 
 
 class _Made(TorchDispatchMode):
@@ -92,6 +93,7 @@ def triton_that() -> Iterator[Callable[[str], ModuleType]]:
     """
     if sys.platform != "linux":
         pytest.skip("triton is for Linux")
+    pytest.importorskip("triton", OLDEST_TRITON)
     with contextlib.ExitStack() as stack:
 
         @functools.cache

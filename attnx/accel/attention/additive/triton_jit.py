@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
-HAS_TRITON = importlib.util.find_spec("triton") is not None
-triton: Any = importlib.import_module("triton") if HAS_TRITON else None
+OLDEST_TRITON = "3.4"  # the first with knobs, and with choices of tiles that are kept on disk
+triton: Any = importlib.import_module("triton") if importlib.util.find_spec("triton") is not None else None
+HAS_TRITON = triton is not None and hasattr(triton, "knobs")
 tl: Any = importlib.import_module("triton.language") if HAS_TRITON else None
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from attnx.accel.attention.additive import blocks
-from attnx.accel.attention.additive.triton_jit import HAS_TRITON, classify_sizes, jit, tl, triton, tuned
+from attnx.accel.attention.additive.triton_jit import HAS_TRITON, OLDEST_TRITON, classify_sizes, jit, tl, triton, tuned
 
 PREPARED_TILE = {"high": 16, "wide": 64}
 """Rows and units of an operand that are prepared at a time."""
@@ -33,10 +33,12 @@ def compile_kernels(device: torch.device) -> None:
     """Compile each kernel for a device, and launch it there on tensors of one element.
 
     Raises:
-        ImportError: triton is not installed, or is broken.
+        ImportError: triton is not installed, is broken or too old.
         Exception: whatever Triton, its compilers or CUDA raise.
     """
     importlib.import_module("triton")
+    if not HAS_TRITON:
+        raise ImportError(f"the kernels need triton {OLDEST_TRITON} or newer")
     unit = torch.ones(1, 1, 1, device=device)
     _scores(unit, unit, unit.flatten())
     _gradients(unit, unit, unit.flatten(), unit)
