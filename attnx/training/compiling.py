@@ -66,10 +66,8 @@ def compile_steps(module: TrainingModule, loaders: TrainingDataModule, trainer: 
     if mode == "off":
         return None
     if torch.__version__ < OLDEST_COMPILER:
-        oldest = ".".join(map(str, OLDEST_COMPILER))
-        raise UserError(
-            f"trainer.compile={mode} needs torch {oldest} or newer, and this is {torch.__version__}; leave it out"
-        )
+        needed = f"needs torch {OLDEST_COMPILER} or newer, and this is {torch.__version__}"
+        raise UserError(f"trainer.compile={mode} {needed}; leave it out")
     if mode == "graphs" and device.type != "cuda":
         raise UserError("trainer.compile=graphs records CUDA graphs, but there is no CUDA GPU; use steps")
     if reason := _uncompiled_reason(model, mode):

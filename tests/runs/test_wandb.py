@@ -193,10 +193,11 @@ def holds_secret(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
 
 
-def test_an_offline_run_records_everything(words: Path, run_to_end: Ended, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_offline_run_records_everything(
+    words: Path, run_to_end: Ended, no_pictures: pytest.MonkeyPatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Recorded without a key: figures, configuration, pictures, table and page, and how to upload them."""
-    monkeypatch.undo()
-    monkeypatch.chdir(words.parent)
+    no_pictures.undo()
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_API_KEY", SECRET)
     overrides = ["+scorer=dot", "+logger=wandb", "logger.wandb.tags=[mine]", "trainer.log_every_n_steps=2"]
