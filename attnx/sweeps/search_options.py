@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -70,6 +71,8 @@ def build_optuna_part(kind: str, part: Mapping[str, Any]) -> Any:
         remedy = f"leave it out: ~{place}.{unknown[0]}"
         raise UserError(f"{place}.{unknown[0]}: {name} has no such option{suggest(unknown[0], parameters)}; {remedy}")
     try:
-        return getattr(module, name)(**options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            return getattr(module, name)(**options)
     except (TypeError, ValueError) as error:
         raise UserError(f"{place}: {name}: {error}") from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import logging
 import sys
-import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -69,7 +68,6 @@ class OptunaSweeper(Sweeper):
         import optuna
 
         optuna.logging.set_verbosity(logging.WARNING)
-        warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
         session = current_session()
         overrides = [*(f"{name}={value}" for name, value in (self.params or {}).items()), *arguments]
         self.space, self.fixed = read_search_space(without_hydra_overrides(overrides))
