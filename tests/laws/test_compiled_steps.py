@@ -15,9 +15,9 @@ from attnx.accel import compiled_step
 from attnx.accel.compiled_step import CompileOptions, clone_gradients, compile_model
 from attnx.training.compiling import OLDEST_COMPILER
 
-# torch's compilers look at what they warn others of.
 if torch.__version__ < OLDEST_COMPILER:
     pytest.skip("trainer.compile needs a newer torch", allow_module_level=True)
+# torch's compilers look at what they warn others of.
 pytestmark = [pytest.mark.usefixtures("float64", "fresh"), pytest.mark.filterwarnings("ignore")]
 BuildModel = Callable[..., Any]
 
