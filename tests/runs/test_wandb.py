@@ -565,3 +565,25 @@ def test_a_key_may_be_in_a_netrc_file(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not has_api_key("https://api.wandb.ai")
     monkeypatch.setenv("WANDB_API_KEY", SECRET)
     assert has_api_key("https://api.wandb.ai")
+
+
+def test_the_sweep_file_of_the_docs_runs(
+    command: Callable[..., Any], words: Path, no_pictures: None, small: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As W&B's agent calls the command: a value of each parameter, as words without hyphens."""
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    text = (Path(__file__).parents[2] / "docs" / "logging.md").read_text(encoding="utf-8")
+    sweep = yaml.safe_load(text.partition("```yaml\n# sweep.yaml\n")[2].partition("```")[0])
+    chosen = {
+        key: node.get("value", node.get("min", node.get("values", [None])[-1]))
+        for key, node in sweep["parameters"].items()
+    }
+    chosen["trainer.max_steps"] = 5
+    arguments = [f"{key}={value}" for key, value in chosen.items()]
+    program, *fixed = [word for word in sweep["command"] if word != "${args_no_hyphens}"]
+    assert (program, sweep["command"][-1]) == ("attnx", "${args_no_hyphens}")
+    sizes = [size for size in small if not size.startswith("trainer.max_steps")]
+    answer = command(*fixed, *arguments, *sizes, "folder=one")
+    assert answer.code == 0, answer.err
+    summary = read(recordings(Path("one"))[0]).summary
+    assert sweep["metric"]["name"] in summary
