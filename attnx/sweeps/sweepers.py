@@ -95,9 +95,8 @@ class OptunaSweeper(Sweeper):
         for trial in trials:
             if trial.state == states.RUNNING:  # interrupted; its job goes on in a new trial of the same values
                 study.tell(trial.number, state=states.FAIL)
-        trials = study.get_trials(deepcopy=False)
-        failed = [trial.params for trial in trials if trial.state == states.FAIL]
-        succeeded = [trial.params for trial in trials if trial.state != states.FAIL]
+        failed = [trial.params for trial in trials if trial.state in (states.FAIL, states.RUNNING)]
+        succeeded = [trial.params for trial in trials if trial.state not in (states.FAIL, states.RUNNING)]
         self.max_trials = self.n_trials + len(failed)
         self.failed_params = [
             params for index, params in enumerate(failed) if params not in succeeded and params not in failed[:index]
