@@ -90,7 +90,7 @@ def build_attention(
     return attention
 
 
-@register("attention", "standard")
+@register("attention", "standard", read_if={"chunk_mib": "accel=auto"})
 def build_standard(
     scorer: PartChoice,
     scope: PartChoice,

@@ -43,9 +43,7 @@ def check_config(
     kinds = _ineffective_kinds(checked)
     used = {key: value for key, value in checked.items() if key not in kinds}
     parts = chosen_parts(used)
-    declared = dict(ineffective_options(parts, used["model"]["name"])) | _ineffective_patience(used["trainer"])
-    if used["accel"] == "off":
-        declared["attention.chunk_mib"] = NoEffect("accel=off")
+    declared = dict(ineffective_options(parts, used)) | _ineffective_patience(used["trainer"])
     refuse_ineffective(kinds | with_other_values(declared, parts), overrides, in_files)
     _check_end(used)
     refuse_ineffective(with_other_values(resolve_model(used).ineffective, parts), overrides, in_files)

@@ -14,7 +14,7 @@ from attnx.config.groups import GROUPS, PART_GROUPS, PRESETS
 from attnx.config.view import value_text
 from attnx.errors import UserError
 from attnx.models.resolve import NoEffect
-from attnx.registry.part import CONDITION, MULTI_SELECT_KINDS, Part
+from attnx.registry.part import CONDITION, CONDITION_KEYS, MULTI_SELECT_KINDS, Part
 
 OFF = ("null", "false", "0", "0.0", "[]", "")
 """Values that switch an option off: they have the effect that they name."""
@@ -41,23 +41,24 @@ def chosen_parts(config: Mapping[str, Any]) -> list[ChosenPart]:
     return parts
 
 
-def ineffective_options(parts: Sequence[ChosenPart], model: str) -> Iterator[tuple[str, NoEffect]]:
-    """The options that parts declare to be without effect, and why.
+def ineffective_options(parts: Sequence[ChosenPart], config: Mapping[str, Any]) -> Iterator[tuple[str, NoEffect]]:
+    """The options that the parts of a checked configuration declare to be without effect, and why.
 
     A part declares by ``read_if`` when it reads an option, ``{"batch_size": "batch_tokens=null"}``, by
     ``leaves_unread`` which options of other parts have no effect beside it, by ``leaves_unread_if`` which have none
     beside a value of its own, ``{"model.scheduled_sampling": "forecast=direct"}``, and by ``for_models`` which of its
     options only a model reads that names them in its ``reads``.
     """
+    model, beside = config["model"]["name"], {key: config[key] for key in CONDITION_KEYS}
     for part, key, options in parts:
-        declared = part.declarations
+        declared, values = part.declarations, {**beside, **options}
         for option in declared.get("leaves_unread", ()):
             yield option, NoEffect(f"{part.kind}={part.name}")
         for option, condition in declared.get("leaves_unread_if", {}).items():
-            if _unmet(key, options, [condition]) is None:
+            if _unmet(key, values, [condition]) is None:
                 yield option, NoEffect(f"{key}.{condition}")
         for option, conditions in declared.get("read_if", {}).items():
-            if reason := _unmet(key, options, [conditions] if isinstance(conditions, str) else conditions):
+            if reason := _unmet(key, values, [conditions] if isinstance(conditions, str) else conditions):
                 yield f"{key}.{option}", reason
         for option in declared.get("for_models", ()):
             models = [registry.describe("model", name) for name in registry.names("model")]
@@ -77,29 +78,30 @@ def with_other_values(ineffective: Mapping[str, NoEffect], parts: Sequence[Chose
     return {key: reason for key, reason in ineffective.items() if key not in defaults}
 
 
-def _unmet(key: str, node: Mapping[str, Any], conditions: Sequence[str]) -> NoEffect | None:
-    """Why none of the conditions on a part's options holds, each ``a=1|2 b!=null``; None if one does."""
+def _unmet(key: str, values: Mapping[str, Any], conditions: Sequence[str]) -> NoEffect | None:
+    """Why none of a part's conditions holds, each ``a=1|2 b!=null``; None if one does."""
     failures: list[NoEffect] = []
     for condition in conditions:
-        if not (failed := [failure for word in condition.split() if (failure := _failure(key, node, word))]):
+        if not (failed := [failure for word in condition.split() if (failure := _failure(key, values, word))]):
             return None
         failures.append(failed[0])
     cause = " and ".join(dict.fromkeys(failure.cause for failure in failures))
     return NoEffect(cause, " or ".join(failure.remedy for failure in failures))
 
 
-def _failure(key: str, node: Mapping[str, Any], word: str) -> NoEffect | None:
+def _failure(key: str, values: Mapping[str, Any], word: str) -> NoEffect | None:
     """Why a condition on one option does not hold, and what would make it; None if it holds."""
     parsed = CONDITION.fullmatch(word)
     assert parsed is not None, "checked when the part was read"
-    sibling, sign, values = parsed.groups()
-    choices, actual = values.split("|"), value_text(None if node[sibling] == [] else node[sibling])
+    option, sign, texts = parsed.groups()
+    choices, actual = texts.split("|"), value_text(None if values[option] == [] else values[option])
     if (actual in choices) == (sign == "="):
         return None
-    cause = f"{key}.{sibling}={actual}"
+    option = option if option in CONDITION_KEYS else f"{key}.{option}"
+    cause = f"{option}={actual}"
     if sign == "=":
-        return NoEffect(cause, f"set {key}.{sibling}={' or '.join(choices)}")
-    return NoEffect(cause, f"set {key}.{sibling}" if values == "null" else f"choose another {key}.{sibling}")
+        return NoEffect(cause, f"set {option}={' or '.join(choices)}")
+    return NoEffect(cause, f"set {option}" if texts == "null" else f"choose another {option}")
 
 
 def refuse_ineffective(

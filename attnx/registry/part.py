@@ -64,6 +64,8 @@ PART_NAME = re.compile(r"[^\W\d][\w-]*")
 YAML_VALUES = ("null", "true", "false")
 NAME_RULE = f"a part's name is one word of letters, digits, _ and -, and none of {', '.join(YAML_VALUES)}"
 CONDITION: Final = re.compile(r"(\w+)(!?=)(\S+)")
+# Keys beside the parts on which an option may depend, as on options of its own part.
+CONDITION_KEYS: Final = ("accel",)
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,8 @@ def check_conditions(conditions: Any, options: Collection[str], place: str) -> N
 
     ``{"temperature": "top_k!=1", "size": "keys_from=one_hot|sinusoidal", "rate": ("form=a", "layers!=1")}``
     names an option, or a value of one, ``"precision=tf32"``, and the condition on which it has an effect: words that
-    all hold, or a tuple of conditions of which one holds. A value that is not set is ``null``.
+    all hold, or a tuple of conditions of which one holds. A value that is not set is ``null``. A condition is on an
+    option of the part, or on one of ``CONDITION_KEYS``.
 
     Args:
         conditions: what it declares.
@@ -172,7 +175,8 @@ def check_conditions(conditions: Any, options: Collection[str], place: str) -> N
         raise UserError(f'{place}: read_if is {conditions!r}; expected conditions by option, {{"a": "b!=1"}}')
     for key, alternatives in conditions.items():
         words = " ".join([alternatives] if isinstance(alternatives, str) else map(str, alternatives)).split()
-        names = [str(key).partition("=")[0], *(word.partition("=")[0].removesuffix("!") for word in words)]
+        read = [word.partition("=")[0].removesuffix("!") for word in words]
+        names = [str(key).partition("=")[0], *(name for name in read if name not in CONDITION_KEYS)]
         if wrong := next((word for word in words if not CONDITION.fullmatch(word)), None):
             raise UserError(f"{place}: read_if has {wrong!r}; write OPTION=VALUE, OPTION=A|B or OPTION!=VALUE")
         if unknown := next((name for name in names if name not in options), None):
