@@ -112,22 +112,6 @@ class Part:
         result = re.search(rf"^{word}:(.*(?:\n[ \t]+\S.*)*)", self.doc, re.MULTILINE)
         return " ".join(result[1].split()).strip("`") if result else ""
 
-    def formula_markdown(self) -> str:
-        """The formula in Markdown: code, and words between pieces of code as they are; "" without one."""
-        formula = self.doc_line("Formula")
-        if not formula:
-            return ""
-        # The line begins with code, and ends with code unless one of its marks is without a partner.
-        end = "" if formula.count("``") % 2 else "``"
-        return f"``{formula}{end}".replace("``", "`")
-
-    def doc_paragraphs(self) -> list[str]:
-        """The paragraphs of the docstring in Markdown without formula, source and example; first its summary."""
-        text = re.sub(r"^(Formula|Source):.*(?:\n[ \t]+\S.*)*", "", self.doc.split(">>>")[0], flags=re.MULTILINE)
-        text = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text).replace("``", "`")
-        paragraphs = map(str.strip, re.split(r"\n\s*\n", text))
-        return list(filter(None, paragraphs)) or [self.name]
-
 
 def is_part_name(name: object) -> bool:
     """Whether a part can be chosen by a name.

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gallery.variants import DRAWN_KINDS
 from generated_pages import write_pages
+from part_docs import doc_paragraphs, formula_markdown
 from sphinx.application import Sphinx
 
 from attnx import registry
@@ -88,10 +89,10 @@ def _links(kind: str) -> str:
 
 
 def _part_section(part: Part) -> Iterator[str]:
-    summary, *details = part.doc_paragraphs()
+    summary, *details = doc_paragraphs(part)
     yield f"## {part.name}"
     yield summary
-    yield part.formula_markdown()
+    yield formula_markdown(part)
     yield from details
     if part.options:
         rows = [

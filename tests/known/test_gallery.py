@@ -34,6 +34,7 @@ from gallery.variants import PartVariant, drawable_parts
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from numpy.typing import NDArray
+from part_docs import formula_markdown
 
 from attnx import registry
 from attnx.reports.figures.panels import DPI, left_edges
@@ -54,7 +55,7 @@ def test_the_page_is_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_formula_may_have_words() -> None:
     code, words_last, words_between = (
-        registry.describe(*part).formula_markdown()
+        formula_markdown(registry.describe(*part))
         for part in (("scorer", "dot"), ("normalizer", "monotonic"), ("query", "self_attentive"))
     )
     assert re.fullmatch("`[^`]+`", code)

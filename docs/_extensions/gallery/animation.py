@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
+from part_docs import doc_paragraphs
+
 from attnx.config.groups import option_key
 from attnx.config.view import value_text
 from attnx.errors import UserError
@@ -116,7 +118,7 @@ def _facts(part: Part) -> dict[str, Any]:
         "choice": choice_key(part),
         "nested": part.kind in CHOICE_KEYS,
         "name": part.name,
-        "text": part.doc_paragraphs(),
+        "text": doc_paragraphs(part),
         "formula": part.doc_line("Formula").replace("``", ""),
         "source": part.doc_line("Source") or "not stated",
         "module": part.module + ("" if part.origin == "core" else f", {part.origin}"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from part_docs import doc_paragraphs, formula_markdown
+
 from gallery.variants import DRAWN_KINDS, PartVariant
 
 HEADINGS = {
@@ -49,10 +51,10 @@ def markdown_page(variants: Sequence[PartVariant]) -> str:
 
 def _section(variants: Sequence[PartVariant]) -> Iterator[str]:
     part = variants[0].part
-    summary, *_ = part.doc_paragraphs()
+    summary, *_ = doc_paragraphs(part)
     yield f"### {part.name}"
     yield summary
-    yield part.formula_markdown()
+    yield formula_markdown(part)
     yield from (f"![{variant}](parts/{variant.file})" for variant in variants)
     if source := part.doc_line("Source"):
         yield f"Source: {source}"
