@@ -39,8 +39,8 @@ CPU_SECTIONS = ("main_cpu",)
 """They need no GPU, and no time of one."""
 CHECK_SECONDS = 300.0
 """The time of a section at toy sizes, on a CPU that may be busy."""
-RESULTS, PAGE = ROOT / "benchmarks" / "gpu_results", ROOT / "docs" / "performance.md"
-"""The files of which the ledger is made, and the page that has it."""
+RESULTS, PAGE = ROOT / "benchmarks" / "gpu_results", ROOT / "benchmarks" / "README.md"
+"""The files of which the ledger is made, and the page that shows it."""
 NO_GPU = "no GPU is available; --check proves the program on a CPU"
 
 

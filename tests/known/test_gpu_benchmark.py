@@ -255,7 +255,7 @@ def test_flop_of_a_transformer(benchmark: Import) -> None:
     assert section.flop_of_a_token(sizes, 7) == 6 * (2 * 108 + 15) + 2 * 7 * 36
 
 
-def test_the_ledger_of_the_docs_is_that_of_the_kept_files(benchmark: Import) -> None:
+def test_the_ledger_on_the_page_is_that_of_the_kept_files(benchmark: Import) -> None:
     gpu, tables = benchmark("gpu"), benchmark("gpu_sections.tables")
     page = gpu.PAGE.read_text(encoding="utf-8")
     assert tables.START + gpu.kept_ledger(gpu.RESULTS) + tables.END in page
