@@ -17,7 +17,7 @@ from attnx.attention.contracts import (
     Scorer,
 )
 from attnx.attention.inputs import check_query, check_states, query_steps, zero_padding
-from attnx.attention.memory import empty_history
+from attnx.attention.memory import empty_history, query_mask
 from attnx.attention.types import (
     AttentionHistory,
     AttentionInputs,
@@ -90,8 +90,9 @@ class Attention(nn.Module):
             UserError: these are of other shapes or types.
         """
         check_states(states, memory_mask, values, self.memory_size)
+        has_padding = memory_mask is not None
         states, memory_mask, values = zero_padding(states, memory_mask, values)
-        return Memory(self.scorer.project_keys(states), values, memory_mask, source_sizes=(states.shape[1],))
+        return Memory(self.scorer.project_keys(states), values, memory_mask, (states.shape[1],), has_padding)
 
     def init_history(self, memory: Memory) -> AttentionHistory | None:
         """The history before the first step, which the first call is passed; None if no part needs one."""
@@ -173,7 +174,7 @@ class Attention(nn.Module):
 
     def scope_mask(self, inputs: AttentionInputs) -> ScopeMask:
         """What may be read, and by what the weights are multiplied; a window holds within each source."""
-        memory_mask = inputs.memory.mask if inputs.memory.mask.dim() == 3 else inputs.memory.mask[:, None]
+        memory_mask = query_mask(inputs.memory, inputs.queries.shape[1])
         sources = torch.split(memory_mask, list(inputs.memory.source_sizes), dim=-1)
         masks = [self.scope(inputs.queries, inputs.steps, source) for source in sources]
         mask = ScopeMask._make(masks[0])

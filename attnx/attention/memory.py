@@ -27,7 +27,19 @@ def _append(first: Memory, second: Memory, source_sizes: tuple[int, ...]) -> Mem
         torch.cat([first.values, second.values], dim=-2),
         torch.cat([first.mask, second.mask], dim=-1),
         source_sizes,
+        first.has_padding or second.has_padding,
     )
+
+
+def query_mask(memory: Memory, queries: int) -> Tensor:
+    """The positions that are there when each of so many queries asks: (b, 1, m) bool, or (b, q, m) if they differ."""
+    mask = memory.mask if memory.mask.dim() == 3 else memory.mask[:, None]
+    if not memory.is_causal:
+        return mask
+    rows, _, positions = mask.shape
+    last = torch.arange(positions - queries, positions, device=mask.device)
+    is_past = torch.arange(positions, device=mask.device) <= last[:, None]  # (q, m)
+    return mask & is_past if memory.has_padding else is_past.expand(rows, queries, positions)
 
 
 def hide_future(memory: Memory, first: Tensor) -> Memory:
@@ -42,7 +54,8 @@ def hide_future(memory: Memory, first: Tensor) -> Memory:
     is_visible = is_visible.expand(rows, steps, last_length)
     earlier = memory.mask[:, None, : positions - last_length].expand(-1, steps, -1)
     return memory._replace(
-        mask=torch.cat([earlier, memory.mask[:, None, positions - last_length :] & is_visible], dim=-1)
+        mask=torch.cat([earlier, memory.mask[:, None, positions - last_length :] & is_visible], dim=-1),
+        has_padding=True,
     )
 
 

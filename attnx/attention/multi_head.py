@@ -58,6 +58,7 @@ class MultiHeadAttention(nn.Module):
         ``rotation`` (2, b or 1, m, k / 2), of :func:`attnx.ops.rope_cos_sin`, rotates the keys by their positions.
         """
         check_states(states, memory_mask, values, self.keys.in_features, self.values.in_features)
+        has_padding = memory_mask is not None
         states, memory_mask, values = zero_padding(states, memory_mask, values)
         # The projections have no bias, so that padding stays zero.
         projected = self._split_heads(states, self.keys, rotation)  # (b, h, m, k)
@@ -67,7 +68,7 @@ class MultiHeadAttention(nn.Module):
             heads = zip(self.heads, projected.unbind(1), strict=True)
             keys = torch.stack([head.scorer.project_keys(part) for head, part in heads], dim=1)
         values = self._split_heads(values, self.values)  # (b, h, m, v / h)
-        return Memory(keys, values, memory_mask, source_sizes=(states.shape[1],))
+        return Memory(keys, values, memory_mask, (states.shape[1],), has_padding)
 
     def init_history(self, memory: Memory) -> AttentionHistory | None:
         """As :meth:`Attention.init_history`; (b, h, ...) of every head."""
@@ -136,7 +137,7 @@ class MultiHeadAttention(nn.Module):
 
     def fold_heads(self, inputs: AttentionInputs) -> AttentionInputs:
         """Fold the heads into the batch axis: (b, h, ...) -> (b * h, ...); queries or memory may be one row for all."""
-        keys, values, memory_mask, lengths = inputs.memory
+        keys, values, memory_mask = inputs.memory[:3]
         steps, allowed_mask = inputs.steps, inputs.allowed_mask
         rows = inputs.queries.shape[0] if memory_mask.shape[0] == 1 else memory_mask.shape[0]
         shape = rows, inputs.queries.shape[2], keys.shape[2]
@@ -151,7 +152,7 @@ class MultiHeadAttention(nn.Module):
         return inputs._replace(
             queries=queries,
             prepared_queries=queries,
-            memory=Memory(fold(keys), fold(values), repeat(memory_mask), lengths),
+            memory=inputs.memory._replace(keys=fold(keys), values=fold(values), mask=repeat(memory_mask)),
             steps=steps if steps.dim() == 1 else repeat(steps.expand(rows, -1)),
             allowed_mask=None if allowed_mask is None else repeat(allowed_mask.expand(shape)),
             dropout_mask=None if inputs.dropout_mask is None else fold(inputs.dropout_mask),

@@ -18,6 +18,8 @@ class Memory(NamedTuple):
     values: Tensor  # (b, m, v), what a context is the weighted sum of
     mask: Tensor  # (b, m) bool, True where the position is real; (b, q, m) if this differs by query
     source_sizes: tuple[int, ...]  # how many positions each source has, in order; their sum is m
+    has_padding: bool = True  # whether ``mask`` may be False anywhere; what is known without looking needs no mask
+    is_causal: bool = False  # whether the last positions are those of the queries, and no query reads a later one
 
 
 class ScopeMask(NamedTuple):

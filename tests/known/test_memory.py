@@ -15,6 +15,7 @@ from attnx.attention.memory import (
     hide_future,
     pad_history_to_memory,
     pad_positions,
+    query_mask,
     stack_step_weights,
     update_history,
 )
@@ -47,6 +48,17 @@ def test_hide_future_masks_later_positions() -> None:
     rows = Memory(*(torch.cat([tensor, tensor]) for tensor in both[:3]), source_sizes=both.source_sizes)
     actual = hide_future(rows, torch.tensor([[1], [2]])).mask
     assert actual.int().tolist() == [[expected[1]], [[1, 0, 1, 1, 0]]]
+
+
+def test_a_causal_memory_ends_with_its_queries() -> None:
+    """The last of two queries reads all four positions, the one before three; padding stays hidden."""
+    whole = memory(2.0, 3.0, 5.0, 7.0)._replace(has_padding=False)
+    assert query_mask(whole, 2).shape == (1, 1, 4)
+    causal = whole._replace(is_causal=True)
+    assert query_mask(causal, 2).int().tolist() == [[[1, 1, 1, 0], [1, 1, 1, 1]]]
+    padded = concat_sources(memory(2.0, 3.0, absent=1), whole)._replace(is_causal=True)
+    assert padded.has_padding
+    assert query_mask(padded, 2).int().tolist() == [[[1, 0, 1, 1, 1, 0], [1, 0, 1, 1, 1, 1]]]
 
 
 def test_unread_positions_have_zero_weight() -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from attnx import accel, registry
 from attnx.accel.attention.sdpa import Sdpa
+from attnx.attention.attention import Attention
 from attnx.attention.factory import build, build_attention
 from attnx.attention.memory import concat_sources, hide_future
 
@@ -155,6 +156,27 @@ def test_vmap_matches_the_definition() -> None:
     torch.testing.assert_close(result, plain(queries, plain.make_memory(states, MEMORY_MASK, values)).context)
 
 
+@pytest.mark.parametrize("heads", [1, 3])
+def test_a_causal_pass_makes_no_mask(heads: int, allocated_sizes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither of pairs nor for each head, with heads that share a call and with one; and the numbers are the same."""
+    monkeypatch.setattr(Attention, "scope_mask", None)
+    steps, width = 193, 12
+    choices = "scaled" if heads == 1 else "cosine", "global", "softmax"
+    attention: Any = accel.enable(build_attention(*choices, width, width, width, {"heads": heads}))
+    states = torch.randn(1, steps, width, requires_grad=True)
+
+    def read() -> Tensor:
+        context: Tensor = attention(states, attention.make_memory(states)._replace(is_causal=True)).context
+        context.sum().backward()
+        return context
+
+    assert max(allocated_sizes(read)) < steps * steps
+    monkeypatch.undo()
+    accel.disable(attention)
+    memory = attention.make_memory(states)
+    torch.testing.assert_close(read(), attention(states, hide_future(memory, torch.arange(steps) + 1)).context)
+
+
 def test_scores_are_never_materialized(allocated_sizes: Any) -> None:
     """Neither forwards nor backwards is there a tensor of one element for each query and position, but for a mask."""
     steps, positions = 193, 211
@@ -181,7 +203,7 @@ def test_heads_share_a_mask(memory_mask: Tensor | None, is_causal: bool, monkeyp
     results, saved = [], []
     for attention in (plain, fast):
         memory = attention.make_memory(states, memory_mask)
-        memory = hide_future(memory, torch.arange(steps) + 1) if is_causal else memory
+        memory = memory._replace(is_causal=is_causal)
         with torch.autograd.graph.saved_tensors_hooks(lambda part: saved.append(part.shape) or part, lambda part: part):
             saved.clear()
             context = attention(states, memory).context

@@ -39,7 +39,7 @@ NORMALIZERS = [
 ]
 FACTORS: dict[str, Any] = {
     # As one, so that it is for every kernel that any memory meets any choice.
-    "kernel": list(itertools.product(KERNELS, ["whole", "padded", "growing", "two sources"])),
+    "kernel": list(itertools.product(KERNELS, ["whole", "padded", "growing", "causal", "two sources"])),
     "scorer": "plain",
     "scope": [
         ("global", {}),
@@ -170,7 +170,8 @@ def read(attention: Any, choices: dict[str, Any], what: ReadInputs) -> Attention
             *(attention.make_memory(states[:, cut], memory_mask[:, cut], values[:, cut]) for cut in cuts)
         )
     else:
-        memory = attention.make_memory(states, memory_mask, values)
+        memory = attention.make_memory(states, None if kind == "causal" else memory_mask, values)
+    memory = memory._replace(is_causal=kind == "causal")
     if kind == "growing":
         memory = hide_future(memory, 2 * torch.arange(queries.shape[1], device=queries.device))
     return attention(queries, memory, **options)

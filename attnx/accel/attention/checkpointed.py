@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from attnx.attention.attention import Attention
+from attnx.attention.memory import query_mask
 from attnx.attention.types import AttentionInputs, AttentionOutput, Memory
 from attnx.registry import register
 
@@ -73,11 +74,12 @@ def attend_in_chunks(
     """Attend with so many queries at a time, of one row or of all queries of several rows, and join the outputs."""
     memory = inputs.memory
     (rows, queries), positions = inputs.prepared_queries.shape[:2], memory.keys.shape[-2]
-    shared, query_mask = (memory.mask, None) if memory.mask.dim() == 2 else (None, memory.mask)
+    is_shared = memory.mask.dim() == 2 and not memory.is_causal
+    shared, mask_by_query = (memory.mask, None) if is_shared else (None, query_mask(memory, queries))
     allowed_mask = None if inputs.allowed_mask is None else inputs.allowed_mask.expand(rows, queries, positions)
     steps = inputs.steps.expand(rows, queries)
     by_row = memory.keys, memory.values, shared
-    by_query = inputs.queries, inputs.prepared_queries, steps, query_mask, allowed_mask, inputs.dropout_mask
+    by_query = inputs.queries, inputs.prepared_queries, steps, mask_by_query, allowed_mask, inputs.dropout_mask
     outputs = []
     for keys, values, row_mask, *query_parts in _split((*by_row, *by_query), max_queries // queries, 0):
         chunks = []

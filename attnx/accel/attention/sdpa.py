@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnx.attention.attention import Attention
-from attnx.attention.types import AttentionInputs, AttentionOutput
-from attnx.ops import is_tracing
+from attnx.attention.scopes.global_ import Global
+from attnx.attention.types import AttentionInputs, AttentionOutput, Memory
+from attnx.ops import is_all_true_on_cpu, is_tracing
 from attnx.registry import register
 
 if TYPE_CHECKING:
@@ -54,12 +55,14 @@ class Sdpa:
 
     def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         """Attend in one operation; with a gain by the definition."""
-        scope_mask = attention.scope_mask(inputs)
-        if scope_mask.gain is not None:
-            return attention.attend_with_scores(inputs, attention.score(inputs), scope_mask)
         queries, keys, values = (
             part[:, None] for part in (inputs.prepared_queries, inputs.memory.keys, inputs.memory.values)
         )
+        if _needs_no_mask(attention, inputs):
+            return AttentionOutput(_attend_without_mask(attention, queries, keys, values, inputs.memory)[:, 0])
+        scope_mask = attention.scope_mask(inputs)
+        if scope_mask.gain is not None:
+            return attention.attend_with_scores(inputs, attention.score(inputs), scope_mask)
         bias = attention.position_bias(inputs)
         return AttentionOutput(_attend(attention, queries, keys, values, scope_mask.allowed_mask, bias)[:, 0])
 
@@ -69,7 +72,25 @@ class Sdpa:
         Heads folded into the rows would each have a mask of their own, which torch keeps as numbers for the gradients.
         """
         queries, (keys, values, *_) = inputs.prepared_queries, inputs.memory
+        if _needs_no_mask(attention, inputs):
+            return AttentionOutput(_attend_without_mask(attention, queries, keys, values, inputs.memory))
         return AttentionOutput(_attend(attention, queries, keys, values, attention.scope_mask(inputs).allowed_mask))
+
+
+def _needs_no_mask(attention: Attention, inputs: AttentionInputs) -> bool:
+    """Whether it is known without a mask what may be read: everything, or of a causal pass what came before."""
+    memory = inputs.memory
+    is_plain = type(attention.scope) is Global and attention.bias is None and inputs.allowed_mask is None
+    # torch aligns a causal mask with the first position, which is right where every position has a query.
+    is_aligned = not memory.is_causal or inputs.prepared_queries.shape[-2] == memory.keys.shape[-2]
+    has_full_mask = not memory.has_padding or (memory.mask.dim() == 2 and is_all_true_on_cpu(memory.mask))
+    return is_plain and is_aligned and has_full_mask
+
+
+def _attend_without_mask(attention: Attention, queries: Tensor, keys: Tensor, values: Tensor, memory: Memory) -> Tensor:
+    """The contexts (b, h, q, v) of queries (b, h, q, k) that read all keys, or those up to their own place."""
+    scale = 1 / cast("Softmax", attention.normalizer).temperature
+    return F.scaled_dot_product_attention(queries, keys, values, is_causal=memory.is_causal, scale=scale)
 
 
 def _attend(

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attnx.accel.attention.checkpointed import attend_in_chunks, pairs_per_chunk
 from attnx.attention.attention import Attention
+from attnx.attention.memory import query_mask
 from attnx.attention.scopes.local import Local
 from attnx.attention.scorers.additive import Additive
 from attnx.attention.types import AttentionInputs, AttentionOutput, Memory, ScopeMask
@@ -92,7 +93,7 @@ def _attend_to_windows(attention: Attention, inputs: AttentionInputs) -> Attenti
 def _window_indices(scope: Local, inputs: AttentionInputs) -> tuple[Tensor, ScopeMask]:
     """The positions (b, q, n) in each query's windows, one in each source, and their mask."""
     memory = inputs.memory
-    memory_mask = memory.mask if memory.mask.dim() == 3 else memory.mask[:, None]
+    memory_mask = query_mask(memory, inputs.queries.shape[1])
     windows_by_source, start = [], 0
     for source in torch.split(memory_mask, list(memory.source_sizes), dim=-1):
         nearest, predicted = scope.window_centers(inputs.queries, inputs.steps, source.sum(-1))

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from torch import Tensor, nn
 
 from attnx.attention import Memory
-from attnx.attention.memory import append_positions, hide_future
+from attnx.attention.memory import append_positions
 from attnx.attention.multi_head import MultiHeadAttention
 from attnx.nn.feed_forward import FeedForward
 from attnx.nn.residual import Norm, Residual
@@ -86,7 +86,7 @@ class TransformerLayer(nn.Module):
         is_causal = not chunk.is_bidirectional and inputs.shape[1] > 1  # a single position is the last one
         attention = self.self_attention(
             inputs,
-            hide_future(memory, chunk.steps + 1) if is_causal else memory,
+            memory._replace(is_causal=is_causal),
             steps=chunk.steps,
             need_weights=site == "self",
             rotation=chunk.rotation,
