@@ -13,11 +13,12 @@ from attnx.registry import PositiveFloat, register
 class Sigmoid(nn.Module):
     """Each position weighs what its own score says, whatever the others score.
 
-    Formula: ``a_m = 1 / (1 + exp(-e_m / T - bias))``
-    Source: Ramapuram et al. 2024, section 2, https://arxiv.org/abs/2409.04431
+    Formula: ``a_m = 1 / (1 + exp(-e_m / T - bias)); with log_length bias - log n, n the number of allowed positions``
+    Source: Ramapuram et al. 2024, section 2 and appendix E, https://arxiv.org/abs/2409.04431
 
-    Weights do not compete, so a query may read everything or nothing, and a context grows with the memory's length m:
-    with scores near 0 at first it is m/2 times the mean. A ``bias`` of about -log(m) makes it start near the mean.
+    Weights do not compete, so a query may read everything or nothing, and a context grows with the memory's length:
+    with scores near 0 at first it is n / 2 times the mean. With ``log_length`` it starts near the mean, whatever the
+    length. ``learned`` makes ``bias`` the start of a parameter of each head.
 
     >>> Sigmoid()(torch.tensor([0.0, 50.0, -50.0, 9.0, 9.0]), torch.tensor([True, True, True, False, False]))
     tensor([5.0000e-01, 1.0000e+00, 1.9287e-22, 0.0000e+00, 0.0000e+00])
@@ -25,11 +26,19 @@ class Sigmoid(nn.Module):
 
     is_distribution = False
 
-    def __init__(self, bias: float = 0.0, temperature: PositiveFloat = 1.0) -> None:
+    def __init__(
+        self, bias: float = 0.0, log_length: bool = False, learned: bool = False, temperature: PositiveFloat = 1.0
+    ) -> None:
         super().__init__()
-        self.bias = bias
+        self.bias = nn.Parameter(torch.tensor([bias])) if learned else bias
+        self.log_length = log_length
         self.temperature = temperature
 
     def forward(self, scores: Tensor, allowed_mask: Tensor) -> Tensor:
         """Scores (..., m) and their mask -> weights (..., m)."""
-        return masked_normalize(torch.sigmoid, scores / self.temperature + self.bias, allowed_mask)
+        bias = self.bias if isinstance(self.bias, float) else self.bias.to(scores.dtype)
+        scores = scores / self.temperature + bias
+        if self.log_length:
+            length = allowed_mask.sum(-1, keepdim=True).clamp(min=1)
+            scores = scores - length.log().to(scores.dtype)
+        return masked_normalize(torch.sigmoid, scores, allowed_mask)
