@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from attnx.data.special_tokens import tag_symbol
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_mapping, read_text
 from attnx.files.parse_number import MAX_DIGITS
@@ -35,11 +34,6 @@ class PredictionRow(NamedTuple):
     tag: str = ""
     name: str = ""
     texts: tuple[Symbols, ...] = ()
-
-    @property
-    def untagged_source(self) -> Symbols:
-        """The source without the symbol that names its language."""
-        return self.source[self.source[:1] == (tag_symbol(self.tag),) :]
 
 
 class Evaluation(Run):

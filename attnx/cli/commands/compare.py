@@ -1,8 +1,8 @@
 """Compare runs: a column for each run, a row for each option in which they
 differ, and one for each metric, the best of a row in bold;
 errors by length; and the difference of each run from the first, with
-95 % intervals. Runs tested on different examples are compared on the examples
-they share. FOLDER is a run, or an evaluation of one.
+95 % intervals. Runs tested on different examples have no differences: attnx
+evaluate tests them on one file. FOLDER is a run, or an evaluation of one.
 
 Examples:
   attnx compare multirun/scorers/0 multirun/scorers/1

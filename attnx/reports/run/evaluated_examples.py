@@ -1,11 +1,9 @@
-"""The examples that a run was tested on and the errors in each, and which examples several runs share."""
+"""The examples that a run was tested on, and the errors in each."""
 
 from __future__ import annotations
 
 import hashlib
-import unicodedata
-from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,18 +13,14 @@ from numpy.typing import NDArray
 from attnx.data.special_tokens import tag_symbol
 from attnx.errors import UserError
 from attnx.metrics.nearest_reference import nearest_reference
-from attnx.metrics.proportions import Proportion, interval_of_mean
 from attnx.reports.metric_names import COUNTED, MACRO, MICRO, metric_base
-from attnx.reports.stats.bootstrap import SAMPLES, Numbers, bootstrap_rates, percentile_interval, read_draws
-from attnx.runs.layout import PREDICTIONS, SOURCE_FEATURES, VOCABULARY
+from attnx.reports.stats.bootstrap import SAMPLES, Numbers, bootstrap_rates, read_draws
+from attnx.runs.layout import PREDICTIONS
 from attnx.runs.numeric_examples import numeric_identities
-from attnx.runs.predictions import PredictionRow, parse_edits, read_predictions, read_run_or_evaluation, read_table
-from attnx.runs.results_json import Interval
-from attnx.runs.table_fields import read_field, read_symbols
+from attnx.runs.predictions import parse_edits, read_table
+from attnx.runs.table_fields import read_field, read_symbols, write_symbols
 
 Row = Mapping[str, str]
-Identities = Sequence[tuple[Hashable, str]]
-"""What identifies each example apart from its tag, and its tag."""
 DIGEST_LENGTH = 12  # hexadecimal digits
 # The columns by which the tests of two runs are equal; what was predicted does not count. Text references identify an
 # example without symbols, since tokenizers split the same text differently.
@@ -74,12 +68,6 @@ class EvaluatedExamples(NamedTuple):
             return self.errors
         return np.stack([np.minimum(self.errors[:, 0], 1), np.ones(len(self.errors))], axis=1)
 
-    def select(self, indices: Sequence[int]) -> EvaluatedExamples:
-        """Some of the examples, in the order of their indices."""
-        chosen = np.array(indices, dtype=np.intp)
-        errors = None if self.errors is None else self.errors[chosen]
-        return EvaluatedExamples(self.tags[chosen], self.lengths[chosen], errors)
-
 
 NO_EXAMPLES = EvaluatedExamples(np.array([], dtype=np.str_), np.array([], dtype=np.int64))
 
@@ -103,29 +91,6 @@ def read_examples(folder: Path) -> EvaluatedExamples:
     return EvaluatedExamples(tags, lengths, errors, _digest(sorted(keys)), _digest(keys), read_draws(folder))
 
 
-def read_identities(folder: Path) -> Identities:
-    """What identifies the examples of :func:`read_examples` in whatever run; the tag is kept apart.
-
-    It is the source and the references: letters are joined and normalized to NFC, the symbol of a language is left out.
-    Text references identify an example alone, since tokenizers split the same text differently. A source matrix is
-    identified by its name; matrices without names, such as points, match only if the complete tests are equal.
-    """
-    if not (folder / PREDICTIONS).is_file():
-        return []
-    columns, rows, keys = _read_rows(folder)
-    identities: list[Hashable]
-    if "edits" in columns:
-        predictions = read_predictions(folder)
-        identities, run = [_identity(row) for row in predictions], read_run_or_evaluation(folder).evaluated_run
-        if (run.path / VOCABULARY / SOURCE_FEATURES).is_file() and not all(row.name for row in predictions):
-            test = hash(tuple(identities))
-            identities = [(test, identity) for identity in identities]
-    else:
-        identities = [*numeric_identities(folder, rows)]
-    order = sorted(range(len(keys)), key=keys.__getitem__)
-    return [(identities[index], read_field(rows[index].get("tag", ""))) for index in order]
-
-
 def _read_rows(folder: Path) -> tuple[list[str], list[dict[str, str]], list[str]]:
     """The columns of predictions.tsv, the fields of each line, and as text what two runs of one test have in common."""
     columns, rows = read_table(folder / PREDICTIONS)
@@ -134,17 +99,13 @@ def _read_rows(folder: Path) -> tuple[list[str], list[dict[str, str]], list[str]
         return columns, rows, ["\t".join([*identity, row.get("tag", "")]) for identity, row in identities]
     if missing := {"source", "prediction", "references"} - {*columns}:
         raise UserError(f"{folder / PREDICTIONS}:1: has no column {min(missing)!r}")
-    names = TEXT_KEY_COLUMNS if "texts" in columns else KEY_COLUMNS
-    return columns, rows, ["\t".join(row[name] for name in names if name in columns) for row in rows]
-
-
-def _identity(row: PredictionRow) -> Hashable:
-    if row.texts:
-        return frozenset(row.texts)
-    source = row.untagged_source
-    is_letters = all(len(symbol) == 1 for symbol in source)
-    text = unicodedata.normalize("NFC", "".join(source)) if is_letters else source
-    return row.name or text, frozenset(row.references)
+    names = [name for name in (TEXT_KEY_COLUMNS if "texts" in columns else KEY_COLUMNS) if name in columns]
+    # A test of one language is the same for a run that knows several, whose sources may begin with its symbol.
+    if "tag" in names and len({row["tag"] for row in rows}) == 1:
+        names.remove("tag")
+        sign = write_symbols([tag_symbol(read_field(rows[0]["tag"])), ""])
+        return columns, rows, ["\t".join(row[name].removeprefix(sign) for name in names) for row in rows]
+    return columns, rows, ["\t".join(row[name] for name in names) for row in rows]
 
 
 def _digest(keys: Iterable[str]) -> str:
@@ -164,32 +125,6 @@ def _reference_symbols(row: Row) -> int:
     return len(nearest_reference(read_symbols(row["prediction"]), tuple(map(read_symbols, references)))[1])
 
 
-def shared_indices(tests: Sequence[Identities]) -> list[list[int]]:
-    """The indices in each test of the examples that all of them have, in the order of the first.
-
-    Tags distinguish examples if each test has several, or all tests have one in common. Otherwise an example that a
-    test has with several tags is left out, since the matching one of another test is not known. Equal examples are
-    matched one by one.
-    """
-    tags = [{tag for _, tag in test} for test in tests]
-    by_tag = all(len(test_tags) > 1 for test_tags in tags) or bool(set.intersection(*tags))
-    by_key: list[dict[Hashable, int]] = []
-    for test in tests:
-        tags_of: dict[Hashable, set[str]] = defaultdict(set)
-        for identity, tag in test:
-            tags_of[identity].add(tag)
-        counts: Counter[Hashable] = Counter()
-        indices: dict[Hashable, int] = {}
-        for index, (identity, tag) in enumerate(test):
-            if by_tag or len(tags_of[identity]) == 1:
-                key = (identity, tag) if by_tag else identity
-                counts[key] += 1
-                indices[key, counts[key]] = index
-        by_key.append(indices)
-    shared = [key for key in by_key[0] if all(key in indices for indices in by_key)]
-    return [[indices[key] for key in shared] for indices in by_key]
-
-
 def count_by_length(examples: EvaluatedExamples) -> dict[int, LengthErrors]:
     """The errors by source length, shortest first; empty if they are numbers."""
     if examples.errors is None:
@@ -205,35 +140,6 @@ def sum_lengths(errors: Mapping[int, LengthErrors], ends: tuple[float, float]) -
     """The counts of all lengths from the first of two ends to the last."""
     chosen = [counts for length, counts in errors.items() if ends[0] <= length <= ends[1]]
     return LengthErrors(*map(sum, zip(*chosen, strict=True))) if chosen else LengthErrors(0, 0, 0, 0)
-
-
-class Estimate(NamedTuple):
-    """A metric, and its 95 % interval if there is one."""
-
-    value: float
-    interval: Interval | None = None
-
-
-def error_rates(examples: EvaluatedExamples, metric: str) -> dict[str, Estimate]:
-    """An error rate by its name in the results, or with several tags ``per_macro``, ``per_micro``, ``per_fre`` ...
-
-    The interval is exact for sequences, which are right or wrong, and a bootstrap's for symbols.
-    """
-    tags = sorted({*examples.tags.tolist()})
-    names = [metric] if len(tags) == 1 else [f"{metric}_{name}" for name in (MACRO, MICRO, *tags)]
-    estimates = {}
-    for name in names:
-        if (rates := resample_rates([examples], name)) is None:
-            continue
-        low, high = percentile_interval(rates[1])
-        if COUNTED[metric] != SYMBOLS:
-            groups = tags if name == f"{metric}_{MACRO}" else [name.removeprefix(metric).removeprefix("_")]
-            counts = [examples.count_errors(metric)[_mask(examples.tags, group)].sum(axis=0) for group in groups]
-            exact = interval_of_mean([Proportion(int(wrong), int(total)) for wrong, total in counts])
-            estimates[name] = Estimate(float(rates[0][0]), Interval(100 * exact.low, 100 * exact.high))
-        else:
-            estimates[name] = Estimate(float(rates[0][0]), None if low == high else Interval(low, high))
-    return estimates
 
 
 def resample_rates(

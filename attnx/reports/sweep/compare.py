@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 from rich.table import Table
 from rich.text import Text
 
@@ -16,32 +14,25 @@ from attnx.config.view import choice_text, dotted_keys
 from attnx.errors import UserError
 from attnx.files.printable import printable
 from attnx.reports.metric_names import COUNTED, MACRO, TEST, is_higher_better, metric_base, metric_label
-from attnx.reports.run.evaluated_examples import (
-    NO_EXAMPLES,
-    Estimate,
-    EvaluatedExamples,
-    Identities,
-    count_by_length,
-    error_rates,
-    read_examples,
-    read_identities,
-    shared_indices,
-    sum_lengths,
-)
+from attnx.reports.run.evaluated_examples import EvaluatedExamples, count_by_length, read_examples, sum_lengths
 from attnx.reports.run.evaluation import LENGTH_BINS
 from attnx.reports.significant_digits import format_difference, format_value, format_with_interval
 from attnx.reports.stats.bootstrap import Difference, bootstrap_difference, difference_from_draws
 from attnx.runs.layout import EVALUATIONS
 from attnx.runs.predictions import read_run_or_evaluation
+from attnx.runs.results_json import Interval
 from attnx.runs.run import Run
 
 Best = Callable[[Sequence[float]], float]  # which of a row's values is the best one
 ABSENT = "-"
-EXAMPLES = "test_examples"
 LABELS = ("name", "folder")  # options that change no result
 DIFFERENCES = (
     "last rows: difference from the first run with its 95 % interval (paired bootstrap over the test); below zero is "
     "better, unless higher is better"
+)
+OTHER_TESTS = (
+    "the runs were tested on different examples, so no run can be called better; evaluate all of them on one file: "
+    "attnx evaluate RUN task.test=FILE"
 )
 ONE_SEED = (
     "one run of each setting: the intervals are of the test examples, not of the seeds, and another seed can change "
@@ -49,23 +40,27 @@ ONE_SEED = (
 )
 
 
+class Estimate(NamedTuple):
+    """A metric, and its 95 % interval if there is one."""
+
+    value: float
+    interval: Interval | None = None
+
+
 class ComparedRun(NamedTuple):
-    """A run or evaluation with its test, what identifies the examples, and those that all runs share."""
+    """A run or evaluation, with its test."""
 
     run: Run
     heading: str
     test: EvaluatedExamples
-    identities: Identities
-    shared: EvaluatedExamples = NO_EXAMPLES
 
 
 def compare(folders: Sequence[Path | str]) -> Table:
     """Compare runs: a column per run, a row per option in which they differ and per metric, the best of it in bold.
 
-    Below are the error rates by source length, and differences from the first run with 95 % intervals and p-values.
-    Runs tested on different examples are compared on the shared ones: the rates are computed on these, and the caption
-    counts the examples left out. A metric that cannot be computed on them is left out, too. If no example is shared,
-    the complete tests are shown, and no value is the best. A line on standard error names a run that cannot be read.
+    Below are the error rates by source length, and differences from the first run with 95 % intervals and p-values. If
+    the runs were tested on different examples, no value is the best, and there are no differences. A line on standard
+    error names a run that cannot be read.
 
     Raises:
         UserError: there is no folder, too few are readable run folders, or their tasks differ.
@@ -75,11 +70,8 @@ def compare(folders: Sequence[Path | str]) -> Table:
     runs = _read(folders)
     evaluated_runs = [item.run.evaluated_run for item in runs]
     _refuse_mixed(evaluated_runs)
-    tests = [Counter(item.identities) for item in runs if item.identities]
-    differ = any(test != tests[0] for test in tests)
-    size = max(len(item.shared.tags) for item in runs)
-    title = f"runs compared on the test examples that all share: {size:,}" if differ and size else "runs compared"
-    table = Table(title=title, title_justify="left", title_style="bold", caption_justify="left")
+    differ = len({item.test.digest for item in runs if item.test.digest}) > 1
+    table = Table(title="runs compared", title_justify="left", title_style="bold", caption_justify="left")
     table.add_column("metric")
     for item in runs:
         table.add_column(Text(item.heading), justify="right")
@@ -87,37 +79,31 @@ def compare(folders: Sequence[Path | str]) -> Table:
     for key, values in options.items():
         table.add_row(Text(printable(key)), *(Text(printable(value or ABSENT)) for value in values))
     table.add_section()
-    # The error rates that all results have can be computed on any part of a test.
-    tested = [item.run.results for item in runs if item.test.errors is not None]
-    bases = [{metric_base(key, COUNTED) for key in results if key.startswith(TEST)} for results in tested]
-    rates = [name for name in COUNTED if bases and all(name in names for names in bases)]
-    for rate in rates if differ and size else ():
-        measured = [error_rates(item.shared, rate) for item in runs]
-        for name in dict.fromkeys(name for by_name in measured for name in by_name):
-            _add_row(table, TEST + name, [by_name.get(name) for by_name in measured])
-    _add_results(table, runs, differ, has_shared=size > 0)
+    _add_results(table, runs, differ)
     # Scores with different definitions cannot be compared.
     for name in dict.fromkeys(name for item in runs for name in item.run.signatures):
         signatures = [item.run.signatures.get(name, ABSENT) for item in runs]
         warning = ": different, so not comparable" if len(set(signatures) - {ABSENT}) > 1 else ""
         heading = Text(printable(f"{metric_label(name)}, signature{warning}"))
         table.add_row(heading, *(Text(printable(signature)) for signature in signatures))
-    best_of = None if differ and not size else min
-    _add_lengths(table, rates, [item.shared if size else item.test for item in runs], best_of)
-    has_differences = _add_differences(table, runs, rates, differ)
-    notes = [*([DIFFERENCES] if has_differences else []), *(_omissions(runs, rates) if differ else [])]
+    tested = [item.run.results for item in runs if item.test.errors is not None]
+    bases = [{metric_base(key, COUNTED) for key in results if key.startswith(TEST)} for results in tested]
+    rates = [name for name in COUNTED if bases and all(name in names for names in bases)]
+    _add_lengths(table, rates, [item.test for item in runs], None if differ else min)
+    has_differences = not differ and _add_differences(table, runs, rates)
+    notes = [DIFFERENCES] if has_differences else [OTHER_TESTS] if differ else []
     notes += filter(None, [_seeds_note(evaluated_runs, options)])
     table.caption = Text("\n".join(notes)) if notes else None
     return table
 
 
 def _read(folders: Sequence[Path | str]) -> list[ComparedRun]:
-    """The runs that can be read, and the test examples that all tested ones share."""
+    """The runs that can be read, each with a heading of its own."""
     runs, errors = [], []
     for folder in folders:
         try:
             run = read_run_or_evaluation(folder)
-            runs.append(ComparedRun(run, run.name, read_examples(run.path), read_identities(run.path)))
+            runs.append(ComparedRun(run, run.name, read_examples(run.path)))
         except UserError as error:
             errors.append(error)
     if errors and len(runs) < 2:
@@ -127,15 +113,7 @@ def _read(folders: Sequence[Path | str]) -> list[ComparedRun]:
     headings = [item.heading for item in runs]
     if len(set(headings)) < len(runs):
         headings = _folder_names([item.run.path.resolve() for item in runs])
-    tested = [item.identities for item in runs if item.identities]
-    parts = iter(shared_indices(tested) if len(tested) > 1 else ())
-    return [
-        item._replace(
-            heading=printable(heading),
-            shared=item.test.select(next(parts, [])) if item.identities else NO_EXAMPLES,
-        )
-        for item, heading in zip(runs, headings, strict=True)
-    ]
+    return [item._replace(heading=printable(heading)) for item, heading in zip(runs, headings, strict=True)]
 
 
 def _folder_names(paths: Sequence[Path]) -> list[str]:
@@ -191,35 +169,12 @@ def _seeds_note(runs: Sequence[Run], differences: dict[str, list[str | None]]) -
     return ONE_SEED if len(set(options)) == len(runs) else ""
 
 
-def _omissions(runs: Sequence[ComparedRun], rates: Sequence[str]) -> Iterator[str]:
-    """Lines on the examples and metrics that are left out because the tests differ."""
-    if not any(len(item.shared.tags) for item in runs):
-        yield "the runs share no test example: their results are of different tests, so no run can be called better"
-        return
-    counts = [
-        f"{count:,} of the {len(item.identities):,} test examples of {item.heading}"
-        for item in runs
-        if (count := len(item.identities) - len(item.shared.tags))
-    ]
-    if counts:
-        yield f"not shared: {', '.join(counts)}; each README.md has the results of the complete test"
-    keys = dict.fromkeys(key for item in runs for key in item.run.results if key.startswith(TEST) and key != EXAMPLES)
-    if missing := [key for key in keys if metric_base(key, COUNTED) not in rates]:
-        yield (
-            f"not computed on the shared examples: {', '.join(map(printable, missing))}; to compare these, evaluate "
-            "all runs on one file: attnx evaluate RUN task.test=FILE"
-        )
-
-
-def _add_results(table: Table, runs: Sequence[ComparedRun], differ: bool, has_shared: bool) -> None:
-    """Rows of results.json; if the tests differ, test metrics only where no example is shared, and none is best."""
+def _add_results(table: Table, runs: Sequence[ComparedRun], differ: bool) -> None:
+    """Rows of results.json; if the tests differ, no test metric is the best."""
     for metric in dict.fromkeys(name for item in runs for name in item.run.results):
-        is_incomparable = differ and metric.startswith(TEST) and metric != EXAMPLES
-        if is_incomparable and has_shared:
-            continue
         values = [(item.run.results.get(metric), item.run.intervals.get(metric)) for item in runs]
         cells = [Estimate(value, interval) if isinstance(value, int | float) else None for value, interval in values]
-        is_higher = None if is_incomparable else is_higher_better(metric)
+        is_higher = None if differ and metric.startswith(TEST) else is_higher_better(metric)
         _add_row(table, metric, cells, None if is_higher is None else max if is_higher else min)
 
 
@@ -247,15 +202,15 @@ def _add_lengths(table: Table, rates: Sequence[str], tests: Sequence[EvaluatedEx
                 _add_row(table, f"{metric_label(TEST + metric)}, length {label}", cells, best_of)
 
 
-def _add_differences(table: Table, runs: Sequence[ComparedRun], rates: Sequence[str], differ: bool) -> bool:
-    """Add differences from the first run, of rates by shared examples, else by saved draws; whether there is any."""
+def _add_differences(table: Table, runs: Sequence[ComparedRun], rates: Sequence[str]) -> bool:
+    """Add differences from the first run, of rates by examples, else by saved draws; whether there is any."""
     first, *challengers = runs
     rows: dict[str, list[str]] = {}
-    for rate in rates:
-        if differ or TEST + rate in first.run.results:
-            columns = [_differences_by_examples(first, run, rate) for run in challengers]
-            for name in sorted({name for cells in columns for name in cells}):
-                rows[metric_label(TEST + name)] = [cells.get(name, ABSENT) for cells in columns]
+    has_one_tag = len({*first.test.tags.tolist()}) == 1  # of which an evaluated run may know others
+    for rate in (name for name in rates if has_one_tag or TEST + name in first.run.results):
+        columns = [_differences_by_examples(first.test, run.test, rate) for run in challengers]
+        for name in sorted({name for cells in columns for name in cells}):
+            rows[metric_label(TEST + name)] = [cells.get(name, ABSENT) for cells in columns]
     for metric in first.run.results:
         if (is_higher := is_higher_better(metric)) is not None and metric.removeprefix(TEST) not in rates:
             name = metric_label(metric) + (", higher is better" if is_higher else "")
@@ -267,19 +222,14 @@ def _add_differences(table: Table, runs: Sequence[ComparedRun], rates: Sequence[
     return bool(rows)
 
 
-def _differences_by_examples(first: ComparedRun, challenger: ComparedRun, rate: str) -> dict[str, str]:
-    """The difference from the first run in an error rate, on shared examples, also that of the mean over tags."""
-    if not first.identities or not challenger.identities:
+def _differences_by_examples(first: EvaluatedExamples, test: EvaluatedExamples, rate: str) -> dict[str, str]:
+    """The difference from the first run in an error rate on the same examples, also that of the mean over tags."""
+    if first.errors is None or test.errors is None:
         return {}
-    indices, own_indices = shared_indices([first.identities, challenger.identities])
-    if not indices:
-        return {rate: "no shared example"}
-    baseline, test = first.test.select(indices), challenger.test.select(own_indices)
-    errors, baseline_errors = test.count_errors(rate), baseline.count_errors(rate)
-    cells = {rate: _difference_text(bootstrap_difference(errors, baseline_errors))}
-    if len({*baseline.tags.tolist()}) > 1 and np.array_equal(baseline.tags, test.tags):
-        difference = bootstrap_difference(errors, baseline_errors, groups=baseline.tags.tolist())
-        cells[f"{rate}_{MACRO}"] = _difference_text(difference)
+    errors, first_errors = test.count_errors(rate), first.count_errors(rate)
+    cells = {rate: _difference_text(bootstrap_difference(errors, first_errors))}
+    if len({*(tags := first.tags.tolist())}) > 1:
+        cells[f"{rate}_{MACRO}"] = _difference_text(bootstrap_difference(errors, first_errors, groups=tags))
     return cells
 
 
