@@ -228,14 +228,14 @@ def _select(config: Any, package: str | None) -> Any:
 def train_one(config: dict[str, Any], overrides: Sequence[str], is_verbose: bool = False) -> int:
     """Train one composed configuration; the start table shows all of it if ``is_verbose``."""
     from attnx.accel.prebuild import start_compiling
-    from attnx.data.paths import check_task_files
+    from attnx.inference.validate import check_named_files
     from attnx.runs.naming import chosen_folder
     from attnx.training.distributed.launched_rank import find_begun_run
     from attnx.training.distributed.slurm import find_interrupted_run
 
     earlier = find_interrupted_run(overrides, config["folder"]) or find_begun_run()
     if earlier is None:
-        check_task_files(config["task"])  # errors in files and names come before torch loads
+        check_named_files(config)  # errors in files and names come before torch loads
         if is_main_launch():  # else the main process may have made it by now
             chosen_folder(config)
     start_compiling(config)

@@ -29,6 +29,7 @@ SCALARS = {
     "folder": "str | None",
     "budget": "Literal['steps', 'time']",
     "accel": "Literal['auto', 'off']",
+    "init_from": "str | None",
 }
 # Parts of a model that can be placed on a device: `placement.attention=cuda:1`.
 PLACED = ("encoder", "attention", "decoder")

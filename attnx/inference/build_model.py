@@ -38,14 +38,19 @@ def new_model(resolved: ResolvedConfig, data: SequenceData) -> torch.nn.Module:
     Raises:
         UserError: a part needs tags, which the data do not have; or no source symbol can be copied.
     """
-    sizes = {"tags": len(data.tags)}
-    for side, encoding in (("source", data.source), ("target", data.target)):
-        sizes[f"{side}_symbols"] = len(encoding) if isinstance(encoding, Vocabulary) else 0
-        sizes[f"{side}_features"] = encoding.width if isinstance(encoding, FeatureScaler) else 0
-    model = resolved.build(DataSizes(**sizes))
+    model = resolved.build(data_sizes(data))
     set_vocabulary_map = getattr(getattr(model, "output", None), "set_vocabulary_map", None)
     if set_vocabulary_map is not None and isinstance(data.source, Vocabulary) and isinstance(data.target, Vocabulary):
         set_vocabulary_map(data.source.ids_in(data.target))
     if resolved.config.get("accel", "auto") == "auto":
         accel.enable(model)
     return model
+
+
+def data_sizes(data: SequenceData) -> DataSizes:
+    """The sizes of the data that a model is built for."""
+    sizes = {"tags": len(data.tags)}
+    for side, encoding in (("source", data.source), ("target", data.target)):
+        sizes[f"{side}_symbols"] = len(encoding) if isinstance(encoding, Vocabulary) else 0
+        sizes[f"{side}_features"] = encoding.width if isinstance(encoding, FeatureScaler) else 0
+    return DataSizes(**sizes)

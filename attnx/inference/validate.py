@@ -10,6 +10,7 @@ from typing import Any
 from attnx import registry
 from attnx.config.check import ATTENTION_KINDS, MODEL_KINDS
 from attnx.config.groups import PART_GROUPS, SCALARS, check_placement, check_scalar
+from attnx.data.paths import check_task_files
 from attnx.errors import UserError, suggest
 from attnx.runs.layout import (
     BEST,
@@ -52,6 +53,20 @@ def read_complete_run(folder: Path | str, checkpoint: str = "best") -> Run:
             raise UserError(f"{path / VOCABULARY / files[0]}: no such file; the run's {side} vocabulary is missing")
     checkpoint_files(path, checkpoint)
     return run
+
+
+def check_named_files(config: Mapping[str, Any]) -> None:
+    """Check that what a configuration names exists: files of data, and the run to begin with.
+
+    Raises:
+        UserError: a file is missing, with similar names; or ``init_from`` cannot be opened.
+    """
+    check_task_files(config["task"])
+    if config.get("init_from") is not None:
+        try:
+            read_complete_run(config["init_from"])
+        except UserError as error:
+            raise UserError(f"init_from: {error}") from error
 
 
 def read_configured_run(path: Path, needed: Sequence[str] = KINDS_TO_OPEN) -> Run:

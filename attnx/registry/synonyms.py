@@ -29,6 +29,7 @@ KNOWN_AS: Final[Mapping[str, tuple[str, ...]]] = {
     "d_model": ("model.hidden_size",),
     "dot_product": ("scorer=dot",),
     "early_stopping": ("trainer.patience",),
+    "ema_decay": ("trainer.ema",),
     "epochs": ("trainer.max_epochs",),
     "full": ("scope=global",),
     "general": ("scorer=multiplicative",),
@@ -75,6 +76,8 @@ KNOWN_AS: Final[Mapping[str, tuple[str, ...]]] = {
     "top_k_sampling": ("decoding.top_k",),
     "warmup": ("lr_schedule.warmup_steps",),
     "weight_tying": ("model.tie_embeddings",),
+    "warmup_stable_decay": ("lr_schedule=wsd",),
+    "weight_averaging": ("trainer.ema",),
     "window": ("scope=local",),
     "windowed": ("scope=local",),
 }

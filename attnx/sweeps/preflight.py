@@ -17,6 +17,7 @@ from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import read_mapping
 from attnx.files.printable import show_waiting
+from attnx.inference.validate import check_named_files
 from attnx.registry.plugin_errors import report_plug_in_errors
 from attnx.runs.sweep import Sweep, SweepJob, overrides_key
 from attnx.sweeps.expand_overrides import PLUGIN_MODULE
@@ -56,8 +57,7 @@ def check_jobs(
 def check_files(jobs: Sequence[Sequence[str]], configs: Configs) -> None:
     """Refuse jobs that name files which do not exist, before anything slow is imported."""
     groups = _group_by_setting(jobs, configs)
-    tasks = [configs[overrides_key(group[0])]["task"] for group in groups]
-    _raise_errors(groups, [_attempt(check_task_files, task)[1] for task in tasks])
+    _raise_errors(groups, [_attempt(check_named_files, configs[overrides_key(group[0])])[1] for group in groups])
 
 
 def _group_by_setting(jobs: Sequence[Sequence[str]], configs: Configs) -> list[list[Sequence[str]]]:

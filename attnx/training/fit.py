@@ -122,7 +122,8 @@ def resume(folder: str | Path, console: Console | None = None) -> TrainedRun:
             return load_run(path)
         with lock_run(path), record_failure(path, {}):
             return _finish(path, console)
-    config = resolve_devices({**run.config, "folder": str(path)})
+    begun = {"init_from": None} if _has_checkpoint(run) else {}  # the run to begin with may be gone by now
+    config = resolve_devices({**run.config, "folder": str(path), **begun})
     if needs_processes(config["trainer"]) and rank_info().world_size == 1:
         return _train_in_ranks(partial(resume, path), config)
     with lock_run(path):
@@ -131,10 +132,14 @@ def resume(folder: str | Path, console: Console | None = None) -> TrainedRun:
         return _continue(run, prepared, console)
 
 
+def _has_checkpoint(run: Run) -> bool:
+    return "step_plan" in run.info and any((run.path / CHECKPOINTS).glob("*.ckpt"))
+
+
 def _continue(run: Run, prepared: PreparedRun, console: Console) -> TrainedRun:
     """Train from the last checkpoint, or from the beginning without one."""
     path, trainer = run.path, prepared.config["trainer"]
-    has_checkpoint = "step_plan" in run.info and any((path / CHECKPOINTS).glob("*.ckpt"))
+    has_checkpoint = _has_checkpoint(run)
     if has_checkpoint:
         last = path / CHECKPOINTS / LAST
         if not last.is_file():

@@ -66,6 +66,28 @@ def cosine(
     return LambdaLR(optimizer, factor)
 
 
+@register("lr_schedule", "wsd")
+def wsd(
+    optimizer: Optimizer,
+    progress: Progress,
+    warmup_steps: NonNegativeInt = 100,
+    stable_share: Probability = 0.8,
+    min_lr_ratio: Probability = 0.0,
+) -> LambdaLR:
+    """Warm up, stay, decay: stay for ``stable_share`` of the training, then fall to ``min_lr_ratio``.
+
+    Formula: ``lr(t) = lr min(1, t / warmup_steps) (min_lr_ratio + (1 - min_lr_ratio) (1 - sqrt(d))), d = max(0, (p -
+        stable_share) / (1 - stable_share)), p = (t - 1) / T``, T the last step
+    Source: Hägele et al. 2024, section 3, https://arxiv.org/abs/2405.18392
+    """
+
+    def factor(step: int) -> float:
+        decayed = max(0.0, (progress(step) - stable_share) / (1 - stable_share))
+        return warm_up(step, warmup_steps) * (min_lr_ratio + (1 - min_lr_ratio) * (1 - math.sqrt(decayed)))
+
+    return LambdaLR(optimizer, factor)
+
+
 @register("lr_schedule", "inverse_sqrt")
 def inverse_sqrt(optimizer: Optimizer, warmup_steps: NonNegativeInt = 400) -> LambdaLR:
     """Rise over the warm-up, then fall with the square root of the step; needs no known end.

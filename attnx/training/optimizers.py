@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import optim
@@ -13,17 +13,17 @@ from attnx.registry import PositiveFloat, Probability, register
 
 @register("optimizer", "sgd")
 def sgd(
-    parameters: optim.optimizer.ParamsT,
+    parameters: Iterable[torch.Tensor],
     lr: PositiveFloat = 0.5,
     momentum: Probability = 0.0,
     weight_decay: Probability = 0.0,
 ) -> optim.Optimizer:
     """Plain stochastic gradient descent, with momentum if asked for.
 
-    Formula: ``w <- w - lr g``
+    Formula: ``w <- w - lr (g + weight_decay w)``, where vectors of weights, such as biases, do not decay
     Source: Robbins and Monro 1951, https://doi.org/10.1214/aoms/1177729586
     """
-    return optim.SGD(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay)
+    return optim.SGD(decay_matrices(parameters, weight_decay), lr=lr, momentum=momentum)
 
 
 @register("optimizer", "adadelta")
@@ -66,13 +66,25 @@ def adamw(
 ) -> optim.Optimizer:
     """Adam with weight decay that is not scaled by the gradient's history.
 
-    Formula: ``as adam, and w <- w - lr weight_decay w``
+    Formula: ``as adam, and w <- w - lr weight_decay w``, where vectors of weights, such as biases, do not decay
     Source: Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101
     """
     weights = list(parameters)
-    return optim.AdamW(
-        weights, lr=lr, betas=(beta1, beta2), eps=eps, weight_decay=weight_decay, fused=choose_fused(weights)
-    )
+    groups = decay_matrices(weights, weight_decay)
+    return optim.AdamW(groups, lr=lr, betas=(beta1, beta2), eps=eps, fused=choose_fused(weights))
+
+
+def decay_matrices(parameters: Iterable[torch.Tensor], weight_decay: float) -> list[dict[str, Any]]:
+    """Groups of weights for an optimizer: matrices, which decay, and vectors, which do not.
+
+    Vectors are biases and the gains of norms: they scale or shift what a matrix has computed, so that to shrink them
+    does not make a model simpler.
+    """
+    weights = list(parameters)
+    vectors = [weight for weight in weights if weight.dim() < 2]
+    matrices = [weight for weight in weights if weight.dim() >= 2]
+    groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    return [group for group in groups if group["params"]]
 
 
 def choose_fused(parameters: Iterable[torch.Tensor]) -> Literal[True] | None:

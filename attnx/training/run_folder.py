@@ -97,6 +97,7 @@ def _derived_facts(prepared: PreparedRun) -> dict[str, Any]:
     facts: dict[str, Any] = {
         **summary,
         "output_limit": describe_limit(prepared.module.predictor),
+        "initialized": prepared.initialized,
         "kernels": prepared.kernels,
         "compiler": without_c(config) if on_cpu else None,
         "compiled": prepared.compiled,

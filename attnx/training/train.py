@@ -22,6 +22,7 @@ from attnx.errors import Interrupted
 from attnx.files.parse_number import count_phrase
 from attnx.inference.build_model import build_model
 from attnx.inference.checkpoint import load_weights
+from attnx.inference.init_weights import init_weights
 from attnx.inference.length_notes import cut_output_notes, reference_length_notes
 from attnx.inference.predictor import Predictor
 from attnx.inference.write_results import EvaluationResult, save_evaluation
@@ -42,6 +43,7 @@ from attnx.training.callbacks.step_plan import StepPlan, StepPlanCallback
 from attnx.training.callbacks.stop_signal import StopSignal
 from attnx.training.callbacks.throughput import Throughput, peak_memory
 from attnx.training.callbacks.time_budget import TimeBudget
+from attnx.training.callbacks.weight_average import WeightAverage
 from attnx.training.compiling import build_kernels, compile_steps
 from attnx.training.distributed import process_group
 from attnx.training.distributed.devices import training_device
@@ -65,6 +67,7 @@ class PreparedRun:
         loaders: of batches.
         loggers: the configured ones; none outside the main process.
         devices: of the parts of the model; empty if they are all on one.
+        initialized: which weights are those of another run, if any.
         notes: what is suspicious about data, decoding and metrics, the most important first.
         kernels: those that were built.
         compiled: which steps of the model are compiled, if any.
@@ -77,6 +80,7 @@ class PreparedRun:
     loaders: TrainingDataModule
     loggers: Loggers
     devices: Mapping[str, torch.device]
+    initialized: str | None = None
     notes: Sequence[str] = ()
     kernels: str = ""
     compiled: str | None = None
@@ -99,9 +103,11 @@ def prepare(config: Config) -> PreparedRun:
     check_plug_ins(config)
     task, data = load(config)
     prepared = assemble(config, task, data)
-    trainer = config["trainer"]
+    trainer, model = config["trainer"], prepared.module.model
+    if config.get("init_from") is not None:
+        prepared.initialized = init_weights(model, prepared.resolved, data, config["init_from"])
     attention_device = prepared.devices.get("attention", training_device(trainer))
-    prepared.kernels = build_kernels(prepared.module.model, attention_device)
+    prepared.kernels = build_kernels(model, attention_device)
     prepared.compiled = compile_steps(prepared.module, prepared.loaders, trainer)
     return prepared
 
@@ -144,7 +150,7 @@ def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
     module.build_lr_schedule(optimizer=module.build_optimizer(parameters=model.parameters()), progress=float)
     loggers = Loggers(config.get("logger", {}) if process_group.is_main_process() else {})
     notes = [*reference_length_notes(module.predictor, drawn.pairs.valid, drawn.pairs.test), *task.notes]
-    return PreparedRun(resolved, data, module, loaders, loggers, devices, notes)
+    return PreparedRun(resolved, data, module, loaders, loggers, devices, notes=notes)
 
 
 def train(
@@ -253,4 +259,6 @@ def _callbacks(
         # NaN is no better result, and no end by itself.
         stopping = ResumableEarlyStopping(task.monitor, patience=options["patience"], mode=mode, check_finite=False)
         callbacks.append(stopping)
+    if options["ema"] is not None:
+        callbacks.append(WeightAverage(options["ema"]))  # the last, so that all others see one validation's weights
     return callbacks

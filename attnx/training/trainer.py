@@ -15,7 +15,7 @@ from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvir
 from lightning.pytorch.profilers import AdvancedProfiler, PyTorchProfiler, SimpleProfiler
 from lightning.pytorch.strategies import DDPStrategy
 
-from attnx.registry import PositiveFloat, PositiveInt, Time, register
+from attnx.registry import PositiveFloat, PositiveInt, Probability, Time, register
 from attnx.registry.option_types import WorkerCount
 from attnx.runs.layout import PROFILE
 from attnx.training.callbacks.checkpoint import AtomicCheckpointIO
@@ -52,10 +52,12 @@ class TrainerOptions:
     padded. ``bucket_pool_batches`` batches of rows are sorted by length together, which saves padding; with 1, rows of
     any lengths are in a batch. ``tag_sampling_temperature`` above 1 draws rows of rare tags (languages) more often: in
     proportion to the number of their rows to the power of 1 / temperature. ``precision=tf32`` lets a GPU round the
-    factors of its products to 10 bits. Every ``log_every_n_steps`` steps ``metrics.csv`` gets a row, and so do loggers.
-    ``compile=steps`` has torch compile the steps of a loop over time, for which a run waits; ``graphs`` also records
-    them as CUDA graphs. ``profiler`` is one of Lightning's, which writes into the run's folder ``profile`` where the
-    time goes: ``simple`` by call of the trainer, ``advanced`` by Python function, ``pytorch`` by torch's operator.
+    factors of its products to 10 bits. ``ema=0.999`` validates, keeps and tests a moving average of the weights, which
+    keeps 0.999 of itself at each step, less at the first ones. Every ``log_every_n_steps`` steps ``metrics.csv`` gets a
+    row, and so do loggers. ``compile=steps`` has torch compile the steps of a loop over time, for which a run waits;
+    ``graphs`` also records them as CUDA graphs. ``profiler`` is one of Lightning's, which writes into the run's folder
+    ``profile`` where the time goes: ``simple`` by call of the trainer, ``advanced`` by Python function, ``pytorch`` by
+    torch's operator.
     """
 
     max_steps: PositiveInt | None = None
@@ -75,6 +77,7 @@ class TrainerOptions:
     checkpoint_minutes: PositiveFloat | None = 10.0
     log_every_n_steps: PositiveInt = 50
     gradient_clip_val: PositiveFloat | None = 1.0
+    ema: Probability | None = None
     precision: Literal[32, 64, "tf32", "bf16-mixed", "16-mixed"] = 32
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
     devices: PositiveInt | None = 1

@@ -51,3 +51,11 @@ def test_a_restored_schedule_continues(name: str) -> None:
     restored_optimizer.load_state_dict(optimizer.state_dict())
     restored.load_state_dict(schedule.state_dict())
     assert take_rates(restored_optimizer, restored, 5) == take_rates(optimizer, schedule, 5)
+
+
+def test_wsd_stays_and_then_falls_by_a_root() -> None:
+    """Of 4 steps half are stable; then 1 - sqrt(0), 1 - sqrt(1/2), and 0 after the last."""
+    optimizer = SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    choice = ("wsd", {"warmup_steps": 2, "stable_share": 0.5})
+    schedule = registry.build("lr_schedule", choice, optimizer=optimizer, progress=lambda step: min(1.0, step / 4))
+    assert take_rates(optimizer, schedule, 5) == pytest.approx([0.5, 1, 1, 1 - math.sqrt(0.5), 0])

@@ -34,12 +34,18 @@ FACTS = (
     "derived",
     "output_limit",
     "parameters",
+    "initialized",
     "data",
     "notes",
     "signatures",
     "steps",
 )
-FACT_LABELS = {"kernels": "fast kernels", "derived": "derived options", "output_limit": "output limit"}
+FACT_LABELS = {
+    "kernels": "fast kernels",
+    "derived": "derived options",
+    "output_limit": "output limit",
+    "initialized": "initial weights",
+}
 OVERRIDE = "override"
 OTHER_OPTIONS = "the other options have their defaults: attnx -v, or config.yaml"
 CAPTION = "95 % confidence intervals: exact for error rates of whole outputs, bootstrap over test examples otherwise"

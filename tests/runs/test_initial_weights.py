@@ -1,0 +1,77 @@
+"""``init_from``: a model begins with the weights of another run, where names, shapes and symbols agree."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from attnx.config.compose import compose
+from attnx.errors import Interrupted
+from attnx.training.train import prepare
+
+SMALL_MODEL = ["model.embedding_dim=5", "encoder.hidden_size=7", "decoder.hidden_size=11"]
+
+
+@pytest.fixture
+def first(run: Callable[..., Any]) -> Any:
+    return run("trainer.max_steps=3", "trainer.num_validations=1", folder="first")
+
+
+def initialized(*words: str) -> Any:
+    """A prepared run that begins with the weights of ``first``."""
+    return prepare(compose(["task.train=words.tsv", "task.holdout=0.15", *SMALL_MODEL, "init_from=first", *words]))
+
+
+def test_equal_models_begin_with_all_weights(first: Any) -> None:
+    prepared = initialized("seed=2")
+    weights = first.model.state_dict()
+    assert all(torch.equal(weight, weights[name]) for name, weight in prepared.module.model.state_dict().items())
+    assert prepared.initialized == f"{len(weights)} of {len(weights)} from first"
+
+
+def test_what_does_not_fit_is_listed(first: Any) -> None:
+    prepared = initialized("scorer=dot", "decoder.hidden_size=13")
+    weights, own = first.model.state_dict(), prepared.module.model.state_dict()
+    same = [name for name, weight in own.items() if name in weights and weights[name].shape == weight.shape]
+    assert all(torch.equal(own[name], weights[name]) for name in same)
+    assert prepared.initialized.startswith(f"{len(same)} of {len(own)} from first; not ")
+    assert "decoder.layers.0.weight_hh_l0 (44x11 there, 52x13 here)" in prepared.initialized
+    assert "attention.scorer" in prepared.initialized  # additive has weights, dot has none
+    assert "(only there)" in prepared.initialized
+
+
+def test_weights_of_other_symbols_are_not_taken(first: Any) -> None:
+    """As many other letters: shapes agree, but a row of the embedding is another letter's."""
+    lines = Path("words.tsv").read_text(encoding="utf-8").splitlines()
+    turned = str.maketrans("abd", "xyz")
+    Path("others.tsv").write_text(
+        "".join(f"{word.translate(turned)}\t{sounds}\n" for word, sounds in (line.split("\t") for line in lines)),
+        encoding="utf-8",
+    )
+    prepared = initialized("task.train=others.tsv")
+    assert "source_encoder.embedding.weight (other source symbols)" in prepared.initialized
+    own, weights = prepared.module.model.state_dict(), first.model.state_dict()
+    assert not torch.equal(own["source_encoder.embedding.weight"], weights["source_encoder.embedding.weight"])
+    assert torch.equal(own["embedding.weight"], weights["embedding.weight"])  # the sounds are the same
+
+
+def test_a_resumed_run_does_not_need_it(
+    first: Any,
+    run: Callable[..., Any],
+    interrupt_at: Callable[..., None],
+    command: Callable[..., Any],
+    same_weights: Callable[..., bool],
+) -> None:
+    options = ["init_from=first", "trainer.max_steps=6", "trainer.num_validations=2"]
+    run(*options, folder="whole")
+    interrupt_at(4)
+    with pytest.raises(Interrupted):
+        run(*options, folder="cut")
+    shutil.rmtree("first")
+    assert command("resume", "cut").code == 0
+    assert same_weights(["whole", "cut"])
