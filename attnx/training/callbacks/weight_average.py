@@ -29,9 +29,9 @@ class WeightAverage(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Begin with the weights that training begins with; a resumed run has its average already."""
-        weights = dict(pl_module.model.named_parameters())  # type: ignore[union-attr, operator]
         self.average = {
-            name: self.average.get(name, weight).detach().clone().to(weight.device) for name, weight in weights.items()
+            name: self.average.get(name, weight).detach().clone().to(weight.device)
+            for name, weight in pl_module.get_submodule("model").named_parameters()
         }
 
     @torch.no_grad()
@@ -41,13 +41,13 @@ class WeightAverage(Callback):
             return
         self.steps = trainer.global_step
         decay = min(self.decay, (1 + self.steps) / (10 + self.steps))
-        for name, weight in pl_module.model.named_parameters():  # type: ignore[union-attr, operator]
+        for name, weight in pl_module.get_submodule("model").named_parameters():
             self.average[name].lerp_(weight, 1 - decay)
 
     @torch.no_grad()
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Swap the weights and their average."""
-        for name, weight in pl_module.model.named_parameters():  # type: ignore[union-attr, operator]
+        for name, weight in pl_module.get_submodule("model").named_parameters():
             kept = weight.clone()
             weight.copy_(self.average[name])
             self.average[name] = kept
