@@ -46,8 +46,11 @@ def check_config(
     declared = dict(ineffective_options(parts, used)) | _ineffective_patience(used["trainer"])
     refuse_ineffective(kinds | with_other_values(declared, parts), overrides, in_files)
     _check_end(used)
-    refuse_ineffective(with_other_values(resolve_model(used).ineffective, parts), overrides, in_files)
-    return used
+    ineffective = resolve_model(used).ineffective
+    refuse_ineffective(with_other_values(ineffective, parts), overrides, in_files)
+    if "attention" not in ineffective:
+        return used
+    return {key: node for key, node in used.items() if key not in ATTENTION_KINDS} | {"attention": {"name": "none"}}
 
 
 def _check_kind(kind: str, config: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:

@@ -33,6 +33,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
         "model:ModelLaws",
     ),
     "bias": ("bias:BiasLaws", "attention:AttentionLaws", "model:ModelLaws"),
+    "mixer": ("mixer:MixerLaws", "model:ModelLaws"),
     "query": ("query:QueryLaws", "model:ModelLaws"),
     "encoder": ("encoder:EncoderLaws", "model:ModelLaws"),
     "decoder": ("decoder:DecoderLaws", "model:ModelLaws"),

@@ -23,7 +23,7 @@ from attnx.registry.part import CHECKED_KINDS
 from tests.conftest import choice_name
 from tests.conftest import variants as attention_variants
 
-KINDS = ("encoder", "decoder", "readout", "output", "decoding", "metric", "bias")
+KINDS = ("encoder", "decoder", "readout", "output", "decoding", "metric", "bias", "mixer")
 CANDIDATES = [
     *(
         Candidate(kind, *choice)

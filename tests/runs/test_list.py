@@ -50,7 +50,7 @@ def test_every_selectable_part_has_a_line(width: int | None, list_parts: Callabl
     assert {kind: [*rows] for kind, rows in shown.items() if kind in GROUPS} == {
         kind: list(dict.fromkeys(group_choices(kind))) for kind in GROUPS
     }
-    assert set(shown) == {*GROUPS, "tokenizer", "bias"}
+    assert set(shown) == {*GROUPS, "tokenizer", "bias", "mixer"}
     assert not set(shown) & set(UNPICKED)
     assert len(lines) == len(shown) + sum(map(len, shown.values())) + 2
 

@@ -44,6 +44,7 @@ UNPICKED = {
 BY_OPTION = {
     "tokenizer": "how text becomes symbols: task.tokenizer=NAME",
     "bias": "a term of the scores by position: attention.bias=NAME, or 'attention.bias={name: NAME, OPTION: VALUE}'",
+    "mixer": "what a layer holds in place of attention: model.mixer=NAME, or a list by layer, [NAME,standard]",
 }
 TITLES = {**CHOICES, **BY_OPTION, **UNPICKED}
 PICKED = (*GROUPS, *BY_OPTION)

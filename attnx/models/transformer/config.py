@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +21,12 @@ from attnx.models.resolve import (
     reject_sampled,
     require_attention,
     scope_sources,
+)
+from attnx.models.transformer.layer_choices import (
+    LayerChoice,
+    check_one_way,
+    resolve_layer_choices,
+    without_attention,
 )
 from attnx.models.transformer.options import AttentionSite
 from attnx.registry import Depth, PartSpec, PositiveInt, Probability, Width, register
@@ -67,6 +73,8 @@ class TransformerConfig(ModelConfig):
     of ``learned`` ones (512). ``self_scorer``, ``cross_scorer`` and the like choose a part for self- or cross-attention
     alone, by name or as ``{name: local, window: 5}``. ``tag_inputs`` names the streams to whose embeddings the row's
     tag (its language) is added. ``tie_embeddings`` makes the target embedding the weight of the output layer.
+    ``mixer`` names what the layers of a decoder-only model hold instead of the chosen attention: one name, such as
+    ``linear`` or ``{name: linear, heads: 2}``, or a list by layer that is repeated, ``[linear,standard]``.
     """
 
     form: Literal["encoder_decoder", "decoder_only"] = "encoder_decoder"
@@ -86,19 +94,25 @@ class TransformerConfig(ModelConfig):
     cross_normalizer: PartSpec | None = None
     self_bias: PartSpec | None = None
     cross_bias: PartSpec | None = None
+    mixer: PartSpec | list[PartSpec] | None = None
     tag_inputs: list[Literal["encoder", "decoder"]] | None = None
     tie_embeddings: bool = False
     dropout: Probability = 0.1
 
     def resolve(self, config: Config) -> ResolvedTransformerConfig:
         """Derive options and check that the choices do not contradict each other, as :meth:`ModelConfig.resolve`."""
-        _check_attends(config)
+        layer_choices = resolve_layer_choices(self.mixer, config)
+        ineffective = without_attention(layer_choices, config) if self.mixer else {}
+        self_attention, heads = AttentionSite(), 1  # without effect, if no layer attends
         is_decoder_only = self.form == "decoder_only"
-        self_attention = _resolve_site(self, config, "self")
+        if not ineffective:
+            _check_attends(config)
+            self_attention, heads = _resolve_site(self, config, "self"), config["attention"]["heads"]
+            _check_positions(self, self_attention, heads)
+            ineffective = _replaced(self, ("self",) if is_decoder_only else ("self", "cross"))
         cross_attention = None if is_decoder_only else _resolve_site(self, config, "cross")
         has_source = _has_source(self, config)
-        heads = config["attention"]["heads"]
-        _check_positions(self, self_attention, heads)
+        check_one_way(layer_choices, has_source)
         return ResolvedTransformerConfig(
             config,
             options=self,
@@ -107,7 +121,8 @@ class TransformerConfig(ModelConfig):
             encoder_layers=0 if is_decoder_only else self.encoder_layers or self.layers,
             sources=("encoder",) if not is_decoder_only else ("encoder", "decoder") if has_source else ("decoder",),
             heads=heads,
-            ineffective=_replaced(self, ("self",) if is_decoder_only else ("self", "cross")),
+            layer_choices=layer_choices,
+            ineffective=ineffective,
         )
 
 
@@ -121,11 +136,15 @@ class ResolvedTransformerConfig(ResolvedConfig):
     encoder_layers: int  # number of encoder layers; 0 without an encoder
     sources: tuple[str, ...]  # what the returned weights are over: ``encoder``, ``decoder`` or both, in this order
     heads: int  # of every attention
+    layer_choices: tuple[LayerChoice, ...]  # what each decoder layer holds
 
     @property
     def sites(self) -> tuple[str, ...]:
         """The place and layer of each head whose weights are returned."""
-        return self._sites("self-attention" if self.cross_attention is None else "cross-attention", self.options.layers)
+        if self.cross_attention is not None:
+            return self._sites("cross-attention", range(self.options.layers))
+        attending = (index for index, choice in enumerate(self.layer_choices) if choice.is_attending)
+        return self._sites("self-attention", attending)
 
     @property
     def self_attention_sites(self) -> dict[str, tuple[str, ...]]:
@@ -133,20 +152,23 @@ class ResolvedTransformerConfig(ResolvedConfig):
         if self.cross_attention is None:
             return {}
         layers = {"encoder": self.encoder_layers, "decoder": self.options.layers}
-        return {stream: self._sites(f"{stream} self-attention", count) for stream, count in layers.items()}
+        return {stream: self._sites(f"{stream} self-attention", range(count)) for stream, count in layers.items()}
 
-    def _sites(self, name: str, layers: int) -> tuple[str, ...]:
-        return tuple(f"{name}, layer {index + 1}" for index in range(layers) for _ in range(self.heads))
+    def _sites(self, name: str, layers: Iterable[int]) -> tuple[str, ...]:
+        return tuple(f"{name}, layer {index + 1}" for index in layers for _ in range(self.heads))
 
     def summary(self) -> dict[str, str]:
         """The lines of the start table: the schedule with its reason, and the derived options."""
-        sites = [f"self-attention {self.self_attention}"]
+        sites = [f"self-attention {self.self_attention}"] if self.sites else []
         layers = f"{self.options.layers}"
+        if self.options.mixer:
+            layers += f" of {', '.join(dict.fromkeys(choice.name for choice in self.layer_choices))}"
         if self.cross_attention is not None:
             sites.append(f"cross-attention {self.cross_attention}")
             layers = f"{self.encoder_layers} + {layers}"
-        schedule = "all at once: causal attention computes every step in one pass"
-        return {"schedule": schedule, "derived": f"layers {layers}; {'; '.join(sites)}"}
+        causal = "causal attention computes" if self.sites else "mixers compute"
+        schedule = f"all at once: {causal} every step in one pass"
+        return {"schedule": schedule, "derived": "; ".join([f"layers {layers}", *sites])}
 
     def build(self, sizes: DataSizes) -> Transformer:
         """Build the model, as :func:`attnx.models.transformer.build.build_transformer`."""

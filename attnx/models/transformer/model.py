@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import cycle, islice
 from typing import NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attnx import registry
 from attnx.attention import AttentionOutput, Memory
 from attnx.attention.factory import build_multi_head
 from attnx.attention.memory import concat_sources
@@ -16,7 +18,15 @@ from attnx.attention.multi_head import MultiHeadAttention
 from attnx.data.special_tokens import PAD
 from attnx.errors import UserError
 from attnx.models.sequence_model import Output, SequenceModel, index_select_tree
-from attnx.models.transformer.layer import SequenceChunk, Site, StackOutput, TransformerLayer, TransformerStack
+from attnx.models.transformer.layer import (
+    LayerMemory,
+    SequenceChunk,
+    Site,
+    StackOutput,
+    TransformerLayer,
+    TransformerStack,
+)
+from attnx.models.transformer.layer_choices import LayerChoice
 from attnx.models.transformer.options import AttentionSite, TransformerOptions
 from attnx.nn.contracts import TargetSpec
 from attnx.nn.feed_forward import FeedForward
@@ -30,7 +40,8 @@ DEFAULT_OPTIONS = TransformerOptions()
 class TransformerState(NamedTuple):
     """The state of step-by-step decoding; every tensor has the batch as its first axis."""
 
-    self_memories: tuple[Memory, ...]  # of self-attention in each decoder layer; they grow by one position a step
+    # what each decoder layer keeps of earlier positions: of attention they grow by one a step, of a mixer not
+    self_memories: tuple[LayerMemory, ...]
     cross_memories: tuple[Memory, ...]  # of cross-attention in each decoder layer; empty without an encoder
     tag_embedding: Tensor | None  # (b, hidden_size) added to every input; None unless ``tag_inputs`` has ``decoder``
     offset: Tensor  # (b,) int64, the position of the first step: the length of the source in a decoder-only model
@@ -92,9 +103,8 @@ class Transformer(SequenceModel[TransformerState]):
     @property
     def is_distribution(self) -> bool:
         """Whether the attention weights sum to 1, as far as their normalizer declares it."""
-        layer = self.decoder.layers[0]
-        attention = layer.cross_attention or layer.self_attention
-        return attention.is_distribution
+        attentions = (layer.cross_attention or layer.self_attention for layer in self.decoder.layers)
+        return all(attention.is_distribution for attention in attentions if attention is not None)
 
     def forward(
         self,
@@ -105,14 +115,14 @@ class Transformer(SequenceModel[TransformerState]):
         need_weights: bool = False,
         source_lengths: Tensor | None = None,
     ) -> Output:
-        """Score a target under teacher forcing, all steps at once; weights (b, layers h, t, m).
+        """Score a target under teacher forcing, all steps at once; weights (b, layers h, t, m) of those that attend.
 
         ``source_lengths`` have no effect.
         """
         state = self.init_state(source, source_mask, tag)
         steps = torch.arange(inputs.shape[1], device=inputs.device)
         decoded = self._decode(inputs, steps[None], state, self.site if need_weights else None)
-        return Output(self.output(decoded.states), torch.cat(decoded.weights, 1) if need_weights else None, None)
+        return Output(self.output(decoded.states), _join_layers(decoded.weights), None)
 
     def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> TransformerState:
         """The state before the first step, from (b, s) symbols, (b, s) bool and (b,) tags."""
@@ -125,7 +135,7 @@ class Transformer(SequenceModel[TransformerState]):
             chunk, states = self._embed_source(source, source_mask, tag_embedding)
             if self.encoder is None:
                 prefix = self.decoder.make_memory(states, chunk)
-                memories, offset = tuple(map(concat_sources, prefix, memories)), source_mask.sum(-1)
+                memories, offset = tuple(map(_start_last_source, prefix, memories)), source_mask.sum(-1)
             else:
                 sources = self._cross_memories(self.encoder(states, chunk).states, source_mask)
         tags = tag_embedding if "decoder" in self.tag_inputs else None
@@ -142,8 +152,7 @@ class Transformer(SequenceModel[TransformerState]):
         decoded = self._decode(inputs[:, None], state.step[:, None], state, site)
         next_state = state._replace(self_memories=decoded.memories, step=state.step + 1)
         predictions = self.target.predict(self.output(decoded.states[:, 0]))
-        weights = torch.cat(decoded.weights, 1) if need_weights else None
-        return predictions, next_state, AttentionOutput(decoded.states, weights)
+        return predictions, next_state, AttentionOutput(decoded.states, _join_layers(decoded.weights))
 
     def self_attention_weights(
         self, source: Tensor, source_mask: Tensor, inputs: Tensor, tag: Tensor | None = None
@@ -217,6 +226,17 @@ def _init_embedding(embedding: Embedding) -> Embedding:
     return embedding
 
 
+def _start_last_source(prefix: LayerMemory, empty: LayerMemory) -> LayerMemory:
+    """What a layer keeps of a prefix, ready for the source that follows it; a mixer's state knows no sources."""
+    is_memory = isinstance(prefix, Memory) and isinstance(empty, Memory)
+    return concat_sources(prefix, empty) if is_memory else prefix
+
+
+def _join_layers(weights: list[Tensor]) -> Tensor | None:
+    """The weights of several layers (b, h, t, m) as those of more heads; None if there are none."""
+    return torch.cat(weights, 1) if weights else None
+
+
 def _build_stack(options: TransformerOptions, layers: int, has_source: bool) -> TransformerStack:
     """A stack of layers, with cross-attention if there is a source."""
     size, norm = options.hidden_size, options.norm
@@ -229,18 +249,20 @@ def _build_stack(options: TransformerOptions, layers: int, has_source: bool) -> 
             raise UserError(f"{site}: a layer computes all steps at once, and a part reads earlier ones; use others")
         return attention
 
-    built = [
-        TransformerLayer(
-            build_attention(options.self_attention),
+    def build_layer(choice: LayerChoice) -> TransformerLayer:
+        is_mixer = choice.kind == "mixer"
+        return TransformerLayer(
+            build_attention(options.self_attention) if choice.is_attending else None,
             build_attention(options.cross_attention or options.self_attention) if has_source else None,
             FeedForward(size, options.feedforward_size or 4 * size, options.activation),
             hidden_size=size,
             norm=norm,
             dropout=options.dropout,
+            mixer=registry.build("mixer", (choice.name, choice.options), hidden_size=size) if is_mixer else None,
         )
-        for _ in range(layers)
-    ]
-    return TransformerStack(built, size, norm)
+
+    choices = islice(cycle(options.layer_choices), layers)
+    return TransformerStack(map(build_layer, choices), size, norm)
 
 
 def _build_positions(options: TransformerOptions) -> PositionEncoding:

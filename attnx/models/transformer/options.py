@@ -8,6 +8,7 @@ from typing import Literal
 from attnx import registry
 from attnx.attention.options import AttentionOptions
 from attnx.models.resolve import scope_sources
+from attnx.models.transformer.layer_choices import LayerChoice
 from attnx.registry import PartSpec
 
 
@@ -49,4 +50,6 @@ class TransformerOptions:
     tag_inputs: tuple[str, ...] = ()
     self_attention: AttentionSite = AttentionSite()  # the parts of self-attention
     cross_attention: AttentionSite | None = None  # the parts of cross-attention; those of self-attention if left out
+    # what each layer's self-attention is, or the mixer in its place; repeated if there are more layers
+    layer_choices: tuple[LayerChoice, ...] = (LayerChoice("attention", "standard"),)
     attention: AttentionOptions = field(default_factory=AttentionOptions)  # those of every head

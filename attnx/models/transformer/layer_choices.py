@@ -1,0 +1,114 @@
+"""Resolves what each layer of a transformer holds, attention or a mixer, and checks that it fits the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+from attnx import registry
+from attnx.errors import UserError
+from attnx.models.resolve import Config, NoEffect
+from attnx.registry import PartSpec
+
+ATTENTION_CHOICES = ("scorer", "scope", "normalizer", "query")
+SELF_OPTIONS = ("self_scorer", "self_scope", "self_normalizer", "self_bias")
+ONE_WAY = "reads a sequence in one direction"
+
+
+class LayerChoice(NamedTuple):
+    """What a layer holds beside its feed-forward map."""
+
+    kind: Literal["attention", "mixer"]
+    name: str  # ``standard`` attention, or ``none``; or a mixer's
+    options: Mapping[str, Any] = MappingProxyType({})  # of a mixer; attentions share those of all layers
+
+    @property
+    def is_attending(self) -> bool:
+        """Whether the layer has attention weights."""
+        return self.kind == "attention" and self.name != "none"
+
+
+def resolve_layer_choices(mixer: PartSpec | Sequence[PartSpec] | None, config: Config) -> tuple[LayerChoice, ...]:
+    """What each layer holds: the option ``mixer``, repeated for all layers, else the chosen attention.
+
+    Raises:
+        UserError: there is no attention or mixer of a name, or it does not fit the model.
+    """
+    model = config["model"]
+    if mixer is None:
+        return (LayerChoice("attention", config["attention"]["name"]),) * model["layers"]
+    choices = [_parse(choice) for choice in (mixer if isinstance(mixer, list) else [mixer])]
+    option = mixer_option(choices)
+    if model["layers"] % len(choices):
+        raise UserError(
+            f"{option} names {len(choices)} layers, which are repeated, but model.layers={model['layers']} is no "
+            "multiple of that; choose another number of layers"
+        )
+    for choice in choices:
+        heads = choice.options.get("heads", 1)
+        if model["hidden_size"] % heads:
+            raise UserError(
+                f"{option}: the heads={heads} of {choice.name} do not divide model.hidden_size={model['hidden_size']}; "
+                "choose another number of heads"
+            )
+    if model["form"] != "decoder_only":
+        raise UserError(
+            f"{option} with model.form={model['form']}: an encoder reads both ways, and cross-attention reads a "
+            f"memory, but a mixer {ONE_WAY}; use model.form=decoder_only"
+        )
+    return tuple(choices) * (model["layers"] // len(choices))
+
+
+def _parse(choice: PartSpec) -> LayerChoice:
+    """The attention or mixer of a name, with a mixer's options."""
+    name, options = registry.parse_spec("mixer", choice)
+    attentions, mixers = registry.names("attention"), registry.names("mixer")
+    if name in mixers:
+        return LayerChoice("mixer", name, registry.check("mixer", name, options))
+    if name not in attentions:
+        raise UserError(registry.unknown("mixer", name, [*mixers, *attentions]))
+    if options:
+        first = f"attention.{next(iter(options))}"
+        raise UserError(f"model.mixer: {name} is an attention, whose options all layers share; set {first} instead")
+    return LayerChoice("attention", name)
+
+
+def check_one_way(choices: Sequence[LayerChoice], has_source: bool) -> None:
+    """Check that no mixer would read a source in both directions.
+
+    Raises:
+        UserError: one would.
+    """
+    if has_source and any(choice.kind == "mixer" for choice in choices):
+        raise UserError(
+            f"{mixer_option(choices)}: a decoder-only model reads the source of this task in both directions, but a "
+            f"mixer {ONE_WAY}; use a task without a source, such as task=language_model"
+        )
+
+
+def without_attention(choices: Sequence[LayerChoice], config: Config) -> dict[str, NoEffect]:
+    """The choices that have no effect because no layer attends; none if one does.
+
+    Raises:
+        UserError: positions are given to attention alone.
+    """
+    if any(choice.is_attending for choice in choices):
+        return {}
+    option = mixer_option(choices)
+    if config["model"]["position_encoding"] == "rotary":
+        raise UserError(
+            f"model.position_encoding=rotary rotates queries and keys, but no layer attends with {option}; choose "
+            "another position encoding"
+        )
+    reason = NoEffect(option, f"let a layer attend: model.mixer=[{choices[0].name},standard]")
+    kinds = [kind for kind in ATTENTION_CHOICES if kind in config]
+    if config["attention"]["name"] != "none":
+        kinds.append("attention")
+    return dict.fromkeys([*kinds, *(f"model.{name}" for name in SELF_OPTIONS)], reason)
+
+
+def mixer_option(choices: Sequence[LayerChoice]) -> str:
+    """The option as it is written, by names: ``model.mixer=[delta,standard]``."""
+    names = list(dict.fromkeys(choice.name for choice in choices))
+    return f"model.mixer={names[0]}" if len(names) == 1 else f"model.mixer=[{','.join(names)}]"
