@@ -6,8 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attnx.attention.cache import KeyValueCache
 from attnx.attention.types import AttentionHistory, AttentionOutput, Memory
-from attnx.ops import at_least_float32
+from attnx.ops import at_least_float32, is_tracing
+
+MIN_CAPACITY = 64
+"""Positions that a KV cache has room for at first; a full one is copied to one of twice the room."""
 
 
 def concat_sources(first: Memory, second: Memory) -> Memory:
@@ -16,9 +20,20 @@ def concat_sources(first: Memory, second: Memory) -> Memory:
 
 
 def append_positions(memory: Memory, new: Memory) -> Memory:
-    """Append positions to the last source of a memory."""
+    """Append positions to the last source of a memory; without gradients a single one in place, by a KV cache."""
     *earlier, last = memory.source_sizes
-    return _append(memory, new, (*earlier, last + sum(new.source_sizes)))
+    source_sizes = (*earlier, last + sum(new.source_sizes))
+    if is_tracing():  # where sizes are recorded and not known
+        return _append(memory, new, source_sizes)
+    if not memory.keys.shape[-2]:
+        return new._replace(source_sizes=source_sizes, has_padding=memory.has_padding or new.has_padding)
+    if torch.is_grad_enabled() or new.keys.shape[-2] != 1 or memory.keys.dtype != new.keys.dtype:
+        return _append(memory, new, source_sizes)
+    cache = memory.cache
+    if cache is None or not cache.can_append(memory, new):
+        cache = KeyValueCache(memory, capacity=max(MIN_CAPACITY, 2 * memory.keys.shape[-2]))
+    keys, values, mask = cache.append(new)
+    return Memory(keys, values, mask, source_sizes, memory.has_padding or new.has_padding, cache=cache)
 
 
 def _append(first: Memory, second: Memory, source_sizes: tuple[int, ...]) -> Memory:

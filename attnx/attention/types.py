@@ -6,9 +6,12 @@ keys, values, weights and the history have an axis ``h`` after the batch's; a pa
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from attnx.attention.cache import KeyValueCache
 
 
 class Memory(NamedTuple):
@@ -20,6 +23,7 @@ class Memory(NamedTuple):
     source_sizes: tuple[int, ...]  # how many positions each source has, in order; their sum is m
     has_padding: bool = True  # whether ``mask`` may be False anywhere; what is known without looking needs no mask
     is_causal: bool = False  # whether the last positions are those of the queries, and no query reads a later one
+    cache: KeyValueCache | None = None  # what the tensors are views of, where the memory grows in place
 
 
 class ScopeMask(NamedTuple):

@@ -6,6 +6,8 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from torch import Tensor, nn
 
+from attnx.attention import Memory
+
 State = TypeVar("State")
 
 
@@ -75,6 +77,8 @@ def index_select_tree(tree: State, rows: Tensor) -> State:
 def _index_select(tree: Any, rows: Tensor) -> Any:
     if isinstance(tree, Tensor):
         return tree.index_select(0, rows.to(tree.device))  # of a model on several devices parts may lie elsewhere
+    if isinstance(tree, Memory) and tree.cache is not None:
+        return tree.cache.select_rows(tree, rows)
     if isinstance(tree, tuple):
         parts = [_index_select(part, rows) for part in tree]
         return tree._make(parts) if hasattr(tree, "_make") else tuple(parts)
