@@ -188,17 +188,6 @@ def test_the_command_prints_and_saves_the_statistics(
     saved = json.loads((folder / ALIGNMENT_STATISTICS).read_text())
     assert (saved["examples"], saved["positions"], saved["gold_examples"]) == (2, 4, 1)
     assert set(saved["heads"]) == {"head 1", "head 2"}
-    assert command(["stats", str(folder)]) == 0
-    assert "alignment error rate" in capsys.readouterr().out  # it is kept without the gold file
-    assert json.loads((folder / ALIGNMENT_STATISTICS).read_text()) == saved
-
-
-@pytest.mark.parametrize("saved", ['{"alignment_error_rate": "x", "gold_examples": 3}', '{"heads": 3}', "[]"])
-def test_damaged_statistics_are_refused(saved: str, folder: Path) -> None:
-    (folder / ALIGNMENT_STATISTICS).write_text(saved)
-    with pytest.raises(UserError, match=r"alignment_statistics\.json"):
-        command(["stats", str(folder)])
-    assert (folder / ALIGNMENT_STATISTICS).read_text() == saved
 
 
 def test_statistics_of_a_file_of_alignments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from attnx.cli.main import run as command
 from attnx.errors import UserError
 from attnx.reports.pages.html_template import embedded_json
 from attnx.reports.pages.run_page import run_page, write_page
-from attnx.runs.layout import ALIGNMENT_STATISTICS, RESULTS
+from attnx.runs.layout import RESULTS
 
 END = "</s>"
 LETTERS = "supercalifragilisticexpialidociousantidises"
@@ -489,17 +489,6 @@ def test_the_page_references_no_other_file(home: Path) -> None:
     assert re.findall(r"https?://|//[a-z]+\.", text) == []
     assert re.findall(r"<(?:link|script|img|iframe)[^>]*(?:src|href)=\"([^\"]*)", text) == ["data:,"]
     assert "{{" not in text
-
-
-def test_gold_alignments_are_shown_after_statistics(tmp_path: Path, write_run: Any, keep: Any) -> None:
-    folder = write_run(tmp_path / "run")
-    keep(folder, "000", "ab", ["A", "B"], np.eye(2))
-    assert "alignment error rate" not in run_page([folder])
-    (folder / ALIGNMENT_STATISTICS).write_text('{"alignment_error_rate": 0.25, "gold_examples": 7}')
-    assert '["alignment error rate","0.250"' in run_page([folder])
-    (folder / ALIGNMENT_STATISTICS).write_text("[1")
-    with pytest.raises(UserError, match=r"alignment_statistics\.json: not a file by attnx stats"):
-        run_page([folder])
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ from attnx.cli import main
 from attnx.errors import UserError
 from attnx.training.distributed.devices import launched_info, resolve_devices
 from attnx.training.distributed.launched_rank import (
-    LIGHTNING_VARIABLES,
     SLURM_VARIABLES,
     TORCH_VARIABLES,
     LaunchedRank,
@@ -52,8 +51,7 @@ def free_ports(count: int) -> list[str]:
 PORTS = free_ports(3)
 TORCH = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": PORTS[0]}
 TORCH |= {"GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "none"}
-LIGHTNING = {"NODE_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": PORTS[1]}
-LIGHTNING_RANKS = [{**LIGHTNING, "LOCAL_RANK": number} for number in "01"]
+ONE_A_MACHINE = {"NODE_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": PORTS[1]}
 RunRanks = Callable[[list[dict[str, str]], list[str]], list[tuple[int, str]]]
 SECONDS = 240.0  # only for what would never end
 # What torch's C++ code writes, with its stack, while a busy machine lets rank 0 be late.
@@ -63,7 +61,7 @@ RETRY = re.compile(r"^\[W.* - retrying .*\n(?:Exception raised .*\n|<omitting .*
 @pytest.fixture(autouse=True)
 def _no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests themselves may run within a job."""
-    for name in {*TORCH_VARIABLES, *LIGHTNING_VARIABLES, *SLURM_VARIABLES, *SLURM, *TORCH}:
+    for name in {*TORCH_VARIABLES, *SLURM_VARIABLES, *SLURM, *TORCH}:
         monkeypatch.delenv(name, raising=False)
 
 
@@ -84,17 +82,12 @@ def two_ranks(variables: dict[str, str], rank_name: str, local_name: str) -> lis
 
 
 def start_machines(*words: str) -> list[subprocess.Popen[str]]:
-    """Start the command by the torchruns of two machines with a rank each, which restart a world once."""
+    """Start the command by the torchruns of two machines with a rank each."""
     meeting = ["--rdzv-backend=c10d", f"--rdzv-endpoint=localhost:{PORTS[2]}", "--local-addr=localhost"]
-    torchrun = ["-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", "--max-restarts=1", *meeting]
+    torchrun = ["-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", *meeting]
     command = [sys.executable, *torchrun, "-m", "attnx", *words]
     pipe = subprocess.PIPE
     return [subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) for _ in range(2)]
-
-
-def ranks_of(machines: list[subprocess.Popen[str]]) -> list[int]:
-    lists = [Path(f"/proc/{machine.pid}/task/{machine.pid}/children") for machine in machines]
-    return [int(rank) for file in lists for rank in file.read_text().split()]
 
 
 def wait_until(is_true: Callable[[], object]) -> None:
@@ -116,16 +109,11 @@ def test_torchrun_trains_what_the_command_trains(
     run_ranks: RunRanks,
     same_weights: Callable[..., bool],
 ) -> None:
-    """On two machines, although a rank is killed and torchrun restarts both, and both are stopped and resumed."""
+    """On two machines, although both are stopped and resumed."""
     options = ["trainer.max_steps=120", "trainer.num_validations=12", "model.dropout=0.2"]
     run(*options, "trainer=ddp", "trainer.devices=2", folder="one")
     machines = start_machines(*sized(*options))
     wait_until(saved_times)
-    killed = ranks_of(machines)
-    os.kill(killed[1], signal.SIGKILL)
-    wait_until(lambda: len(set(ranks_of(machines)) - set(killed)) == 2)
-    saved = saved_times()
-    wait_until(lambda: saved_times() != saved)
     for machine in machines:
         machine.send_signal(signal.SIGTERM)
     outputs = [machine.communicate(timeout=SECONDS) for machine in machines]
@@ -143,37 +131,19 @@ def test_torchrun_trains_what_the_command_trains(
     assert (info["processes"], info["overrides"][0]) == (2, "trainer=ddp")
 
 
-@pytest.mark.parametrize(
-    "ranks",
-    [
-        two_ranks(SLURM, "SLURM_PROCID", "SLURM_LOCALID"),
-        LIGHTNING_RANKS,
-    ],
-    ids=["srun", "lightning"],
-)
 @pytest.mark.usefixtures("words", "no_pictures")
-def test_tasks_of_another_launcher_are_ranks_of_one_run(
-    ranks: list[dict[str, str]], run_ranks: RunRanks, sized: Callable[..., list[str]]
-) -> None:
-    trainer = ["trainer=ddp"] if "SLURM_PROCID" in ranks[0] else ["trainer=ddp", "trainer.devices=2"]
-    (first, shown), (second, silent) = run_ranks(ranks, sized(*trainer, "folder=one"))
+def test_tasks_of_srun_are_ranks_of_one_run(run_ranks: RunRanks, sized: Callable[..., list[str]]) -> None:
+    ranks = two_ranks(SLURM, "SLURM_PROCID", "SLURM_LOCALID")
+    (first, shown), (second, silent) = run_ranks(ranks, sized("trainer=ddp", "folder=one"))
     assert (first, second, RETRY.sub("", silent)) == (0, 0, ""), shown + silent
     assert json.loads(Path("one/run.json").read_text(encoding="utf-8"))["processes"] == 2
     assert "test_per" in shown
     assert sorted(path.name for path in Path().iterdir() if path.is_dir()) == ["one"]
 
 
-@pytest.mark.parametrize(
-    "ranks",
-    [
-        two_ranks(TORCH, "RANK", "LOCAL_RANK"),
-        LIGHTNING_RANKS,
-    ],
-    ids=["torchrun", "lightning"],
-)
 @pytest.mark.usefixtures("words", "no_pictures")
 def test_a_script_may_train_again(
-    ranks: list[dict[str, str]], run_ranks: RunRanks, sized: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+    run_ranks: RunRanks, sized: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a run, and after a mistake that all ranks find; the launcher's variables stay."""
     words = ["trainer=ddp", "trainer.devices=2", "trainer.test_examples=5"]
@@ -187,7 +157,7 @@ def test_a_script_may_train_again(
         sys.exit(0)
 
     monkeypatch.setattr(main, "main", script)
-    results = run_ranks(ranks, [])
+    results = run_ranks(two_ranks(TORCH, "RANK", "LOCAL_RANK"), [])
     assert [code for code, _ in results] == [0, 0], results
     assert sorted(path.name for path in Path().iterdir() if path.is_dir()) == ["one", "two"]
     assert {json.loads(Path(name, "run.json").read_text("utf-8"))["processes"] for name in ("one", "two")} == {2}
@@ -270,9 +240,8 @@ def test_the_main_rank_alone_draws_again(
         ),
         # A script of sbatch is no task of srun.
         ({"SLURM_JOB_ID": "77", "SLURM_NTASKS": "2", "SLURM_PROCID": "0"}, None),
-        ({**LIGHTNING, "LOCAL_RANK": "1"}, LaunchedRank("LOCAL_RANK", -1, 0, 1, 0, 0)),
         # One process a machine starts the ranks itself.
-        (LIGHTNING, None),
+        (ONE_A_MACHINE, None),
     ],
 )
 def test_the_environment_gives_the_rank(
@@ -310,10 +279,6 @@ def test_a_shell_of_srun_runs_no_rank(
         (
             {**TORCH, "RANK": "zero", "LOCAL_RANK": "0"},
             "environment variable RANK is 'zero'; expected a whole",
-        ),
-        (
-            {**LIGHTNING, "LOCAL_RANK": "0"},
-            "another launcher started this process; set trainer.devices to the number of processes on each machine",
         ),
     ],
 )

@@ -669,14 +669,14 @@ def test_curves_are_drawn(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("monitor", "columns", "title", "labels"),
     [
-        ("valid_per", "valid_per,valid_wer", "validation, %", ["PER", "WER"]),
+        ("valid_per", "valid_per,valid_wer", "validation, %", ["PER"]),
         (
             "valid_per_macro",
             "valid_per_macro,valid_wer_macro,valid_per_fra",
             "validation, %",
-            ["PER macro", "WER macro"],
+            ["PER macro"],
         ),
-        ("valid_bleu", "valid_bleu,valid_chrf,valid_ter", "validation", ["BLEU", "chrF"]),
+        ("valid_bleu", "valid_bleu,valid_chrf,valid_ter", "validation", ["BLEU"]),
         ("valid_scaled_error", "valid_scaled_error,valid_length_error", "validation", ["scaled error"]),
         ("valid_mse", "valid_mse,valid_mae,valid_naive_mse", "validation", ["MSE"]),
         ("valid_perplexity", "valid_perplexity", "validation", ["perplexity"]),

@@ -36,7 +36,6 @@ def run(arguments: argparse.Namespace) -> int:
         file_statistics,
         run_statistics,
         statistics_table,
-        with_saved_gold,
         write_statistics,
     )
 
@@ -46,8 +45,6 @@ def run(arguments: argparse.Namespace) -> int:
     if not is_file:
         refuse_links(Path(path))
     statistics = file_statistics(path) if is_file else run_statistics(path, arguments.gold)
-    if not is_file and arguments.gold is None:
-        statistics = with_saved_gold(path, statistics)
     written = None if is_file else write_statistics(path, statistics)
     Console().print(statistics_table(statistics, f"alignments of {path}"))
     if written:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -10,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from attnx.reports.figures.heatmaps import Format, save_figure
-from attnx.reports.metric_names import TEST, VALID, is_higher_better, is_percent, metric_base, metric_label
+from attnx.reports.metric_names import TEST, VALID, is_higher_better, is_percent, metric_label
 from attnx.runs.layout import CURVES_PICTURE, RUN_JSON
 from attnx.runs.run import Run
 
@@ -21,9 +20,6 @@ MAX_MARKED_POINTS = 40
 
 # Of each curve its column in metrics.csv, its label and its color.
 LOSSES = (("train_loss", "train", "#9ecae1"), ("valid_loss", "valid", "#08519c"))
-COLORS = ("#08519c", "#d95f0e")
-# Metrics drawn together with a task's main metric, in the same unit.
-COMPANIONS = {"per": "wer", "symbol_error_rate": "sequence_error_rate", "bleu": "chrf"}
 # Columns that the left panel shows, or a function of them.
 LOSS_COLUMNS = ("valid_loss", "valid_perplexity")
 
@@ -37,8 +33,13 @@ def draw_curves(folder: Path | str, form: Format = "png") -> Path | None:
     run = Run(folder)
     curves = run.curves
     monitor = run.monitor if (run.path / RUN_JSON).is_file() else ""
-    panels = {"loss": LOSSES, **_metric_panel([*curves], monitor)}
-    panels = {title: lines for title, lines in panels.items() if any(column in curves for column, _, _ in lines)}
+    panels = {"loss": [line for line in LOSSES if curves.get(line[0])]}
+    names = [name for name, curve in curves.items() if curve and name.startswith(VALID) and name not in LOSS_COLUMNS]
+    first_metric = next((name for name in names if is_higher_better(name) is not None), None)
+    if main := monitor if curves.get(monitor) and monitor != "valid_loss" else first_metric:
+        label = metric_label(TEST + main.removeprefix(VALID))
+        panels["validation, %" if is_percent(main) else "validation"] = [(main, label, LOSSES[1][2])]
+    panels = {title: lines for title, lines in panels.items() if lines}
     if not panels:
         return None
     figure = Figure(figsize=(4.6 * len(panels), 3.2), dpi=DPI)
@@ -46,10 +47,9 @@ def draw_curves(folder: Path | str, form: Format = "png") -> Path | None:
     for index, (title, lines) in enumerate(panels.items(), start=1):
         axes = figure.add_subplot(1, len(panels), index)
         for column, label, color in lines:
-            if points := curves.get(column):
-                steps, marker = sorted(points), "o" if len(points) < MAX_MARKED_POINTS else ""
-                values = [points[step] for step in steps]
-                axes.plot(steps, values, color=color, label=label, marker=marker, markersize=3, linewidth=1.6)
+            steps, values = zip(*sorted(curves[column].items()), strict=True)
+            marker = "o" if len(steps) < MAX_MARKED_POINTS else ""
+            axes.plot(steps, values, color=color, label=label, marker=marker, markersize=3, linewidth=1.6)
         axes.set_ylabel(title, color=INK)
         axes.set_xlabel("step", color=INK)
         axes.set_xlim(left=0)
@@ -59,21 +59,6 @@ def draw_curves(folder: Path | str, form: Format = "png") -> Path | None:
         style_axes(axes, label_size=9)
         axes.legend(frameon=False, fontsize=9, labelcolor=INK)
     return save_figure(figure, (run.path / CURVES_PICTURE).with_suffix(f".{form}"))
-
-
-def _metric_panel(columns: Sequence[str], monitor: str) -> dict[str, tuple[tuple[str, str, str], ...]]:
-    """The panel of the monitored metric and its companion, by its title; empty without such a metric."""
-    names = [name for name in columns if name.startswith(VALID) and name not in LOSS_COLUMNS]
-    first_metric = next((name for name in names if is_higher_better(name) is not None), None)
-    main = monitor if monitor in columns and monitor != "valid_loss" else first_metric
-    if main is None:
-        return {}
-    base = metric_base(main, COMPANIONS)
-    companion = main.replace(base, COMPANIONS[base], 1) if base else ""
-    metrics = [main, *([companion] if companion in columns else [])]
-    title = "validation, %" if is_percent(main) else "validation"
-    labels = [metric_label(TEST + name.removeprefix(VALID)) for name in metrics]
-    return {title: tuple(zip(metrics, labels, COLORS, strict=False))}
 
 
 def style_axes(axes: Axes, label_size: float) -> None:

@@ -19,7 +19,7 @@ from attnx.reports.figures.forbidden_positions import LocalWindow, forbidden_mas
 from attnx.reports.pages.decoding_trace import OpenTraces, Tracer, no_traces, row_spans, trace_examples
 from attnx.reports.pages.html_template import fill_page, write_page_file
 from attnx.reports.run.tables import CONFIG_KEYS, result_rows
-from attnx.reports.stats.alignment_statistics import Statistics, run_statistics, statistics_rows, with_saved_gold
+from attnx.reports.stats.alignment_statistics import Statistics, run_statistics, statistics_rows
 from attnx.runs.alignments import Alignment, Weights, read_saved_alignments
 from attnx.runs.layout import PAGE
 from attnx.runs.run import Run, read_run
@@ -59,7 +59,7 @@ def run_page(folders: Sequence[Path | str], open_traces: OpenTraces = no_traces)
     if not 1 <= len(folders) <= MAX_RUNS:
         raise UserError(f"a page shows one run, or two side by side, not {len(folders)}")
     runs = [read_run(folder) for folder in folders]
-    tables = [_tables(run, with_saved_gold(run.path, run_statistics(run.path))[""]) for run in runs]
+    tables = [_tables(run, run_statistics(run.path)[""]) for run in runs]
     by_run = [_examples(run, open_traces(run.path)) for run in runs]
     examples = [
         {"source": source, "name": name if source else "", "runs": [run.get(((source, name), index)) for run in by_run]}

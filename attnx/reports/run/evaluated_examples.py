@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from attnx.data.special_tokens import tag_symbol
 from attnx.errors import UserError
+from attnx.files.bounded_files import read_arrays
 from attnx.metrics.nearest_reference import nearest_reference
 from attnx.reports.metric_names import COUNTED, MACRO, MICRO, metric_base
 from attnx.reports.stats.bootstrap import SAMPLES, Numbers, bootstrap_rates, read_draws
-from attnx.runs.layout import PREDICTIONS
-from attnx.runs.numeric_examples import numeric_identities
+from attnx.runs.layout import MATRICES, PREDICTIONS
 from attnx.runs.predictions import parse_edits, read_table
 from attnx.runs.table_fields import read_field, read_symbols, write_symbols
 
@@ -94,9 +94,9 @@ def read_examples(folder: Path) -> EvaluatedExamples:
 def _read_rows(folder: Path) -> tuple[list[str], list[dict[str, str]], list[str]]:
     """The columns of predictions.tsv, the fields of each line, and as text what two runs of one test have in common."""
     columns, rows = read_table(folder / PREDICTIONS)
-    if not {"source", "reference"} - {*columns}:  # to a matrix of numbers
-        identities = zip(numeric_identities(folder, rows), rows, strict=True)
-        return columns, rows, ["\t".join([*identity, row.get("tag", "")]) for identity, row in identities]
+    if not {"source", "reference"} - {*columns}:  # to a matrix of numbers, known by its name and its true numbers
+        arrays = read_arrays(folder / MATRICES, [row["reference"] for row in rows])
+        return columns, rows, ["\t".join(_numeric_key(row, arrays[row["reference"]])) for row in rows]
     if missing := {"source", "prediction", "references"} - {*columns}:
         raise UserError(f"{folder / PREDICTIONS}:1: has no column {min(missing)!r}")
     names = [name for name in (TEXT_KEY_COLUMNS if "texts" in columns else KEY_COLUMNS) if name in columns]
@@ -106,6 +106,13 @@ def _read_rows(folder: Path) -> tuple[list[str], list[dict[str, str]], list[str]
         sign = write_symbols([tag_symbol(read_field(rows[0]["tag"])), ""])
         return columns, rows, ["\t".join(row[name].removeprefix(sign) for name in names) for row in rows]
     return columns, rows, ["\t".join(row[name] for name in names) for row in rows]
+
+
+def _numeric_key(row: Row, reference: NDArray[np.float32 | np.float64]) -> tuple[str, str, str]:
+    """Sources may differ between runs of one test: a longer lookback says more of the same steps."""
+    numbers = reference.astype(np.float32) if reference.dtype == np.float64 else reference  # as older folders have them
+    digest = hashlib.sha256(repr(reference.shape).encode() + numbers.tobytes()).hexdigest()
+    return row.get("name") or row["source"], digest, row.get("tag", "")
 
 
 def _digest(keys: Iterable[str]) -> str:

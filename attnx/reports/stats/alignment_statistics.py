@@ -15,7 +15,7 @@ from scipy.special import entr
 
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
-from attnx.files.bounded_files import BYTE_ORDER_MARK, read_mapping, read_text
+from attnx.files.bounded_files import BYTE_ORDER_MARK, read_text
 from attnx.files.printable import printable
 from attnx.runs.alignments import END, Alignment, Weights, read_best_alignments, read_predicted_alignments, without_end
 from attnx.runs.layout import ALIGNMENT_STATISTICS
@@ -217,21 +217,6 @@ def write_statistics(folder: Path | str, by_head: dict[str, Statistics]) -> Path
     path = Path(folder) / ALIGNMENT_STATISTICS
     write_json(path, {**by_head[""]._asdict(), **({"heads": heads} if heads else {})})
     return path
-
-
-def with_saved_gold(folder: Path | str, by_head: dict[str, Statistics]) -> dict[str, Statistics]:
-    """Add the alignment error rates that alignment_statistics.json of a run holds, if any."""
-    path = Path(folder) / ALIGNMENT_STATISTICS
-    try:
-        saved, complete = read_mapping(path), {}
-        for name, statistics in by_head.items():
-            fields = saved.get("heads", {}).get(name, {}) if name else saved
-            rate, count = fields.get("alignment_error_rate"), int(fields.get("gold_examples", 0))
-            rate = None if rate is None else float(rate)
-            complete[name] = statistics._replace(alignment_error_rate=rate, gold_examples=count)
-        return complete
-    except (ValueError, TypeError, AttributeError) as error:
-        raise UserError(f"{path}: not a file by attnx stats ({error})") from error
 
 
 def statistics_table(by_head: dict[str, Statistics], title: str) -> Table:

@@ -60,13 +60,7 @@ def _launched_trainer(trainer: Mapping[str, Any], launched: LaunchedRank) -> dic
     Raises:
         UserError: the parameters contradict the launcher.
     """
-    devices = launched.local_world_size or trainer["devices"]
-    if devices is None:
-        raise UserError(
-            "LOCAL_RANK is set, so another launcher started this process; set trainer.devices to the number of "
-            "processes on each machine"
-        )
-    nodes = launched.world_size // devices if launched.world_size else trainer["num_nodes"]
+    devices, nodes = launched.local_world_size, launched.world_size // launched.local_world_size
     started = f"{count_phrase(devices, 'rank')} on each of {count_phrase(nodes, 'machine')}"
     for name, number, is_right in (
         ("devices", trainer["devices"], trainer["devices"] in (None, devices)),
@@ -131,16 +125,10 @@ def launched_info(trainer: Mapping[str, Any]) -> RankInfo | None:
     launched = launched_rank()
     if launched is None:
         return None
-    if launched.launcher == "srun":
-        init_method = _meeting_point()
-        if init_method is None:
-            raise UserError("srun started this process, but SLURM_JOB_ID or SLURM_JOB_NODELIST is missing")
-    else:
-        init_method = (
-            ENVIRONMENT if launched.world_size else f"tcp://{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
-        )
-    info = _make_rank_info(trainer, launched.node_rank, launched.local_rank, init_method)
-    return info._replace(rank=launched.rank) if launched.world_size else info
+    init_method = _meeting_point() if launched.launcher == "srun" else ENVIRONMENT
+    if init_method is None:
+        raise UserError("srun started this process, but SLURM_JOB_ID or SLURM_JOB_NODELIST is missing")
+    return _make_rank_info(trainer, launched.node_rank, launched.local_rank, init_method)._replace(rank=launched.rank)
 
 
 def _make_rank_info(trainer: Mapping[str, Any], node_rank: int, local_rank: int, init_method: str) -> RankInfo:

@@ -1,32 +1,20 @@
-"""Ranks that another launcher started: torchrun, srun, or what sets Lightning's variables; how torchrun's meet."""
+"""Ranks that another launcher started: torchrun, or what sets its variables, and srun."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-from datetime import timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from attnx.errors import UserError
 
-if TYPE_CHECKING:
-    from torch._C._distributed_c10d import TCPStore
-
 # What torchrun sets for each process, and MPI's wrappers too.
 TORCH_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
-# What Lightning reads of a process that it did not start; the number of processes is the trainer's.
-LIGHTNING_VARIABLES = ("NODE_RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 # What srun sets for each task of a step.
 SLURM_VARIABLES = (
     *("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"),
     *("SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES", "SLURM_STEP_TASKS_PER_NODE"),
 )
-# Keys in the store of torchrun's agents, which outlives the ranks that they start.
-PORT_KEY, RUN_FOLDER_KEY = "attnx/port", "attnx/run_folder"
-# For the slowest rank to arrive; and to see that nothing answers at a port.
-STORE_TIMEOUT, CONNECT_TIMEOUT = timedelta(minutes=5), timedelta(seconds=2)
 
 
 class LaunchedRank(NamedTuple):
@@ -34,10 +22,10 @@ class LaunchedRank(NamedTuple):
 
     Attributes:
         launcher: its name.
-        rank: among all processes; -1 if it follows from the trainer.
-        world_size: number of processes; 0 if the trainer says it.
+        rank: among all processes.
+        world_size: number of processes.
         local_rank: on its machine.
-        local_world_size: number of processes on its machine; 0 if the trainer says it.
+        local_world_size: number of processes on its machine.
         node_rank: of its machine.
     """
 
@@ -48,11 +36,6 @@ class LaunchedRank(NamedTuple):
     local_world_size: int
     node_rank: int
 
-    @property
-    def is_main(self) -> bool:
-        """Whether it has rank 0."""
-        return self.rank == 0 if self.world_size else (self.node_rank, self.local_rank) == (0, 0)
-
 
 def launched_rank() -> LaunchedRank | None:
     """The rank of this process by its environment; None if it trains alone, or starts the other processes itself.
@@ -62,8 +45,6 @@ def launched_rank() -> LaunchedRank | None:
     """
     if all(os.environ.get(name) for name in TORCH_VARIABLES):
         return _torch_rank()
-    if all(os.environ.get(name) for name in LIGHTNING_VARIABLES):
-        return LaunchedRank("LOCAL_RANK", -1, 0, _number("LOCAL_RANK"), 0, _number("NODE_RANK"))
     if all(os.environ.get(name) for name in SLURM_VARIABLES):
         return _slurm_rank()
     return None
@@ -72,7 +53,7 @@ def launched_rank() -> LaunchedRank | None:
 def is_main_launch() -> bool:
     """Whether this process has rank 0, or no other launcher started it beside others."""
     launched = launched_rank()
-    return launched is None or launched.is_main
+    return launched is None or launched.rank == 0
 
 
 def reject_launched_sweep() -> None:
@@ -124,51 +105,3 @@ def _number(variable: str) -> int:
     if not text.isdecimal():
         raise UserError(f"the environment variable {variable} is {text!r}; expected a whole number")
     return int(text)
-
-
-def open_rank_store(rank: int) -> TCPStore | None:
-    """A new store that rank 0 serves, for the ranks to meet in; None if torchrun did not start this process.
-
-    The agents' store keeps the keys of ranks that were restarted, so a rank that meets others there may wait for a dead
-    one (pytorch/pytorch#135712). ``TORCHELASTIC_RESTART_COUNT`` cannot set them apart, since every agent has its own.
-    """
-    agent_store = _open_agent_store()
-    if agent_store is None:
-        return None
-    from torch.distributed import DistNetworkError
-
-    if rank == 0:
-        store = _open_store(0, is_master=True)
-        agent_store.set(PORT_KEY, str(store.port))
-        return store
-    while True:
-        with contextlib.suppress(DistNetworkError):  # nothing answers at the port of a rank 0 that has ended
-            store = _open_store(int(agent_store.get(PORT_KEY)), timeout=CONNECT_TIMEOUT)
-            store.set_timeout(STORE_TIMEOUT)
-            return store
-
-
-def record_begun_run(folder: Path) -> None:
-    """Record the folder of a new run for the ranks after a restart."""
-    if store := _open_agent_store():
-        store.set(RUN_FOLDER_KEY, str(folder))
-
-
-def find_begun_run() -> Path | None:
-    """The folder of the run that this command began before torchrun restarted its ranks; else None."""
-    store = _open_agent_store()
-    return Path(store.get(RUN_FOLDER_KEY).decode()) if store and store.check([RUN_FOLDER_KEY]) else None
-
-
-def _open_agent_store() -> TCPStore | None:
-    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
-        return None
-    return _open_store(int(os.environ["MASTER_PORT"]))
-
-
-def _open_store(port: int, is_master: bool = False, timeout: timedelta = STORE_TIMEOUT) -> TCPStore:
-    # Late, for a command that checks its words before torch is imported; public, though mypy does not see it exported.
-    from torch.distributed import TCPStore  # type: ignore[attr-defined]
-
-    store: TCPStore = TCPStore(os.environ["MASTER_ADDR"], port, is_master=is_master, timeout=timeout)
-    return store
