@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 
 from attnx.data.examples import Pair, digest
-from attnx.data.permutation import Integers
 from attnx.data.special_tokens import tag_symbol
 from attnx.data.splits import fold_text, hash_fraction
 
@@ -23,41 +22,24 @@ def sample_examples(pairs: Sequence[Pair], count: int | None) -> list[Pair]:
 
     Each example has a hash in [0, 1) of the seed and its identity; of each tag the examples with the lowest hashes are
     drawn (permanent random numbers, Ohlsson 1995, in: Business Survey Methods, chapter 9). A tag's share of the sample
-    is its share of the data, rounded up or down; but each tag has one at least if ``count`` allows, which large tags
-    make up for. So a sample is part of every larger one, and changes little when data are added.
+    is about its share of the data (Sainte-Lague's method), but each tag has one at least if ``count`` allows. So a
+    sample is part of every larger one, and changes little when data are added.
 
     The identity of an example is its name, else its references' texts, its feature matrix, or its source; case, Unicode
     form and tokenizer make no difference. Examples with equal identities get different hashes.
     """
     if count is None or count >= len(pairs):
         return list(pairs)
-    hashes = _hash_fractions(pairs)
     strata: defaultdict[str, list[int]] = defaultdict(list)
-    for row in np.argsort(hashes, kind="stable").tolist():
+    for row in np.argsort(_hash_fractions(pairs), kind="stable").tolist():
         strata[pairs[row].tag].append(row)
-    tags = sorted(strata)
-    quotas = _quotas(np.array([len(strata[tag]) for tag in tags]), count)
-    drawn = [row for tag, quota in zip(tags, quotas.tolist(), strict=True) for row in strata[tag][:quota]]
-    return [pairs[row] for row in sorted(drawn)]
-
-
-def _quotas(sizes: Integers, count: int) -> Integers:
-    """Divide ``count`` among strata in proportion to their sizes; no quota falls as ``count`` rises.
-
-    Largest remainders would not ensure that (the Alabama paradox), so these are Balinski and Young's quotas, which also
-    differ from the exact shares by less than one. First each stratum gets one, large ones first; where many strata
-    have a share below one, the quotas of large ones are smaller than their shares.
-
-    Source: Balinski and Young 1975, The quota method of apportionment, American Mathematical Monthly 82
-    """
-    if len(sizes) == 1:
-        return np.array([count])
-    quotas, total = np.zeros_like(sizes), sizes.sum()
-    for assigned in range(count):
-        # Of the strata below their share of the next total, the one with the lowest quota for its size.
-        is_eligible = quotas == 0 if assigned < len(sizes) else quotas * total < sizes * (assigned + 1)
-        quotas[np.argmin(np.where(is_eligible, (quotas + 1) / sizes, np.inf))] += 1
-    return quotas
+    # Of a tag with n examples the first comes before all others, and the k-th when k / n of the sample is drawn.
+    places = {
+        row: ((index + 0.5) / len(rows) * (index > 0), -len(rows), tag)
+        for tag, rows in strata.items()
+        for index, row in enumerate(rows)
+    }
+    return [pairs[row] for row in sorted(sorted(places, key=places.__getitem__)[:count])]
 
 
 def _hash_fractions(pairs: Sequence[Pair]) -> list[float]:

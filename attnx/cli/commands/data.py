@@ -3,8 +3,7 @@ get: download the missing files of a set; size and SHA-256 are checked.
 check: check size and SHA-256 of the files that are here.
 
 Data sets are searched in the folder $ATTNX_DATA, if that is set, and then in
-./data; experiments search there too. Downloads go to the first; an interrupted
-download is resumed by the next get.
+./data; experiments search there too. Downloads go to the first.
 
 Examples:
   attnx data get multi30k && attnx experiment=multi30k_de_en
@@ -95,7 +94,9 @@ def _show(dataset: DatasetSpec, folder: Path) -> None:
 
 def _check(dataset: DatasetSpec, folder: Path) -> None:
     paths = {folder / file.path: file for file in dataset.files}
-    errors = {path: file.file_error(path) if path.exists() else "missing" for path, file in paths.items()}
+    errors = {
+        path: file.content_error(path.read_bytes()) if path.exists() else "missing" for path, file in paths.items()
+    }
     for path, error in errors.items():
         print_line(f"{path}: {error or 'right'}")
     if bad := sum(map(bool, errors.values())):
@@ -109,7 +110,7 @@ def _get(dataset: DatasetSpec, folder: Path) -> None:
         path = folder / file.path
         if not path.exists():
             missing.append(file)
-        elif error := file.file_error(path):
+        elif error := file.content_error(path.read_bytes()):
             raise UserError(f"{path} exists, but {error}; move it away and run the command again")
     try:
         _download(missing, folder)
@@ -122,7 +123,7 @@ def _get(dataset: DatasetSpec, folder: Path) -> None:
         raise UserError(f"{error}; try again later, or download the files listed above by other means") from error
     except KeyboardInterrupt:
         again = f"attnx data get {dataset.name}{_folder_flag(folder)}"
-        raise KeyboardInterrupt(f"the received data are kept; continue with: {again}") from None
+        raise KeyboardInterrupt(f"complete files are kept; continue with: {again}") from None
     count = f"{len(dataset.files)} files are right, {len(missing)} of them new"
     print_line(f"{dataset.name}: {count}, in {folder / dataset.name}\nlicense: {dataset.license}")
     export = f"export {DATA_VARIABLE}={shlex.quote(str(folder.resolve()))}"
