@@ -65,10 +65,12 @@ def plugins_of(page: Path) -> dict[str, str]:
 
 @pytest.fixture
 def with_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A plug-in folder that is in force, beside the repository's own."""
+    """A plug-in folder that is in force, beside the repository's own and its examples."""
     folder = tmp_path / "examples"
     folder.mkdir()
-    monkeypatch.setenv("ATTNX_PLUGINS", os.pathsep.join([str(folder), str(ROOT / "plugins")]))
+    monkeypatch.setenv(
+        "ATTNX_PLUGINS", os.pathsep.join(map(str, [folder, ROOT / "plugins", ROOT / "examples" / "plugins"]))
+    )
     return folder
 
 

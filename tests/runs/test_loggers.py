@@ -6,7 +6,7 @@ import ast
 import csv
 import json
 import math
-import re
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -30,16 +30,15 @@ from attnx.sweeps.record import save_sweep
 from attnx.training.callbacks.logger_rows import gradient_norms
 from attnx.training.callbacks.progress import ProgressDisplay
 
-PAGE = Path(__file__).parents[2] / "docs" / "logging.md"
+JOURNAL = Path(__file__).parents[2] / "examples" / "plugins" / "journal.py"
 Lines = list[dict[str, Any]]
 
 
 @pytest.fixture
 def journal(work_folder: Path) -> Callable[[str], Lines]:
-    """The plug-in of docs/logging.md, in force; and what it wrote for a run."""
-    (block,) = re.findall(r"```python\n(# plugins/journal\.py\n.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    """The example of a logger, in force; and what it wrote for a run."""
     (work_folder / "plugins").mkdir()
-    (work_folder / "plugins" / "journal.py").write_text(block, encoding="utf-8")
+    shutil.copy(JOURNAL, "plugins")
 
     def read(folder: str) -> Lines:
         lines = Path(folder, "journal.jsonl").read_text(encoding="utf-8").splitlines()

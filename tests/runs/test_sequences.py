@@ -23,7 +23,8 @@ from attnx.training.fit import resume
 
 PAGE = Path(__file__).parents[2] / "docs" / "sequences.md"
 SECTIONS = PAGE.read_text(encoding="utf-8").split("\n## ")
-EXAMPLES = dict(re.findall(r"^```sh\npython make_(\w+)\.py\nattnx (.+)\n```", "\n".join(SECTIONS), re.M))
+SCRIPTS = PAGE.parents[1] / "examples"
+EXAMPLES = dict(re.findall(r"^```sh\npython examples/make_(\w+)\.py\nattnx (.+)\n```", "\n".join(SECTIONS), re.M))
 FEW = ["encoder.hidden_size=7", "decoder.hidden_size=11", "trainer.max_steps=5", "trainer.num_validations=2"]
 FEW += ["trainer.valid_examples=7", "trainer.test_examples=7"]
 # One line of each kind: the source as the file has it, and as the model reads it.
@@ -344,9 +345,10 @@ def test_there_is_an_example_of_each_kind() -> None:
 def test_the_examples_of_the_page_train(
     example: str, command: Callable[..., Any], no_pictures: None, work_folder: Path
 ) -> None:
-    """Its data are made by its own code, and its command trains on them; the lines that it shows are in the files."""
-    section = next(section for section in SECTIONS if f"python make_{example}.py" in section)
-    exec(compile(block(section), f"make_{example}.py", "exec"), {})
+    """Its data are made by its script, and its command trains on them; the line that it shows is in the file."""
+    section = next(section for section in SECTIONS if f"make_{example}.py" in section)
+    script = SCRIPTS / f"make_{example}.py"
+    exec(compile(script.read_text(encoding="utf-8"), str(script), "exec"), {})
     table = Path(f"{example}.tsv").read_text(encoding="utf-8").splitlines()
     for source, target in re.findall("^A line of the file: `(.+?)`, a tab, `(.+?)`", section, re.M):
         assert f"{source}\t{target}" in table
