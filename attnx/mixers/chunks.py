@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -12,7 +12,25 @@ from torch import Tensor
 from attnx.errors import UserError
 from attnx.ops import at_least_float32, has_autocast
 
-State = TypeVar("State", bound=tuple[Tensor, ...])
+State = TypeVar("State")
+
+
+class Decays(NamedTuple):
+    """By how much a state decays over a chunk, where each position multiplies it by a number from 0 to 1."""
+
+    since_start: Tensor  # (b, h, c) from before the chunk to each position
+    between: Tensor  # (b, h, c, c) to each position from each earlier one; 0 from later ones
+    until_end: Tensor  # (b, h, c) from each position to the last
+    total: Tensor  # (b, h)
+
+
+def chunk_decays(log_decays: Tensor) -> Decays:
+    """The decays over a chunk of the logarithms (b, h, c) of those of each position; no exponent is above 0."""
+    summed, total = log_decays.cumsum(-1), log_decays.sum(-1)
+    exponents = summed[..., :, None] - summed[..., None, :]
+    is_later = torch.ones_like(exponents, dtype=torch.bool).triu(1)
+    between = exponents.masked_fill(is_later, -torch.inf).exp()
+    return Decays(summed.exp(), between, (total[..., None] - summed).exp(), total.exp())
 
 
 def run_chunks(
@@ -53,12 +71,12 @@ def join_heads(vectors: Tensor) -> Tensor:
     return vectors.transpose(1, 2).flatten(2)
 
 
-def head_width(heads: int, size: int) -> int:
+def head_width(heads: int, size: int, multiple: int = 1) -> int:
     """The width of one head.
 
     Raises:
-        UserError: the heads do not divide ``size``.
+        UserError: the heads do not divide ``size`` into widths that are multiples of this.
     """
-    if size % heads:
-        raise UserError(f"heads={heads} does not divide hidden_size, {size}; choose another number of heads")
+    if size % (heads * multiple):
+        raise UserError(f"{heads} heads need a hidden_size that is a multiple of {heads * multiple}, and it is {size}")
     return size // heads

@@ -1,8 +1,8 @@
-"""Mixers by hand, and the layers of a transformer that hold them."""
+"""Mixers by hand, by plain loops, and as attention."""
 
 from __future__ import annotations
 
-import shlex
+import math
 from typing import Any
 
 import pytest
@@ -14,27 +14,22 @@ from attnx import registry
 from attnx.attention.factory import build_multi_head
 from attnx.attention.memory import hide_future
 from attnx.attention.options import AttentionOptions
-from attnx.config.compose import compose
-from attnx.errors import UserError
-from attnx.models.resolve import DataSizes, resolve_model
-
-LANGUAGE_MODEL = ["task=language_model", "model=transformer", "model.form=decoder_only", "scorer=scaled"]
-NO_SOURCE = torch.zeros(3, 0, dtype=torch.int64)
+from attnx.mixers.delta_rule import run_delta_chunk, unit_length
+from attnx.mixers.gated_linear import run_decaying_chunk
+from attnx.mixers.short_convolution import ShortConvolution
 
 
-def build_identity(name: str, **options: Any) -> Any:
-    """A mixer whose maps are the identity, without biases."""
-    mixer = registry.build("mixer", (name, options), hidden_size=1)
+def build_identity(name: str, size: int = 1, **options: Any) -> Any:
+    """A mixer whose maps are the identity, without biases, and repeat it where they are wider."""
+    mixer = registry.build("mixer", (name, options), hidden_size=size)
     with torch.no_grad():
         for module in mixer.modules():
             if isinstance(module, nn.Linear):
-                nn.init.eye_(module.weight)
+                width, copies = module.in_features, -(-module.out_features // module.in_features)
+                module.weight.copy_(torch.eye(width).repeat(copies, 1)[: module.out_features])
+            if isinstance(module, ShortConvolution):
+                nn.init.ones_(module.weight)
     return mixer
-
-
-def build_model(*overrides: str) -> Any:
-    config = compose([*LANGUAGE_MODEL[: 4 if "standard" in "".join(overrides) else 3], *overrides])
-    return resolve_model(config).build(DataSizes(target_symbols=17)).eval()
 
 
 def test_linear_by_hand() -> None:
@@ -42,6 +37,137 @@ def test_linear_by_hand() -> None:
     outputs, state = build_identity("linear", heads=1)(torch.tensor([[[1.0], [2.0]]]))
     torch.testing.assert_close(outputs, torch.tensor([[[1.0], [24 / 15]]]))
     assert (state.products.item(), state.keys.item()) == (2 * 1 + 3 * 2, 2 + 3)
+
+
+def sigmoid(number: float) -> float:
+    return 1 / (1 + math.exp(-number))
+
+
+def swish(number: float) -> float:
+    return number * sigmoid(number)
+
+
+def test_retention_by_hand() -> None:
+    """The second key is turned by one radian, and the first head forgets 1/32 of what it holds."""
+    mixer = build_identity("retention", size=2, heads=1, value_ratio=1)
+    _, state = mixer(torch.tensor([[[1.0, 0], [1, 0]]]))
+    expected = torch.tensor([[[[31 / 32 + math.cos(1), 0], [math.sin(1), 0]]]])
+    torch.testing.assert_close(state.products, expected)
+    assert state.position.item() == 2
+
+
+def test_gated_linear_by_hand() -> None:
+    """Without weights and biases of the gates each is the sixteenth root of 1/2."""
+    mixer = build_identity("gated_linear", size=2, heads=1)
+    with torch.no_grad():
+        for weight in mixer.gates.parameters():
+            weight.zero_()
+    _, state = mixer(torch.tensor([[[1.0, 0], [1, 0]]]))
+    torch.testing.assert_close(state.products, torch.tensor([[[[2 ** (-1 / 16) + 1, 0]]]]))
+
+
+@pytest.mark.parametrize("factor", [1, 2])
+def test_delta_by_hand(factor: int) -> None:
+    """Keys of one unit have length 1; the second value replaces a share of the first."""
+    mixer = build_identity("delta", heads=1, convolution=1, negative_eigenvalues=factor == 2)
+    _, state = mixer(torch.tensor([[[1.0], [2.0]]]))
+    first = factor * sigmoid(1) * swish(1)
+    second = first + factor * sigmoid(2) * (swish(2) - first)
+    torch.testing.assert_close(state.products, torch.tensor([[[[second]]]]), rtol=1e-5, atol=1e-5)
+
+
+def test_gated_delta_by_hand() -> None:
+    """With e^A = 1 and softplus(c) = 1 the state decays by e before the second value replaces a share of it."""
+    mixer = build_identity("gated_delta", heads=1, convolution=1, value_ratio=1)
+    with torch.no_grad():
+        mixer.times.weight.zero_()
+        mixer.log_scale.zero_()
+        mixer.time_bias.fill_(math.log(math.e - 1))
+    _, state = mixer(torch.tensor([[[1.0], [2.0]]]))
+    kept = math.exp(-1) * sigmoid(1) * swish(1)
+    second = kept + sigmoid(2) * (swish(2) - kept)
+    torch.testing.assert_close(state.products, torch.tensor([[[[second]]]]), rtol=1e-5, atol=1e-5)
+
+
+def test_lstm_by_hand() -> None:
+    """All weights are 1 and all biases 0, so that each gate sees the input plus the last output."""
+    mixer = build_identity("lstm")
+    with torch.no_grad():
+        for name, weight in mixer.named_parameters():
+            weight.fill_(float("weight" in name))
+    outputs, state = mixer(torch.tensor([[[1.0], [-2.0]]]))
+    cell = sigmoid(1) * math.tanh(1)
+    first = sigmoid(1) * math.tanh(cell)
+    seen = first - 2
+    cell = sigmoid(seen) * cell + sigmoid(seen) * math.tanh(seen)
+    torch.testing.assert_close(outputs.flatten(), torch.tensor([first, sigmoid(seen) * math.tanh(cell)]))
+    torch.testing.assert_close(state.cell, torch.tensor([[cell]]))
+
+
+def test_a_short_convolution_by_hand() -> None:
+    """It weighs the last position by 5 and the one before by 3, which the next call still knows."""
+    convolution = ShortConvolution(channels=1, width=2)
+    with torch.no_grad():
+        convolution.weight.copy_(torch.tensor([[3.0], [5]]))
+    first, earlier = convolution(torch.tensor([[[1.0], [2]]]), None, convolution.init_state(1, torch.ones(1)))
+    assert first.flatten().tolist() == [5, 3 * 1 + 5 * 2]
+    second, _ = convolution(torch.tensor([[[7.0]]]), None, earlier)
+    assert second.flatten().tolist() == [3 * 2 + 5 * 7]
+
+
+def random_inputs(*last_axes: int) -> list[Tensor]:
+    """Random numbers (b, h, t, ...)."""
+    return [torch.randn(2, 3, 13, *((axis,) if axis else ())) for axis in last_axes]
+
+
+def read(state: Tensor, vectors: Tensor) -> Tensor:
+    """State (b, h, k, v) and vectors (b, h, k) -> (b, h, v)."""
+    return (vectors[..., None, :] @ state)[..., 0, :]
+
+
+def require_loop(run: Any, products: Tensor, inputs: list[Tensor], outputs: list[Tensor], last: Tensor) -> None:
+    """A chunk gives what a plain loop gave in double precision, in both precisions."""
+    for dtype, tolerance in {torch.float64: 1e-10, torch.float32: 1e-4}.items():
+        context, after = run(products.to(dtype), *(part.to(dtype) for part in inputs))
+        torch.testing.assert_close(context.double(), torch.stack(outputs, 2), rtol=tolerance, atol=tolerance)
+        torch.testing.assert_close(after.double(), last, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("strength", [0.1, 30.0])
+def test_a_decaying_chunk_is_a_plain_loop(strength: float) -> None:
+    """The gates may forget all, and their quotients would overflow."""
+    inputs = random_inputs(5, 5, 7, 5)
+    inputs[3] = -strength * inputs[3].abs()
+    products, expected = torch.randn(2, 3, 5, 7), []
+    state = products
+    for query, key, value, log_decay in zip(*(part.unbind(2) for part in inputs), strict=True):
+        state = log_decay.exp()[..., None] * state + key[..., None] * value[..., None, :]
+        expected.append(read(state, query))
+    require_loop(run_decaying_chunk, products, inputs, expected, state)
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("strength", [0.0, 0.1, 30.0])
+def test_a_chunk_of_the_delta_rule_is_a_plain_loop(strength: float) -> None:
+    queries, keys, values, rates, log_decays = random_inputs(5, 5, 7, 0, 0)
+    inputs = [queries, unit_length(keys), values, 2 * rates.sigmoid(), -strength * log_decays.abs()]
+    products, expected = torch.randn(2, 3, 5, 7), []
+    state = products
+    for query, key, value, rate, log_decay in zip(*(part.unbind(2) for part in inputs), strict=True):
+        state = log_decay.exp()[..., None, None] * state
+        news = rate[..., None] * (value - read(state, key))
+        state = state + key[..., None] * news[..., None, :]
+        expected.append(read(state, query))
+    require_loop(run_delta_chunk, products, inputs, expected, state)
+
+
+@pytest.mark.parametrize("name", registry.names("mixer"))
+def test_a_state_is_in_single_precision_under_autocast(name: str) -> None:
+    mixer = registry.build("mixer", name, hidden_size=24)
+    with torch.autocast("cpu", torch.bfloat16):
+        _, state = mixer(torch.randn(2, 70, 24))
+    assert {part.dtype for part in state} == {torch.float32}
 
 
 class FeatureProduct(nn.Module):
@@ -78,74 +204,3 @@ def test_linear_is_attention_with_a_feature_map_and_a_sum() -> None:
     memory = hide_future(attention.make_memory(states, mask), torch.arange(11) + 1)
     expected = attention(states, memory).context
     torch.testing.assert_close(mixer(states, mask)[0][mask], expected[mask])
-
-
-def test_a_list_of_layers_is_repeated() -> None:
-    overrides = ["model.layers=4", "model.mixer=[linear,standard]", "attention.heads=2", "model.hidden_size=16"]
-    model = build_model(*overrides)
-    assert [type(layer.mixer).__name__ for layer in model.decoder.layers] == ["Linear", "NoneType"] * 2
-    inputs = torch.randint(4, 17, (3, 5))
-    assert model(NO_SOURCE, NO_SOURCE > 0, inputs, need_weights=True).weights.shape == (3, 4, 5, 5)
-    sites = resolve_model(compose([*LANGUAGE_MODEL, *overrides])).sites
-    assert sites == tuple(f"self-attention, layer {layer}" for layer in (2, 2, 4, 4))
-
-
-def test_a_model_of_mixers_alone_has_no_attention() -> None:
-    config = compose([*LANGUAGE_MODEL[:3], "model.mixer={name: linear, heads: 2}", "model.hidden_size=16"])
-    assert config["attention"] == {"name": "none"}
-    assert not {"scorer", "scope", "normalizer", "query"} & set(config)
-    resolved = resolve_model(config)
-    assert resolved.sites == ()
-    model: Any = resolved.build(DataSizes(target_symbols=17))
-    assert {layer.mixer.heads for layer in model.decoder.layers} == {2}
-    output = model(NO_SOURCE, NO_SOURCE > 0, torch.randint(4, 17, (3, 5)), need_weights=True)
-    assert output.weights is None
-
-
-def test_a_layer_may_be_a_feed_forward_map_alone() -> None:
-    model = build_model("model.layers=2", "model.mixer=[linear,none]", "model.hidden_size=16")
-    assert model.decoder.layers[1].self_attention is None
-    state = model.init_state(NO_SOURCE, NO_SOURCE > 0)
-    assert state.self_memories[1] is None
-    inputs = torch.randint(4, 17, (3, 2))
-    expected = model(NO_SOURCE, NO_SOURCE > 0, inputs).logits.log_softmax(-1)
-    for step in range(2):
-        predictions, state, _ = model.decode_step(inputs[:, step], state)
-        torch.testing.assert_close(predictions, expected[:, step])
-
-
-@torch.no_grad()
-def test_a_state_stays_as_large_as_it_is() -> None:
-    model = build_model("model.layers=2", "model.mixer=linear", "model.hidden_size=16")
-    state = model.init_state(NO_SOURCE, NO_SOURCE > 0)
-    shapes = [part.shape for layer in state.self_memories for part in layer]
-    for _ in range(5):
-        _, state, _ = model.decode_step(torch.tensor([5, 7, 11]), state)
-    assert [part.shape for layer in state.self_memories for part in layer] == shapes
-
-
-CONTRADICTIONS = {
-    "model.mixer=linaer": "unknown mixer 'linaer'; did you mean linear",
-    "'model.mixer={name: linear, heads: 3}'": "heads=3 of linear do not divide model.hidden_size=256",
-    "'model.mixer={name: linear, hads: 3}'": "the mixer 'linear' has no option 'hads'; did you mean heads",
-    "model.mixer=[linear,standard]": "model.mixer=[linear,standard] names 2 layers, which are repeated, but "
-    "model.layers=3",
-    "'model.mixer={name: standard, heads: 2}'": "set attention.heads instead",
-    "model.mixer=linear model.form=encoder_decoder task=g2p": "use model.form=decoder_only",
-    "model.mixer=linear task=g2p": "use a task without a source",
-    "model.mixer=linear scorer=dot": "scorer=dot has no effect beside model.mixer=linear",
-    "model.mixer=linear attention.heads=2": "attention.heads=2 has no effect beside model.mixer=linear",
-    "model.mixer=linear scope=history": "scope=history has no effect beside model.mixer=linear; leave it out, or let a "
-    "layer attend: model.mixer=[linear,standard]",
-    "model.mixer=linear model.self_bias=alibi": "model.self_bias=alibi has no effect beside model.mixer=linear",
-    "model.mixer=linear model.position_encoding=rotary": "no layer attends with model.mixer=linear",
-}
-
-
-@pytest.mark.parametrize("written", CONTRADICTIONS)
-def test_what_no_layer_can_be_is_refused_in_a_line(written: str) -> None:
-    overrides = {word.partition("=")[0]: word for word in (*LANGUAGE_MODEL[:3], *shlex.split(written))}
-    with pytest.raises(UserError) as refusal:
-        compose([*overrides.values()])
-    assert CONTRADICTIONS[written] in str(refusal.value)
-    assert "\n" not in str(refusal.value)

@@ -46,11 +46,12 @@ def resolve_layer_choices(mixer: PartSpec | Sequence[PartSpec] | None, config: C
             "multiple of that; choose another number of layers"
         )
     for choice in choices:
-        heads = choice.options.get("heads", 1)
-        if model["hidden_size"] % heads:
+        heads, size = choice.options.get("heads", 1), model["hidden_size"]
+        multiple = heads * registry.describe(choice.kind, choice.name).declarations.get("head_width_multiple", 1)
+        if size % multiple:
             raise UserError(
-                f"{option}: the heads={heads} of {choice.name} do not divide model.hidden_size={model['hidden_size']}; "
-                "choose another number of heads"
+                f"{option}: {choice.name} with {heads} heads needs a multiple of {multiple} units, but "
+                f"model.hidden_size={size}; choose another number of heads, or another size"
             )
     if model["form"] != "decoder_only":
         raise UserError(

@@ -1,0 +1,35 @@
+"""Normalizes what the heads of a mixer read, with an optional gate."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnx.mixers.chunks import join_heads
+
+
+class HeadNorm(nn.Module):
+    """The root mean square of each head is made 1, times a weight for each of its units, times a gate by position.
+
+    Formula: ``[RMSNorm(o_1); ...; RMSNorm(o_h)] * swish(G x)``
+    Source: Sun et al. 2023, equation 8, https://arxiv.org/abs/2307.08621; with RMSNorm for its GroupNorm, as
+        flash-linear-attention has it
+
+    Args:
+        hidden_size: width of the positions x.
+        heads: how many.
+        width: of one head.
+        is_gated: whether there is a gate.
+    """
+
+    def __init__(self, hidden_size: int, heads: int, width: int, is_gated: bool = True) -> None:
+        super().__init__()
+        self.norm = nn.RMSNorm(width, eps=1e-5)
+        self.gate = nn.Linear(hidden_size, heads * width, bias=False) if is_gated else None
+
+    def forward(self, context: Tensor, states: Tensor) -> Tensor:
+        """(b, h, t, v) and the positions (b, t, hidden_size) -> (b, t, h v)."""
+        # 16 bits are kept out of the sum of squares.
+        weight = self.norm.weight.to(context.dtype)
+        normalized = join_heads(F.rms_norm(context, self.norm.normalized_shape, weight, self.norm.eps)).to(states.dtype)
+        return normalized if self.gate is None else normalized * F.silu(self.gate(states))

@@ -1,0 +1,43 @@
+"""A causal convolution over a few positions, whose last inputs are kept for the next call."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from attnx.ops import at_least_float32
+
+
+class ShortConvolution(nn.Module):
+    """Each channel is a weighted sum of its values at the last ``width`` positions.
+
+    Formula: ``y_t = sum_i w_i * x_{t - width + 1 + i}, i = 0 ... width - 1``
+    Source: Fu et al. 2023, section 3.1, https://arxiv.org/abs/2212.14052
+    """
+
+    def __init__(self, channels: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width, channels).uniform_(-(width**-0.5), width**-0.5))
+        self.width, self.channels = width, channels
+        self.state_size = (width - 1) * channels
+
+    def init_state(self, rows: int, like: Tensor) -> Tensor:
+        """Zeros (rows, width - 1, channels) stand before the first position."""
+        return like.new_zeros(rows, self.width - 1, self.channels, dtype=at_least_float32(like.dtype))
+
+    def forward(self, inputs: Tensor, mask: Tensor | None, earlier: Tensor) -> tuple[Tensor, Tensor]:
+        """Convolve (b, t, channels) after the ``earlier`` inputs (b, width - 1, channels).
+
+        Returns:
+            (b, t, channels), and the last inputs; where the mask (b, t) has padding at the end, those before it.
+        """
+        steps, kept = inputs.shape[1], self.width - 1
+        joined = torch.cat([earlier.to(inputs.dtype), inputs], 1)
+        weight = self.weight.to(inputs.dtype)
+        outputs = torch.stack([joined[:, i : i + steps] * weight[i] for i in range(self.width)]).sum(0)
+        if mask is None:
+            last = joined[:, steps:]
+        else:
+            index = mask.sum(1)[:, None] + torch.arange(kept, device=mask.device)
+            last = joined.gather(1, index[..., None].expand(-1, -1, self.channels))
+        return outputs, last.to(earlier.dtype)
