@@ -43,6 +43,7 @@ class Attention(nn.Module):
         memory_size: width of the memory's states.
         dropout: share of the weights dropped while training.
         chunk_mib: how many MiB the hidden layers of scores may take at a time after ``accel.enable``.
+        softcap: the bound of the scores' absolute values, approached smoothly; None without.
     """
 
     num_heads = 1
@@ -54,13 +55,14 @@ class Attention(nn.Module):
         memory_size: int,
         dropout: float = 0.0,
         chunk_mib: int = 64,
+        softcap: float | None = None,
     ) -> None:
         super().__init__()
         self.scorer, self.scope, self.normalizer, self.bias = parts
         needs_projection = bool(self.scorer.requires_equal_dims) and query_size != memory_size
         self.project = nn.Linear(query_size, memory_size, bias=False) if needs_projection else nn.Identity()
         self.query_size, self.memory_size = query_size, memory_size
-        self.dropout, self.chunk_mib = dropout, chunk_mib
+        self.dropout, self.chunk_mib, self.softcap = dropout, chunk_mib, softcap
 
     @property
     def needs_history(self) -> bool:
@@ -199,7 +201,12 @@ class Attention(nn.Module):
     def attend_with_scores(
         self, inputs: AttentionInputs, scores: Tensor, mask: ScopeMask | None = None
     ) -> AttentionOutput:
-        """Add the bias, normalize and sum the values by the weights; ``mask`` defaults to :meth:`scope_mask`."""
+        """Bound the scores, add the bias, normalize and sum the values by the weights.
+
+        ``mask`` defaults to :meth:`scope_mask`.
+        """
+        if self.softcap is not None:
+            scores = self.softcap * torch.tanh(scores / self.softcap)
         bias = self.position_bias(inputs)
         scores = scores if bias is None else scores + bias
         mask = self.scope_mask(inputs) if mask is None else mask

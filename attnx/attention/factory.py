@@ -15,7 +15,7 @@ from attnx.attention.hops import Hops
 from attnx.attention.multi_head import MultiHeadAttention, head_width
 from attnx.attention.options import AttentionOptions
 from attnx.errors import UserError
-from attnx.registry import Depth, PartSpec, PositiveInt, Probability, Size, register
+from attnx.registry import Depth, PartSpec, PositiveFloat, PositiveInt, Probability, Size, register
 
 PartChoice = PartSpec | nn.Module
 PartChoices = tuple[PartChoice, PartChoice, PartChoice]
@@ -43,7 +43,7 @@ def build(
         scope: which positions may be read.
         normalizer: how scores become weights.
         values_size: width of the values where they are not the memory's states; heads need to know it.
-        options: those of :func:`build_standard`: ``heads``, ``hops``, ``dropout``, ``bias``, ``chunk_mib``.
+        options: those of :func:`build_standard`: ``heads``, ``hops``, ``dropout``, ``bias``, ``softcap`` and others.
 
     Raises:
         UserError: an unknown part or option, a width or number that cannot be, a scorer that needs equal widths and has
@@ -104,6 +104,7 @@ def build_standard(
     bias: PartSpec | None = None,
     chunk_mib: PositiveInt = 64,
     hops: Depth = 1,
+    softcap: PositiveFloat | None = None,
 ) -> ComposedAttention:
     """Score the memory, mask what is out of scope, normalize, and sum the values by their weights.
 
@@ -116,7 +117,8 @@ def build_standard(
     (:mod:`attnx.attention.multi_head`). ``bias`` names what the distance of a position from the query's step adds to
     its score. ``chunk_mib`` is how many MiB hidden layers of scores may take at a time with ``accel=auto``; larger ones
     are computed in chunks, and again for the gradients. ``hops`` above 1 read the memory again, each time with a query
-    that the last read has refined (:mod:`attnx.attention.hops`).
+    that the last read has refined (:mod:`attnx.attention.hops`). ``softcap`` c bounds the scores of any scorer by
+    c tanh(score / c), before the bias is added (Bello et al. 2016, section 4; Gemma 2, 2024, section 2).
 
     >>> import torch
     >>> from attnx.attention import build
@@ -126,7 +128,7 @@ def build_standard(
     >>> output.context.shape, output.weights.shape
     (torch.Size([2, 3, 26]), torch.Size([2, 3, 5]))
     """
-    choices, options = (scorer, scope, normalizer), AttentionOptions(projection, dropout, bias, chunk_mib)
+    choices, options = (scorer, scope, normalizer), AttentionOptions(projection, dropout, bias, chunk_mib, softcap)
     attention: Attention | MultiHeadAttention
     if heads == 1:
         attention = _build_single(choices, query_size, memory_size, options)
@@ -178,7 +180,7 @@ def _build_single(
             "attention.projection=auto, another scorer, or equal sizes"
         )
     parts = AttentionParts(scorer_part, scope_part, normalizer_part, bias)
-    return Attention(parts, query_size, memory_size, options.dropout, options.chunk_mib)
+    return Attention(parts, query_size, memory_size, options.dropout, options.chunk_mib, options.softcap)
 
 
 def _build_part(kind: str, choice: PartChoice, **supplied: int) -> nn.Module:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Self
 
 from attnx.registry import PartSpec
 
@@ -16,3 +17,9 @@ class AttentionOptions:
     dropout: float = 0.0
     bias: PartSpec | None = None
     chunk_mib: int = 64
+    softcap: float | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Self:
+        """Those of an ``attention`` node, which has others, too."""
+        return cls(**{field.name: options[field.name] for field in fields(cls)})

@@ -48,7 +48,7 @@ class AttentionOutput(NamedTuple):
 
     context: Tensor  # (b, q, v)
     weights: Tensor | None = None  # (b, q, m), or None when not asked for
-    scores: Tensor | None = None  # (b, q, m) before normalizing and masking, with the bias, or None when not asked for
+    scores: Tensor | None = None  # (b, q, m) before the normalizer and the mask, with the bias; None if not asked for
     penalty: Tensor | None = None  # (b, q) what scorer and normalizer add to the loss, or None if they add nothing
     scorer_carry: Tensor | None = None  # (b, c) what a recurrent scorer carries after the last query, or None
     normalizer_carry: Tensor | None = None  # (b, m) what a recurrent normalizer carries after the last query, or None

@@ -69,6 +69,7 @@ KNOWN_AS: Final[Mapping[str, tuple[str, ...]]] = {
     "self_attention": ("model=transformer", "scope=history"),
     "sliding_window": ("scope=local",),
     "soft": ("normalizer=softmax",),
+    "logit_softcapping": ("attention.softcap",),
     "softmax1": ("normalizer=softmax_with_sink",),
     "steps": ("trainer.max_steps",),
     "teacher_forcing": ("model.scheduled_sampling",),

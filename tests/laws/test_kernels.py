@@ -56,6 +56,7 @@ FACTORS: dict[str, Any] = {
     "keep": [False, True],
     "heads": [1, 2],
     "bias": [None, "alibi", "distance", "relative"],
+    "softcap": [None, 2.0],
     "dtype": ["float32", "float64"],
 }
 # What a kernel may lack where the tests run.
@@ -83,6 +84,8 @@ def possible(choices: dict[str, Any]) -> bool:
     if any(choices.get(factor, values) in values for factor, values in DECLINED.get(kernel, {}).items()):
         return False
     if kernel and choices.get("bias") and not KERNELS[kernel].get("supports_bias"):
+        return False
+    if kernel and choices.get("softcap") and not KERNELS[kernel].get("supports_softcap"):
         return False
     serves = KERNELS.get(kernel, {})
     kinds = {"scorer": "scorers", "scope": "scopes", "normalizer": "normalizers"}
@@ -149,7 +152,7 @@ def pair_of(choices: dict[str, Any], device: str) -> tuple[Any, Any, list[Counte
     heads, width = choices["heads"], VALUES if choices["values"] == "own" else KEYS
     sizes = (WIDTH, heads * KEYS, heads * width)
     parts = choices["scorer"], choices["scope"], choices["normalizer"]
-    options = {"heads": heads, "bias": choices["bias"], "chunk_mib": 1}
+    options = {"heads": heads, "bias": choices["bias"], "softcap": choices["softcap"], "chunk_mib": 1}
     without = build_attention(*parts, *sizes, options).to(device).eval()
     with_it = accel.enable(copy.deepcopy(without))
     kernel_class, counted = registry.find("kernel", choices["kernel"][0]), []
@@ -222,7 +225,15 @@ def test_a_kernel_matches_the_definition(combination: dict[str, Any]) -> None:
 
 
 PLAIN = {"scope": ("global", {}), "normalizer": ("softmax", {}), "allowed_mask": "all", "keep": False}
-PLAIN |= {"size": "many", "values": "states", "need_weights": False, "heads": 1, "bias": None, "dtype": "float32"}
+PLAIN |= {
+    "size": "many",
+    "values": "states",
+    "need_weights": False,
+    "heads": 1,
+    "bias": None,
+    "softcap": None,
+    "dtype": "float32",
+}
 
 
 def typical(kernel: str) -> list[dict[str, Any]]:

@@ -40,6 +40,7 @@ class CheckpointedKernel:
     normalizers = ()
     priority = 30
     supports_bias = True
+    supports_softcap = True
 
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
         """Whether there are more pairs than fit into a chunk."""

@@ -41,6 +41,7 @@ class Kernel(Protocol):
     - ``device``: the only type of device that it is for, as ``"cuda"``.
     - ``source``: the C file that it needs, which is compiled while a run starts.
     - ``supports_bias``: it adds the bias to the scores, as ``attention.attend_with_scores`` does.
+    - ``supports_softcap``: it bounds the scores, as ``attention.attend_with_scores`` does.
     - ``supports_heads_as_batch``: it reads only a scorer's prepared queries and keys: heads are rows of one call.
     - ``supports_recurrence``: with a history it passes the scores of all queries to the definition at once.
     - ``build(device)``: compiles what its calls and their gradients need there. If it raises an error, the kernel is
@@ -75,6 +76,8 @@ def matching_kernels(attention: Attention) -> tuple[Kernel, ...]:
     ]
     if attention.bias is not None:
         matches = [name for name in matches if declared[name].get("supports_bias")]
+    if attention.softcap is not None:
+        matches = [name for name in matches if declared[name].get("supports_softcap")]
     kernels: list[Kernel] = []
     for name in sorted(matches, key=lambda name: declared[name]["priority"]):
         try:

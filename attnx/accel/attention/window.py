@@ -44,6 +44,7 @@ class WindowKernel:
     scorers = ()
     scopes = ("local",)
     normalizers = ()
+    supports_softcap = True
     priority = 10
 
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:

@@ -33,11 +33,7 @@ def build_transformer(resolved: ResolvedTransformerConfig, sizes: DataSizes) -> 
         self_attention=resolved.self_attention,
         cross_attention=resolved.cross_attention,
         layer_choices=resolved.layer_choices,
-        attention=AttentionOptions(
-            dropout=attention["dropout"], bias=attention["bias"], chunk_mib=attention["chunk_mib"]
-        )
-        if resolved.sites
-        else AttentionOptions(),
+        attention=AttentionOptions.of(attention) if resolved.sites else AttentionOptions(),
     )
     return Transformer(
         step_spec(sizes.source_symbols, sizes.source_features) if "encoder" in resolved.sources else None,

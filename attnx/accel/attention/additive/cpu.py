@@ -45,6 +45,7 @@ class CompiledAdditive:
     priority = 20
     supports_recurrence = True
     supports_bias = True
+    supports_softcap = True
     device = "cpu"
     source = "additive.c"
 

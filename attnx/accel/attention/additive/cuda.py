@@ -28,6 +28,7 @@ class CudaAdditive:
     priority = 20
     supports_recurrence = True
     supports_bias = True
+    supports_softcap = True
     device = "cuda"
 
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
