@@ -175,8 +175,8 @@ class FastMultiHeadAttention(MultiHeadAttention):
         if not kernels or self._is_dropping(inputs) or first.is_sampling or inputs.history is not None:
             return None
         heads = zip(self.heads, inputs.queries.unbind(1), strict=True)
-        prepared = torch.stack([head.scorer.project_queries(part) for head, part in heads], dim=1).flatten(0, 1)
-        output = call_kernels(kernels, first, self.fold_heads(inputs)._replace(prepared_queries=prepared))
+        prepared = torch.stack([head.scorer.project_queries(part) for head, part in heads], dim=1)
+        output = call_kernels(kernels, first, self.fold_heads(inputs._replace(prepared_queries=prepared)))
         return None if output is None else self.unfold_heads(output)
 
     def _is_dropping(self, inputs: AttentionInputs) -> bool:

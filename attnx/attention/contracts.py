@@ -13,7 +13,8 @@ class Projections(Protocol):
     """What every scorer prepares: ``project_keys`` once per memory, ``project_queries`` once for all known steps.
 
     ``is_positional``, optional, says that scores depend on the order of the memory; ``needs_keys = False`` that they do
-    not depend on its vectors.
+    not depend on its vectors; ``has_key_parameters = True`` that ``project_keys`` has parameters, so that heads cannot
+    share its keys (``attention.kv_heads``).
     """
 
     requires_equal_dims: bool  # whether queries and memory must have one width

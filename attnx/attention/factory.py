@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import torch
 from torch import nn
 
 from attnx import registry
@@ -13,7 +14,7 @@ from attnx.attention.attention import Attention
 from attnx.attention.contracts import AttentionParts
 from attnx.attention.hops import Hops
 from attnx.attention.multi_head import MultiHeadAttention, head_width
-from attnx.attention.options import AttentionOptions
+from attnx.attention.options import AttentionOptions, check_heads, check_kv_heads, unshared_keys
 from attnx.errors import UserError
 from attnx.registry import Depth, PartSpec, PositiveFloat, PositiveInt, Probability, Size, register
 
@@ -105,6 +106,8 @@ def build_standard(
     chunk_mib: PositiveInt = 64,
     hops: Depth = 1,
     softcap: PositiveFloat | None = None,
+    kv_heads: Depth | None = None,
+    qk_norm: Literal["none", "l2", "rms"] = "none",
 ) -> ComposedAttention:
     """Score the memory, mask what is out of scope, normalize, and sum the values by their weights.
 
@@ -118,7 +121,12 @@ def build_standard(
     its score. ``chunk_mib`` is how many MiB hidden layers of scores may take at a time with ``accel=auto``; larger ones
     are computed in chunks, and again for the gradients. ``hops`` above 1 read the memory again, each time with a query
     that the last read has refined (:mod:`attnx.attention.hops`). ``softcap`` c bounds the scores of any scorer by
-    c tanh(score / c), before the bias is added (Bello et al. 2016, section 4; Gemma 2, 2024, section 2).
+    c tanh(score / c), before the bias is added (Bello et al. 2016, section 4; Gemma 2, 2024, section 2). ``kv_heads``
+    is how many heads of keys and values there are, each read by a group of heads: fewer of them save memory in decoding
+    (Ainslie et al. 2023, https://arxiv.org/abs/2305.13245; one: Shazeer 2019, https://arxiv.org/abs/1911.02150).
+    ``qk_norm`` normalizes queries and keys of each head before their positions rotate them: ``rms`` to a mean square of
+    1 times learned weights, ``l2`` to length 1, the queries times a learned number that starts at the root of the width
+    (Henry et al. 2020, https://arxiv.org/abs/2010.04245, with ``scorer=dot``).
 
     >>> import torch
     >>> from attnx.attention import build
@@ -128,9 +136,13 @@ def build_standard(
     >>> output.context.shape, output.weights.shape
     (torch.Size([2, 3, 26]), torch.Size([2, 3, 5]))
     """
-    choices, options = (scorer, scope, normalizer), AttentionOptions(projection, dropout, bias, chunk_mib, softcap)
+    choices, options = (
+        (scorer, scope, normalizer),
+        AttentionOptions(projection, dropout, bias, chunk_mib, softcap, kv_heads, qk_norm),
+    )
     attention: Attention | MultiHeadAttention
     if heads == 1:
+        check_heads({"heads": heads, "kv_heads": kv_heads, "qk_norm": qk_norm}, scorer)
         attention = _build_single(choices, query_size, memory_size, options)
     else:
         attention = build_multi_head(choices, query_size, memory_size, values_size, heads, options)
@@ -152,9 +164,14 @@ def build_multi_head(
     """
     head_width(heads, values_size, "the width of the values")
     width = head_width(heads, memory_size, "the width of the memory")
+    kv_heads = options.kv_heads or heads
+    check_kv_heads(choices[0], heads, kv_heads)
     # Copied, so that heads which are built from an instance do not share its parameters.
-    single_heads = (_build_single(copy.deepcopy(choices), width, width, options, head, heads) for head in range(heads))
-    return MultiHeadAttention(single_heads, query_size, memory_size, values_size)
+    single_heads = [_build_single(copy.deepcopy(choices), width, width, options, head, heads) for head in range(heads)]
+    first = single_heads[0].scorer
+    if kv_heads < heads and first.project_keys(torch.zeros(1, 1, width)).requires_grad:
+        raise unshared_keys(registry.registered_name("scorer", type(first)) or type(first).__name__, kv_heads)
+    return MultiHeadAttention(single_heads, query_size, memory_size, values_size, kv_heads, options.qk_norm)
 
 
 def _build_single(

@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
 
 from attnx.attention.attention import Attention
 from attnx.attention.inputs import check_query, check_states, query_steps, zero_padding
+from attnx.attention.memory import query_mask
 from attnx.attention.types import AttentionHistory, AttentionInputs, AttentionOutput, Memory
 from attnx.errors import UserError
-from attnx.ops import apply_rope
+from attnx.ops import apply_rope, unit_vectors
+
+
+class UnitLength(nn.Module):
+    """Vectors (..., k) of length 1, times a learned number that starts at ``scale``, if there is one."""
+
+    def __init__(self, scale: float | None = None) -> None:
+        super().__init__()
+        self.scale = None if scale is None else nn.Parameter(torch.tensor([scale]))
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """(..., k) -> (..., k)."""
+        return unit_vectors(vectors) if self.scale is None else self.scale.to(vectors.dtype) * unit_vectors(vectors)
+
+
+QK_NORMS: dict[str, Callable[[int], tuple[nn.Module, nn.Module]]] = {
+    "none": lambda width: (nn.Identity(), nn.Identity()),
+    "l2": lambda width: (UnitLength(width**0.5), UnitLength()),
+    "rms": lambda width: (nn.RMSNorm(width), nn.RMSNorm(width)),
+}
+"""The norms of the queries and of the keys of each head, of so many units."""
 
 
 class MultiHeadAttention(nn.Module):
@@ -30,16 +51,30 @@ class MultiHeadAttention(nn.Module):
         query_size: width of the queries.
         memory_size: width of what queries are compared with.
         values_size: width of the values, and of the contexts.
+        kv_heads: how many heads of keys and values there are; each is read by ``heads / kv_heads`` heads in a row. As
+            many as heads if left out.
+        qk_norm: normalizes queries and keys of each head, before a rotation: ``l2`` or ``rms``.
     """
 
-    def __init__(self, heads: Iterable[Attention], query_size: int, memory_size: int, values_size: int) -> None:
+    def __init__(
+        self,
+        heads: Iterable[Attention],
+        query_size: int,
+        memory_size: int,
+        values_size: int,
+        kv_heads: int | None = None,
+        qk_norm: Literal["none", "l2", "rms"] = "none",
+    ) -> None:
         super().__init__()
         self.heads: Sequence[Attention] = nn.ModuleList(heads)  # type: ignore[assignment]
         self.num_heads, first = len(self.heads), self.heads[0]
+        self.kv_heads = kv_heads or self.num_heads
+        self.group_size = self.num_heads // self.kv_heads
         self.query = nn.Linear(query_size, memory_size, bias=False)
-        self.keys = nn.Linear(memory_size, memory_size, bias=False)
-        self.values = nn.Linear(values_size, values_size, bias=False)
+        self.keys = nn.Linear(memory_size, memory_size // self.group_size, bias=False)
+        self.values = nn.Linear(values_size, values_size // self.group_size, bias=False)
         self.out = nn.Linear(values_size, values_size, bias=False)
+        self.query_norm, self.key_norm = QK_NORMS[qk_norm](memory_size // self.num_heads)
         self.dropout, self.needs_history = first.dropout, first.needs_history
         self.is_distribution = first.is_distribution
         has_history = first.needs_history or hasattr(first.scorer, "penalty")
@@ -53,7 +88,7 @@ class MultiHeadAttention(nn.Module):
         values: Tensor | None = None,
         rotation: Tensor | None = None,
     ) -> Memory:
-        """As :meth:`Attention.make_memory`; keys (b, h, m, k) and values (b, h, m, v / h).
+        """As :meth:`Attention.make_memory`; keys (b, g, m, k) and values (b, g, m, v / h) of g ``kv_heads``.
 
         ``rotation`` (2, b or 1, m, k / 2), of :func:`attnx.ops.rope_cos_sin`, rotates the keys by their positions.
         """
@@ -61,20 +96,20 @@ class MultiHeadAttention(nn.Module):
         has_padding = memory_mask is not None
         states, memory_mask, values = zero_padding(states, memory_mask, values)
         # The projections have no bias, so that padding stays zero.
-        projected = self._split_heads(states, self.keys, rotation)  # (b, h, m, k)
-        if self.heads_are_parameter_free:
+        projected = _rotate(self.key_norm(_split_heads(self.keys(states), self.kv_heads)), rotation)  # (b, g, m, k)
+        if self.heads_are_parameter_free or self.group_size > 1:  # what heads share has no parameters
             keys = self.heads[0].scorer.project_keys(projected)
         else:
             heads = zip(self.heads, projected.unbind(1), strict=True)
             keys = torch.stack([head.scorer.project_keys(part) for head, part in heads], dim=1)
-        values = self._split_heads(values, self.values)  # (b, h, m, v / h)
+        values = _split_heads(self.values(values), self.kv_heads)  # (b, g, m, v / h)
         return Memory(keys, values, memory_mask, (states.shape[1],), has_padding)
 
     def init_history(self, memory: Memory) -> AttentionHistory | None:
         """As :meth:`Attention.init_history`; (b, h, ...) of every head."""
         if not self.needs_history:
             return None
-        memories = zip(self.heads, _memories_of_heads(memory), strict=True)
+        memories = zip(self.heads, self._memories_of_heads(memory), strict=True)
         histories = (head.init_history(memory_of_head) for head, memory_of_head in memories)
         return AttentionHistory._make(_stack_heads(history for history in histories if history is not None))
 
@@ -96,7 +131,7 @@ class MultiHeadAttention(nn.Module):
         check_query(queries, memory, allowed_mask, steps, self.query.in_features)
         steps = query_steps(queries, steps)
         # (b, q, query_size) -> (b, h, q, k)
-        queries = self._split_heads(queries, self.query, rotation)
+        queries = _rotate(self.query_norm(_split_heads(self.query(queries), self.num_heads)), rotation)
         # every head attends: (b, h, q, k) -> (b, h, q, v / h)
         output = self.attend_heads(
             AttentionInputs(queries, queries, memory, steps, allowed_mask, history, dropout_mask, need_weights)
@@ -124,7 +159,7 @@ class MultiHeadAttention(nn.Module):
         parts = zip(
             self.heads,
             inputs.queries.unbind(1),
-            _memories_of_heads(inputs.memory),
+            self._memories_of_heads(inputs.memory),
             nothing if inputs.history is None else _histories_of_heads(inputs.history),
             nothing if inputs.dropout_mask is None else inputs.dropout_mask.unbind(1),
             strict=True,
@@ -136,8 +171,15 @@ class MultiHeadAttention(nn.Module):
         return AttentionOutput._make(_stack_heads(outputs))
 
     def fold_heads(self, inputs: AttentionInputs) -> AttentionInputs:
-        """Fold the heads into the batch axis: (b, h, ...) -> (b * h, ...); queries or memory may be one row for all."""
-        keys, values, memory_mask = inputs.memory[:3]
+        """Fold the heads of keys and values, g of them, into the batch axis; queries or memory may be one row for all.
+
+        The queries of heads that share keys become queries of one row: (b, h, q, ...) -> (b * g, h / g * q, ...).
+        """
+        memory = inputs.memory
+        if self.group_size > 1 and (memory.is_causal or memory.mask.dim() == 3):
+            mask = query_mask(memory, inputs.queries.shape[2]).repeat(1, self.group_size, 1)
+            memory = memory._replace(mask=mask, is_causal=False, has_padding=True)
+        keys, values, memory_mask = memory[:3]
         steps, allowed_mask = inputs.steps, inputs.allowed_mask
         rows = inputs.queries.shape[0] if memory_mask.shape[0] == 1 else memory_mask.shape[0]
         shape = rows, inputs.queries.shape[2], keys.shape[2]
@@ -145,41 +187,54 @@ class MultiHeadAttention(nn.Module):
         def fold(part: Tensor) -> Tensor:
             return part.expand(rows, *part.shape[1:]).flatten(0, 1)
 
-        def repeat(part: Tensor) -> Tensor:
-            return fold(part[:, None].expand(-1, self.num_heads, *part.shape[1:]))
+        def fold_queries(part: Tensor) -> Tensor:
+            groups: Tensor = part.unflatten(1, (self.kv_heads, self.group_size))  # type: ignore[no-untyped-call]
+            return fold(groups.flatten(2, 3))
 
-        queries = fold(inputs.queries)
+        def repeat(part: Tensor) -> Tensor:
+            return fold(part[:, None].expand(-1, self.kv_heads, *part.shape[1:]))
+
+        def repeat_queries(part: Tensor) -> Tensor:
+            return repeat(part.repeat(1, self.group_size, *[1] * (part.dim() - 2)) if self.group_size > 1 else part)
+
+        queries, is_prepared = fold_queries(inputs.queries), inputs.prepared_queries is not inputs.queries
         return inputs._replace(
             queries=queries,
-            prepared_queries=queries,
-            memory=inputs.memory._replace(keys=fold(keys), values=fold(values), mask=repeat(memory_mask)),
-            steps=steps if steps.dim() == 1 else repeat(steps.expand(rows, -1)),
-            allowed_mask=None if allowed_mask is None else repeat(allowed_mask.expand(shape)),
-            dropout_mask=None if inputs.dropout_mask is None else fold(inputs.dropout_mask),
+            prepared_queries=fold_queries(inputs.prepared_queries) if is_prepared else queries,
+            memory=memory._replace(keys=fold(keys), values=fold(values), mask=repeat(memory_mask)),
+            steps=steps.repeat(self.group_size) if steps.dim() == 1 else repeat_queries(steps.expand(rows, -1)),
+            allowed_mask=None if allowed_mask is None else repeat_queries(allowed_mask.expand(shape)),
+            dropout_mask=None if inputs.dropout_mask is None else fold_queries(inputs.dropout_mask),
         )
 
     def unfold_heads(self, output: AttentionOutput) -> AttentionOutput:
-        """(b * h, ...) -> (b, h, ...)."""
+        """(b * g, h / g * q, ...) -> (b, h, q, ...)."""
 
         def unfold(part: Tensor) -> Tensor:
-            unfolded: Tensor = part.unflatten(0, (-1, self.num_heads))  # type: ignore[no-untyped-call]
+            unfolded: Tensor = part.unflatten(0, (-1, self.kv_heads))  # type: ignore[no-untyped-call]
+            if self.group_size > 1:
+                unfolded = unfolded.unflatten(2, (self.group_size, -1)).flatten(1, 2)  # type: ignore[no-untyped-call]
             return unfolded
 
         return AttentionOutput._make(None if part is None else unfold(part) for part in output)
 
-    def _split_heads(self, states: Tensor, projection: nn.Linear, rotation: Tensor | None = None) -> Tensor:
-        """(b, m, ...) -> (b, h, m, d / h), projected, and rotated by its positions if there is a rotation."""
-        # Shapes in full: a memory may be empty, and a traced one of any length.
-        shape = states.shape[0], states.shape[1], self.num_heads, projection.out_features // self.num_heads
-        split = projection(states).view(shape).transpose(1, 2)
-        return split if rotation is None else apply_rope(split, rotation[:, :, None])
+    def _memories_of_heads(self, memory: Memory) -> list[Memory]:
+        """Keys and values (b, g, m, ...) -> (b, m, ...) of each of the h heads."""
+        # To select one head after another would fill a gradient of all heads with zeros for each.
+        pairs = zip(memory.keys.unbind(1), memory.values.unbind(1), strict=True)
+        memories = (memory._replace(keys=keys, values=values) for keys, values in pairs)
+        return [memory for memory in memories for _ in range(self.group_size)]
 
 
-def _memories_of_heads(memory: Memory) -> list[Memory]:
-    """Keys and values (b, h, m, ...) -> (b, m, ...) of each head."""
-    # To select one head after another would fill a gradient of all heads with zeros for each.
-    pairs = zip(memory.keys.unbind(1), memory.values.unbind(1), strict=True)
-    return [memory._replace(keys=keys, values=values) for keys, values in pairs]
+def _split_heads(projected: Tensor, heads: int) -> Tensor:
+    """(b, m, h * k) -> (b, h, m, k)."""
+    # Shapes in full: a memory may be empty, and a traced one of any length.
+    return projected.view(*projected.shape[:2], heads, projected.shape[-1] // heads).transpose(1, 2)
+
+
+def _rotate(vectors: Tensor, rotation: Tensor | None) -> Tensor:
+    """(b, h, m, k), rotated by their positions if there is a rotation."""
+    return vectors if rotation is None else apply_rope(vectors, rotation[:, :, None])
 
 
 def _histories_of_heads(history: AttentionHistory) -> list[AttentionHistory]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
+from attnx import registry
+from attnx.errors import UserError
 from attnx.registry import PartSpec
 
 
@@ -18,8 +20,57 @@ class AttentionOptions:
     bias: PartSpec | None = None
     chunk_mib: int = 64
     softcap: float | None = None
+    kv_heads: int | None = None
+    qk_norm: Literal["none", "l2", "rms"] = "none"
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
         """Those of an ``attention`` node, which has others, too."""
         return cls(**{field.name: options[field.name] for field in fields(cls)})
+
+
+def check_heads(options: Mapping[str, Any], scorer: object) -> None:
+    """Check those of an ``attention`` node that are about heads, where one head alone projects nothing.
+
+    Raises:
+        UserError: as :func:`check_kv_heads`, or ``qk_norm`` with one head.
+    """
+    if "heads" not in options:
+        return
+    check_kv_heads(scorer, options["heads"], options["kv_heads"])
+    if options["heads"] == 1 and options["qk_norm"] != "none":
+        raise UserError(
+            f"attention.qk_norm={options['qk_norm']} normalizes the projections of heads, and one head has none; use "
+            "attention.heads=2 or more"
+        )
+
+
+def check_kv_heads(scorer: object, heads: int, kv_heads: int | None) -> None:
+    """Check that heads can share keys and values, if there are fewer of these.
+
+    Args:
+        scorer: by name, or by name and options; of an instance, which declares nothing, nothing is checked.
+        heads: how many heads there are.
+        kv_heads: how many of keys and values.
+
+    Raises:
+        UserError: they do not divide the heads, or every head has keys of its own, as the scorer declares.
+    """
+    if kv_heads is None or kv_heads == heads:
+        return
+    if heads % kv_heads:
+        choices = ", ".join(str(count) for count in range(1, heads + 1) if heads % count == 0)
+        raise UserError(f"attention.kv_heads={kv_heads} does not divide attention.heads={heads}; choose from {choices}")
+    if not isinstance(scorer, str | tuple | Mapping):
+        return
+    name = registry.parse_spec("scorer", scorer)[0]
+    if registry.describe("scorer", name).declarations.get("has_key_parameters"):
+        raise unshared_keys(name, kv_heads)
+
+
+def unshared_keys(scorer: str, kv_heads: int) -> UserError:
+    """The error on a scorer whose heads cannot share keys."""
+    return UserError(
+        f"attention.kv_heads={kv_heads} lets heads share keys, but scorer={scorer} maps them by parameters of each "
+        "head; use scaled, dot, cosine or another that compares keys as they are"
+    )

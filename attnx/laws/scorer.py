@@ -71,6 +71,12 @@ class ScorerLaws(TensorLaws):
         self._require_declarations(needs_history=False, is_positional=False, is_recurrent=False, needs_keys=True)
         self._require_module()
 
+    def declared_key_parameters_are_there(self) -> None:
+        """If declared, ``has_key_parameters`` says whether ``project_keys`` has parameters."""
+        actual = self.part.project_keys(self._inputs()["memory"]).requires_grad
+        declared = self.candidate.declaration("has_key_parameters", actual)
+        require(actual == declared, "project_keys", f"its keys have a gradient: write has_key_parameters = {actual}")
+
     def shapes(self) -> None:
         """Scores have the shape (..., q, m): one for each pair of a query and a memory position."""
         self._compute(**self._inputs())

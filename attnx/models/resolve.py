@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from attnx import registry
+from attnx.attention.options import check_heads
 from attnx.errors import UserError
 from attnx.models.planner import KNOWN_IN_ADVANCE
 from attnx.registry.plugin_errors import name_plug_in
@@ -93,8 +94,10 @@ def resolve_model(config: Config) -> ResolvedConfig:
     Raises:
         UserError: options that contradict each other.
     """
-    check_bias(config)
     part = registry.describe("model", config["model"]["name"])
+    check_bias(config)
+    if not part.declarations.get("has_head_sites"):
+        check_heads(config.get("attention", {}), config.get("scorer"))
     if not part.declarations.get("is_torch_free"):
         return ResolvedConfig(config)
     options: ModelConfig = registry.build("model", config["model"])

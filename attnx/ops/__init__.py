@@ -16,6 +16,7 @@ from attnx.ops.normalize import masked_normalize as masked_normalize
 from attnx.ops.normalize import masked_softmax as masked_softmax
 from attnx.ops.normalize import product_dtype as product_dtype
 from attnx.ops.normalize import sparsemax as sparsemax
+from attnx.ops.normalize import unit_vectors as unit_vectors
 from attnx.ops.rotary import apply_rope as apply_rope
 from attnx.ops.rotary import rope_cos_sin as rope_cos_sin
 from attnx.ops.sampling import reinforce_loss as reinforce_loss

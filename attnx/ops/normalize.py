@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import forward_ad
 
@@ -18,6 +19,17 @@ def at_least_float32(dtype: torch.dtype) -> torch.dtype:
     (torch.float32, torch.float64)
     """
     return torch.promote_types(dtype, torch.float32)
+
+
+def unit_vectors(vectors: Tensor) -> Tensor:
+    """Vectors (..., d) of length 1; what is shorter than numbers of its kind are exact is divided by that, no zero.
+
+    >>> unit_vectors(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    tensor([[0.6000, 0.8000],
+            [0.0000, 0.0000]])
+    """
+    wide = vectors.to(at_least_float32(vectors.dtype))
+    return F.normalize(wide, dim=-1, eps=torch.finfo(vectors.dtype).eps).to(vectors.dtype)
 
 
 def has_autocast(tensor: Tensor) -> bool:

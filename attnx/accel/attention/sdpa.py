@@ -67,7 +67,7 @@ class Sdpa:
         return AttentionOutput(_attend(attention, queries, keys, values, scope_mask.allowed_mask, bias)[:, 0])
 
     def attend_heads(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
-        """Attend with heads that share a mask: prepared queries (b, h, q, k) and a memory of heads, without a bias.
+        """Attend with heads that share a mask: prepared queries (b, h, q, k) and a memory of all or fewer.
 
         Heads folded into the rows would each have a mask of their own, which torch keeps as numbers for the gradients.
         """
@@ -90,7 +90,10 @@ def _needs_no_mask(attention: Attention, inputs: AttentionInputs) -> bool:
 def _attend_without_mask(attention: Attention, queries: Tensor, keys: Tensor, values: Tensor, memory: Memory) -> Tensor:
     """The contexts (b, h, q, v) of queries (b, h, q, k) that read all keys, or those up to their own place."""
     scale = 1 / cast("Softmax", attention.normalizer).temperature
-    return F.scaled_dot_product_attention(queries, keys, values, is_causal=memory.is_causal, scale=scale)
+    is_causal, is_grouped = memory.is_causal, queries.shape[1] != keys.shape[1]
+    return F.scaled_dot_product_attention(
+        queries, keys, values, is_causal=is_causal, scale=scale, enable_gqa=is_grouped
+    )
 
 
 def _attend(
@@ -102,18 +105,18 @@ def _attend(
     bias: Tensor | None = None,
 ) -> Tensor:
     """The contexts (b, h, q, v) of queries (b, h, q, k) that may read ``allowed_mask`` (b, q, m); zeros if nothing."""
-    scale = 1 / cast("Softmax", attention.normalizer).temperature
+    scale, is_grouped = 1 / cast("Softmax", attention.normalizer).temperature, queries.shape[1] != keys.shape[1]
     # Queries with the same mask share one row of it.
     allowed_mask = allowed_mask if allowed_mask.stride(1) else allowed_mask[:, :1]
     if bias is None and allowed_mask.device.type == "cpu":
         # Reading the mask is cheap on a CPU; a row without an allowed position gives zeros, as it must.
         mask = None if bool(allowed_mask.all()) else allowed_mask[:, None]
-        return F.scaled_dot_product_attention(queries, keys, values, mask, scale=scale)
+        return F.scaled_dot_product_attention(queries, keys, values, mask, scale=scale, enable_gqa=is_grouped)
     some = allowed_mask.any(-1, keepdim=True)
     mask = allowed_mask | ~some
     if bias is not None:
         mask = torch.where(mask, bias * scale, -torch.inf)
-    contexts = F.scaled_dot_product_attention(queries, keys, values, mask[:, None], scale=scale)
+    contexts = F.scaled_dot_product_attention(queries, keys, values, mask[:, None], scale=scale, enable_gqa=is_grouped)
     return contexts.masked_fill(~some[:, None], 0.0)
 
 

@@ -24,6 +24,7 @@ class Additive(nn.Module):
     """
 
     requires_equal_dims = False
+    has_key_parameters = True
 
     def __init__(self, query_size: Size, memory_size: Size, hidden_size: Width = 128) -> None:
         super().__init__()

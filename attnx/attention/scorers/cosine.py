@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.ops import at_least_float32
+from attnx.ops import unit_vectors
 from attnx.registry import PositiveFloat, register
 
 
@@ -38,18 +37,12 @@ class Cosine(nn.Module):
 
     def project_keys(self, memory: Tensor) -> Tensor:
         """(..., m, d) -> (..., m, d) of length 1."""
-        return _unit(memory)
+        return unit_vectors(memory)
 
     def project_queries(self, queries: Tensor) -> Tensor:
         """(..., q, d) -> (..., q, d) of length beta."""
-        return _unit(queries) * self.log_strength.exp()
+        return unit_vectors(queries) * self.log_strength.exp()
 
     def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         """(..., q, d), (..., m, d) -> (..., q, m)."""
         return queries @ keys.mT
-
-
-def _unit(vectors: Tensor) -> Tensor:
-    """Vectors of length 1; what is shorter than numbers of its kind are exact is divided by that, so by no zero."""
-    wide = vectors.to(at_least_float32(vectors.dtype))
-    return F.normalize(wide, dim=-1, eps=torch.finfo(vectors.dtype).eps).to(vectors.dtype)

@@ -27,6 +27,7 @@ class Coverage(nn.Module):
     """
 
     requires_equal_dims = False
+    has_key_parameters = True
     needs_history = True
 
     def __init__(

@@ -34,6 +34,7 @@ class Location(nn.Module):
     """
 
     requires_equal_dims = False
+    has_key_parameters = True
     needs_history = True
     is_positional = True
 

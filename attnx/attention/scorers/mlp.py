@@ -30,6 +30,7 @@ class Mlp(nn.Module):
     """
 
     requires_equal_dims = False
+    has_key_parameters = True
 
     def __init__(
         self,

@@ -23,6 +23,7 @@ class Multiplicative(nn.Module):
     """
 
     requires_equal_dims = False
+    has_key_parameters = True
 
     def __init__(self, query_size: Size, memory_size: Size) -> None:
         super().__init__()

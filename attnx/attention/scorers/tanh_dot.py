@@ -25,6 +25,7 @@ class TanhDot(nn.Module):
     """
 
     requires_equal_dims = False
+    has_key_parameters = True
 
     def __init__(self, query_size: Size, memory_size: Size, bias: bool = True) -> None:
         super().__init__()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from attnx import registry
+from attnx.attention.options import check_kv_heads
 from attnx.errors import UserError
 from attnx.models.resolve import (
     Config,
@@ -55,6 +56,7 @@ UNSUPPORTED_QUERIES = {
         "cross_bias": "form=encoder_decoder",
         "max_positions": "position_encoding=learned",
     },
+    has_head_sites=True,
 )
 @dataclass(frozen=True)
 class TransformerConfig(ModelConfig):
@@ -224,6 +226,7 @@ def _resolve_site(options: TransformerConfig, config: Config, site: str) -> Atte
         parts[kind] = {"name": name, **registry.check(kind, name, values)}
         option = f"{kind}={name}" if choice is None else f"model.{site}_{kind}={name}"
         if kind == "scorer":
+            check_kv_heads(name, config["attention"]["heads"], config["attention"]["kv_heads"])
             reject_history(name, option.partition("=")[0], "a transformer computes all steps at once")
         reject_recurrent(kind, name, option.partition("=")[0], "a layer of a transformer computes all steps alike")
         if kind == "normalizer":
