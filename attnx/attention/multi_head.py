@@ -96,13 +96,13 @@ class MultiHeadAttention(nn.Module):
         has_padding = memory_mask is not None
         states, memory_mask, values = zero_padding(states, memory_mask, values)
         # The projections have no bias, so that padding stays zero.
-        projected = _rotate(self.key_norm(_split_heads(self.keys(states), self.kv_heads)), rotation)  # (b, g, m, k)
+        projected = _rotate(self.key_norm(_split_heads(states, self.keys, self.kv_heads)), rotation)  # (b, g, m, k)
         if self.heads_are_parameter_free or self.group_size > 1:  # what heads share has no parameters
             keys = self.heads[0].scorer.project_keys(projected)
         else:
             heads = zip(self.heads, projected.unbind(1), strict=True)
             keys = torch.stack([head.scorer.project_keys(part) for head, part in heads], dim=1)
-        values = _split_heads(self.values(values), self.kv_heads)  # (b, g, m, v / h)
+        values = _split_heads(values, self.values, self.kv_heads)  # (b, g, m, v / h)
         return Memory(keys, values, memory_mask, (states.shape[1],), has_padding)
 
     def init_history(self, memory: Memory) -> AttentionHistory | None:
@@ -131,7 +131,7 @@ class MultiHeadAttention(nn.Module):
         check_query(queries, memory, allowed_mask, steps, self.query.in_features)
         steps = query_steps(queries, steps)
         # (b, q, query_size) -> (b, h, q, k)
-        queries = _rotate(self.query_norm(_split_heads(self.query(queries), self.num_heads)), rotation)
+        queries = _rotate(self.query_norm(_split_heads(queries, self.query, self.num_heads)), rotation)
         # every head attends: (b, h, q, k) -> (b, h, q, v / h)
         output = self.attend_heads(
             AttentionInputs(queries, queries, memory, steps, allowed_mask, history, dropout_mask, need_weights)
@@ -226,10 +226,11 @@ class MultiHeadAttention(nn.Module):
         return [memory for memory in memories for _ in range(self.group_size)]
 
 
-def _split_heads(projected: Tensor, heads: int) -> Tensor:
-    """(b, m, h * k) -> (b, h, m, k)."""
+def _split_heads(states: Tensor, projection: nn.Linear, heads: int) -> Tensor:
+    """(b, m, ...) -> (b, h, m, k), projected."""
     # Shapes in full: a memory may be empty, and a traced one of any length.
-    return projected.view(*projected.shape[:2], heads, projected.shape[-1] // heads).transpose(1, 2)
+    shape = states.shape[0], states.shape[1], heads, projection.out_features // heads
+    return projection(states).view(shape).transpose(1, 2)
 
 
 def _rotate(vectors: Tensor, rotation: Tensor | None) -> Tensor:
