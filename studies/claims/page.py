@@ -34,17 +34,19 @@ SINGLE_PRECISION = 1e-6  # of results: 3 errors of 1,000 are 0.3000000119 %
 NOT_RUN = ["not run", "", "", "", "", ""]
 INTRODUCTION = """# Claims
 
-What the experiments of `conf/experiment` claim, and what was measured. *Aim* is what attnx is to reach; it may be weaker
-than what was published. *Training* is the mean time of a run on one core. A plus after a commit means uncommitted changes.
+What the experiments of `conf/experiment` claim, and what was measured. *Aim* is what attnx is to reach; it may be
+weaker than what was published. *Training* is the mean time of a run on one core. A plus after a commit means
+uncommitted changes.
 
-A forecast aims at the best forecast without a model on the same windows: the last value, the last season, or a [linear
-map](forecasting.md#metrics-and-baselines). The last column names those that are as good as the model or better.
+A forecast aims at the best forecast without a model on the same windows: the last value, the last season, or a
+[linear map](forecasting.md#metrics-and-baselines). The last column names those that are as good as the model or better.
 
 `python -m studies.claims` trains the missing runs and writes this page; `studies/claims/claims.yaml` says how each
 claim is trained. To repeat a row, delete it from `studies/claims/results.csv`. For one run, or the best of several by
-validation, the interval is over test examples; for a mean it is over seeds. Where the best of several seeds counts, seeds
-are trained until one has no error in validation; "so far" means that seeds are still missing. A claim with a longer or
-wider training, such as `babi_2_long`, was added after the shorter one had missed its aim on the same test set.
+validation, the interval is over test examples; for a mean it is over seeds. Where the best of several seeds counts,
+seeds are trained until one has no error in validation; "so far" means that seeds are still missing. A claim with a
+longer or wider training, such as `babi_2_long`, was added after the shorter one had missed its aim on the same test
+set.
 """
 
 
