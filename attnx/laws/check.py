@@ -234,7 +234,8 @@ def _in_options(options: Mapping[str, Any]) -> Iterator[PartWithOptions]:
     """Parts in options such as ``cross_scorer`` or ``tokenizer``: the option's name ends with the kind."""
     for option, value in options.items():
         kind = next((kind for kind in KINDS if option == kind or option.endswith(f"_{kind}")), None)
-        if kind is not None and isinstance(value, str | Mapping):
-            name, inner = registry.parse_spec(kind, value)
-            if name in registry.names(kind):
-                yield kind, name, inner
+        for choice in value if isinstance(value, list) else [value]:
+            if kind is not None and isinstance(choice, str | Mapping):
+                name, inner = registry.parse_spec(kind, choice)
+                if name in registry.names(kind):
+                    yield kind, name, inner

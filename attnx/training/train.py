@@ -28,6 +28,7 @@ from attnx.inference.predictor import Predictor
 from attnx.inference.write_results import EvaluationResult, save_evaluation
 from attnx.laws.check import check_plug_ins
 from attnx.loggers.collection import Loggers
+from attnx.mixers.contracts import state_bytes
 from attnx.models.resolve import ResolvedConfig, resolve_model
 from attnx.registry.plugin_errors import report_plug_in_errors
 from attnx.runs.layout import CHECKPOINTS, METRICS
@@ -231,6 +232,7 @@ def _test(
         "train_examples_per_second": throughput.examples_per_second,
         "train_tokens_per_second": throughput.tokens_per_second,
         "parameters": sum(weight.numel() for weight in module.model.parameters()),
+        **({"state_bytes": size} if (size := state_bytes(module.model)) else {}),
         **peak_memory(),
     }
 

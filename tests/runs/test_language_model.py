@@ -44,6 +44,33 @@ def results(folder: str) -> dict[str, float]:
     return json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
 
 
+MIXERS = [
+    *SMALL[:4],
+    "model=transformer",
+    "model.form=decoder_only",
+    "model.hidden_size=8",
+    "model.layers=2",
+    *SMALL[-3:],
+]
+
+
+@pytest.mark.parametrize(("mixer", "size"), {"[{name: delta, heads: 2},standard]": 2 * 16 + 3 * 24, "lstm": 32}.items())
+def test_a_model_with_mixers_trains_and_continues_texts(
+    mixer: str, size: int, text: None, no_pictures: None, command: Callable[..., Any]
+) -> None:
+    """Its results say how large the state of a row is: of delta two matrices of 4 by 4 and three inputs of 24."""
+    scorer = ["scorer=scaled"] if "standard" in mixer else []
+    overrides = [*MIXERS, f"model.mixer={mixer}", *scorer, "folder=one"]
+    answer = command(*overrides)
+    assert answer.code == 0, answer.err
+    assert results("one")["state_bytes"] == 4 * size
+    (prediction,) = attnx.open_run("one").predict(["red green"], need_weights=True)
+    assert prediction.output[:2] == ["red", "green"]
+    assert bool(scorer) == Path("one/alignments").exists()
+    answer = command("evaluate", "one", "decoding=beam")
+    assert answer.code == 0, answer.err
+
+
 @pytest.fixture
 def trained_run(text: None, no_pictures: None) -> Any:
     """A run, ``one``."""

@@ -1,4 +1,4 @@
-"""The example plug-ins: encoder, decoder, output layer, task and callback."""
+"""The example plug-ins: encoder, decoder, output layer, mixer, task and callback."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ def with_examples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ATTNX_PLUGINS", str(EXAMPLES))
 
 
-@pytest.mark.parametrize("part", ["encoder=averaging", "decoder=leaky", "output=two_layers", "task=counting"])
+@pytest.mark.parametrize(
+    "part", ["encoder=averaging", "decoder=leaky", "output=two_layers", "task=counting", "mixer=moving_average"]
+)
 def test_an_example_obeys_the_laws(part: str, command: Callable[..., Any]) -> None:
     answer = command("check", part)
     assert (answer.code, answer.err) == (0, ""), answer

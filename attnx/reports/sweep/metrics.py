@@ -33,6 +33,7 @@ COSTS = {
     "peak_memory_mb": "memory, MB",
     "peak_gpu_memory_mb": "GPU memory, MB",
     "parameters": "parameters",
+    "state_bytes": "state, bytes",
 }
 """Results that say what a run costs, and their names."""
 MAX_LOGARITHM = 700.0  # of a number that can be written
