@@ -14,7 +14,7 @@ from attnx.version import __version__  # noqa: E402
 project, author, version = "attnx", "The attnx authors", __version__
 project_copyright = author
 repository_url = PROJECT["urls"]["Source"]
-exclude_patterns = ["_extensions"]
+exclude_patterns = ["_extensions", "examples"]
 
 extensions = [
     "myst_nb",

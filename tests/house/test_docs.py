@@ -69,7 +69,7 @@ def with_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "examples"
     folder.mkdir()
     monkeypatch.setenv(
-        "ATTNX_PLUGINS", os.pathsep.join(map(str, [folder, ROOT / "plugins", ROOT / "examples" / "plugins"]))
+        "ATTNX_PLUGINS", os.pathsep.join(map(str, [folder, ROOT / "plugins", ROOT / "docs" / "examples" / "plugins"]))
     )
     return folder
 

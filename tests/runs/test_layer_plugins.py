@@ -10,7 +10,7 @@ import pytest
 
 from attnx.config.compose import compose
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "plugins"
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "plugins"
 
 
 @pytest.fixture(autouse=True)

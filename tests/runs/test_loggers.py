@@ -30,7 +30,7 @@ from attnx.sweeps.record import save_sweep
 from attnx.training.callbacks.logger_rows import gradient_norms
 from attnx.training.callbacks.progress import ProgressDisplay
 
-JOURNAL = Path(__file__).parents[2] / "examples" / "plugins" / "journal.py"
+JOURNAL = Path(__file__).parents[2] / "docs" / "examples" / "plugins" / "journal.py"
 Lines = list[dict[str, Any]]
 
 

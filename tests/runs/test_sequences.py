@@ -23,8 +23,8 @@ from attnx.training.fit import resume
 
 PAGE = Path(__file__).parents[2] / "docs" / "sequences.md"
 SECTIONS = PAGE.read_text(encoding="utf-8").split("\n## ")
-SCRIPTS = PAGE.parents[1] / "examples"
-EXAMPLES = dict(re.findall(r"^```sh\npython examples/make_(\w+)\.py\nattnx (.+)\n```", "\n".join(SECTIONS), re.M))
+SCRIPTS = PAGE.parent / "examples"
+EXAMPLES = dict(re.findall(r"^```sh\npython docs/examples/make_(\w+)\.py\nattnx (.+)\n```", "\n".join(SECTIONS), re.M))
 FEW = ["encoder.hidden_size=7", "decoder.hidden_size=11", "trainer.max_steps=5", "trainer.num_validations=2"]
 FEW += ["trainer.valid_examples=7", "trainer.test_examples=7"]
 # One line of each kind: the source as the file has it, and as the model reads it.
