@@ -46,6 +46,9 @@ def check_config(
     declared = dict(ineffective_options(parts, used)) | _ineffective_patience(used["trainer"])
     refuse_ineffective(kinds | with_other_values(declared, parts), overrides, in_files)
     _check_end(used)
+    for part, _, options in parts:
+        if path := part.declarations.get("check_options"):
+            registry.import_declared(part, path)(options)
     ineffective = resolve_model(used).ineffective
     refuse_ineffective(with_other_values(ineffective, parts), overrides, in_files)
     if "attention" not in ineffective:

@@ -14,8 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from attnx.data.dataset import Ids, PairDataset, Row
-from attnx.data.features import Matrix
+from attnx.data.dataset import PairDataset, Row
 from attnx.data.permutation import Integers
 from attnx.data.ragged import Ragged
 from attnx.data.special_tokens import PAD
@@ -39,6 +38,8 @@ class Batch(NamedTuple):
         target_mask: (b, t) bool, False for padding; ``EOS`` counts as real.
         row_index: (b,) int64, the rows' indices in the dataset.
         tag: (b,) int64, the index of each row's tag; 0 without tags.
+        loss_mask: (b, t) bool, the steps whose loss and outputs count, where only some do; False for padding. None if
+            all of ``target_mask`` do.
         measured_mask: (b, t, g) bool, False for missing numbers of ``target``, which hold the last measured number
             instead, or 0. None if none is missing.
         source_lengths: (b,) int64, the steps of each source without padding. None to have a model count them in the
@@ -51,6 +52,7 @@ class Batch(NamedTuple):
     target_mask: Tensor
     row_index: Tensor
     tag: Tensor
+    loss_mask: Tensor | None = None
     measured_mask: Tensor | None = None
     source_lengths: Tensor | None = None
 
@@ -71,7 +73,8 @@ class Batch(NamedTuple):
 def collate(rows: Sequence[Row]) -> Batch:
     """Pad rows to the longest source and the longest target among them."""
     row_index, tag = np.array([(row.row_index, row.tag) for row in rows], dtype=np.int64).T.copy()
-    return _make_batch(_concat([row.source for row in rows]), _concat([row.target for row in rows]), row_index, tag)
+    batch = _make_batch(_concat([row.source for row in rows]), _concat([row.target for row in rows]), row_index, tag)
+    return _with_loss_mask(batch, [row.loss_mask for row in rows])
 
 
 def as_batch(rows: PairDataset) -> Batch:
@@ -83,10 +86,11 @@ def as_batch(rows: PairDataset) -> Batch:
         else _concat([side.row(index) for index in range(count)])
         for side in (rows.sources, rows.targets)
     )
-    return _make_batch(sources, targets, np.arange(count), rows.tags.astype(np.int64))
+    batch = _make_batch(sources, targets, np.arange(count), rows.tags.astype(np.int64))
+    return _with_loss_mask(batch, [rows[index].loss_mask for index in range(count)] if rows.loss_masks else [])
 
 
-def _concat(rows: Sequence[Ids | Matrix]) -> Flat:
+def _concat(rows: Sequence[npt.NDArray[Any]]) -> Flat:
     return np.concatenate(rows), np.array(list(map(len, rows)))
 
 
@@ -102,6 +106,12 @@ def _make_batch(sources: Flat, targets: Flat, row_index: Integers, tag: Integers
         target = np.nan_to_num(np.take_along_axis(target, last, axis=1))
     batch = Batch(*map(torch.from_numpy, (source, source_mask, target, target_mask, row_index, tag)))
     return batch._replace(measured_mask=measured_mask, source_lengths=torch.from_numpy(sources[1]))
+
+
+def _with_loss_mask(batch: Batch, masks: Sequence[npt.NDArray[np.bool_] | None]) -> Batch:
+    """The batch with the loss masks of its rows, if they have any."""
+    known = [mask for mask in masks if mask is not None]
+    return batch._replace(loss_mask=torch.from_numpy(_pad(*_concat(known))[0] != PAD)) if known else batch
 
 
 def _pad(flat: npt.NDArray[Any], lengths: Integers) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:

@@ -250,4 +250,6 @@ def collate_shard(rows: Sequence[Row]) -> Batch:
     batch = collate(rows)
     if rows[0].row_index >= 0:
         return batch
-    return batch._replace(target=torch.full_like(batch.target, PAD), target_mask=torch.zeros_like(batch.target_mask))
+    loss_mask = None if batch.loss_mask is None else torch.zeros_like(batch.loss_mask)
+    target, target_mask = torch.full_like(batch.target, PAD), torch.zeros_like(batch.target_mask)
+    return batch._replace(target=target, target_mask=target_mask, loss_mask=loss_mask)

@@ -21,12 +21,16 @@ Ids = npt.NDArray[np.integer[Any]]
 
 
 class Row(NamedTuple):
-    """One example: ids or features of each side (target ids end with ``EOS``), its index and its tag's index."""
+    """One example: ids or features of each side (target ids end with ``EOS``), its index and its tag's index.
+
+    Where a target labels the steps of its source, it has no ``EOS``; ``loss_mask`` says which steps count.
+    """
 
     source: Ids | Matrix
     target: Ids | Matrix
     row_index: int
     tag: int = 0
+    loss_mask: npt.NDArray[np.bool_] | None = None
 
 
 class Rows(Dataset[Row], ABC):
@@ -58,10 +62,13 @@ class PairDataset(Rows):
 
     Attributes:
         tags: (rows,) index of each row's tag; 0 without tags.
+        loss_masks: bool for each step of ``targets``, whether it counts; None if all do.
     """
 
-    def __init__(self, sources: Sequences, targets: Sequences, tags: Ids | None = None) -> None:
-        self.sources, self.targets = sources, targets
+    def __init__(
+        self, sources: Sequences, targets: Sequences, tags: Ids | None = None, loss_masks: Sequences | None = None
+    ) -> None:
+        self.sources, self.targets, self.loss_masks = sources, targets, loss_masks
         self.tags = np.broadcast_to(np.uint8(0), len(self)) if tags is None else tags
 
     @classmethod
@@ -81,19 +88,23 @@ class PairDataset(Rows):
         sources: list[Any] = []
         targets: list[Any] = []
         row_tags: list[str] = []
+        loss_masks: list[npt.NDArray[np.bool_]] = []
         for index, pair in enumerate(pairs):
             if not pair.references:
                 raise ValueError(f"pair {index} ({pair.source_text!r}) has no reference")
             references = pair.references if every_reference else pair.references[:1]
             encoded = _scale(source, pair.features) if isinstance(source, FeatureScaler) else source.encode(pair.source)
             sources += [encoded] * len(references)
+            if pair.loss_mask:
+                loss_masks.append(np.array(pair.loss_mask))
             if isinstance(target, FeatureScaler):
                 targets += [_scale(target, pair.target, np.nan)] * len(references)
             else:
-                targets += [target.encode(reference, end=True) for reference in references]
+                targets += [target.encode(reference, end=not pair.loss_mask) for reference in references]
             row_tags += [pair.tag] * len(references)
         indices = tag_indices(row_tags, tags) if tags else None
-        return cls(_concat(sources, source), _concat(targets, target), tags=indices)
+        masks = Ragged.from_matrices(loss_masks) if loss_masks else None
+        return cls(_concat(sources, source), _concat(targets, target), indices, masks)
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -103,7 +114,8 @@ class PairDataset(Rows):
         """Return one row; its arrays are views, not copies."""
         if not 0 <= index < len(self):
             raise IndexError(f"row {index} of a dataset of {len(self)} rows")
-        return Row(self.sources.row(index), self.targets.row(index), index, int(self.tags[index]))
+        loss_mask = None if self.loss_masks is None else self.loss_masks.row(index)
+        return Row(self.sources.row(index), self.targets.row(index), index, int(self.tags[index]), loss_mask)
 
     def lengths(self, rows: Integers) -> Integers:
         """Return (rows, 2), the source and target lengths (``EOS`` counted) of ``rows``."""
@@ -112,7 +124,9 @@ class PairDataset(Rows):
     def fingerprint(self) -> str:
         """Return a hash of all rows, which changes with the data."""
         digest = hashlib.sha256()
-        for array in (self.sources.flat, self.sources.offsets, self.targets.flat, self.targets.offsets, self.tags):
+        masks = () if self.loss_masks is None else (self.loss_masks.flat,)
+        sides = (self.sources.flat, self.sources.offsets, self.targets.flat, self.targets.offsets)
+        for array in (*sides, self.tags, *masks):
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()[:16]
 

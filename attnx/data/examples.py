@@ -36,6 +36,8 @@ class Pair(NamedTuple):
         features: (s, f), a source that is a matrix, in the data's units; ``source`` then names its steps.
         target: (t, g), the only reference, a matrix, in the data's units; ``references`` then names its steps.
         name: name of a source that is a matrix: its file, as written in the table.
+        loss_mask: (s,) where the only reference labels the steps of the source, whether each label counts; else empty.
+        distances: (s,) how many steps before each label its answer stands, 0 where that has no meaning; else empty.
     """
 
     source: Symbols
@@ -45,6 +47,8 @@ class Pair(NamedTuple):
     features: Matrix | None = None
     target: Matrix | None = None
     name: str = ""
+    loss_mask: tuple[bool, ...] = ()
+    distances: tuple[int, ...] = ()
 
     @property
     def source_text(self) -> str:
@@ -55,6 +59,7 @@ class Pair(NamedTuple):
 def digest(pair: Pair) -> bytes:
     """Return the SHA-256 of an example's content; of matrices in single precision, as fingerprints in records are."""
     sha256 = hashlib.sha256(repr((pair.source, pair.references, pair.tag, pair.texts, pair.name)).encode())
+    sha256.update(repr(pair.loss_mask).encode() if pair.loss_mask else b"")
     for matrix in (pair.features, pair.target):
         sha256.update(b"" if matrix is None else repr(matrix.shape).encode() + matrix.astype(np.float32).tobytes())
     return sha256.digest()

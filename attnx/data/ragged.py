@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from attnx.data.features import Matrix
 from attnx.data.permutation import Integers
 
 
@@ -49,7 +48,7 @@ class Ragged(NamedTuple):
         return cls(flat, np.cumsum([0, *map(len, rows)], dtype=np.int64))
 
     @classmethod
-    def from_matrices(cls, matrices: Sequence[Matrix]) -> Ragged:
+    def from_matrices(cls, matrices: Sequence[npt.NDArray[Any]]) -> Ragged:
         """Concatenate matrices (s, f)."""
         return cls(np.concatenate(matrices), np.cumsum([0, *map(len, matrices)], dtype=np.int64))
 

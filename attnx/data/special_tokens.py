@@ -7,6 +7,8 @@ PAD, BOS, EOS, UNK = 0, 1, 2, 3
 STOP = 4
 # In vocabularies of pairs of texts, the id of the symbol between the two.
 SEP = 5
+# In place of a label, where a step of a sequence has none.
+NO_LABEL = "."
 # The unknown symbol in a text: one word, whatever the tokenizer.
 UNK_TEXT = "⁇"
 

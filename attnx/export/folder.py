@@ -53,6 +53,8 @@ def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint
             require_package(module, "export", "--format onnx")
     if not isinstance(opened.target, Vocabulary):
         raise UserError(f"{run}: writes rows of numbers; only models that write symbols can be exported")
+    if opened.task.has_step_labels:
+        raise UserError(f"{run}: its task labels the steps of what it reads; only models that decode can be exported")
     models = [registry.describe("model", name) for name in registry.names("model")]
     possible = [model.name for model in models if model.declarations.get("can_export", True)]
     if (name := opened.config["model"]["name"]) not in possible:

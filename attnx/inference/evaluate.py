@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -23,8 +24,8 @@ from attnx.runs.layout import VOCABULARY
 from attnx.tasks.loss import token_loss
 
 
-def evaluation_pairs(run: TrainedRun, test: Any = None, fingerprint: str = "") -> list[Pair]:
-    """The pairs to evaluate a run on.
+def open_evaluation(run: TrainedRun, test: Any = None, fingerprint: str = "") -> tuple[TrainedRun, list[Pair]]:
+    """The pairs to evaluate a run on, and the run, whose task is that of these pairs.
 
     Args:
         run: the run.
@@ -40,6 +41,7 @@ def evaluation_pairs(run: TrainedRun, test: Any = None, fingerprint: str = "") -
     if files is not None:
         task.restore(run.folder / VOCABULARY)
         pairs: list[Pair] = task.test_pairs()
+        run = replace(run, task=task)
         where = ", ".join(map(str, files if isinstance(files, list) else [files]))
     else:
         data = task.load()
@@ -50,7 +52,7 @@ def evaluation_pairs(run: TrainedRun, test: Any = None, fingerprint: str = "") -
             )
         pairs, where = data.pairs.test, "the test split"
     _check(run, pairs, where)
-    return pairs
+    return run, pairs
 
 
 def trained_notes(run: TrainedRun, pairs: Sequence[Pair]) -> list[str]:

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from attnx import accel
 from attnx.data.batches import Batch
 from attnx.data.examples import Pair, Symbols
 from attnx.data.features import FeatureScaler
-from attnx.data.special_tokens import EOS
+from attnx.data.special_tokens import EOS, NO_LABEL
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.contracts import Search, StepModel
 from attnx.decoding.search import ConstrainedSearch
@@ -36,7 +37,8 @@ class Prediction(NamedTuple):
         num_decoder_states: how many of the m positions, the last ones, are decoder states.
         score: what the search ranks it by.
         alternatives: the next best hypotheses, best first.
-        model_output: the symbols that the model wrote, by which decoder states go, if some were replaced afterwards.
+        model_output: the symbols by which decoder states go, if they are not the output: what the model wrote, where
+            some symbols were replaced afterwards, or what it read, where the output labels that.
         is_cut: whether the output ended at its length limit, and not by itself; False for numbers.
         text: the output as the text that ``attnx predict`` writes; "" of a matrix, and where no task has read it.
     """
@@ -158,6 +160,8 @@ class Predictor:
     ) -> list[Prediction]:
         """Decode a batch made of ``pairs``; ``options``, such as a prefix, go to the decoding."""
         model = cast("StepModel", self.model)
+        if self.task.has_step_labels:
+            return self._label_steps(pairs, batch, need_weights)
         if self.task.is_continuation:  # the source is the beginning of the target
             options = {"prefix": batch.source, **options}
         source, _ = model.target.prepare(batch.source)
@@ -167,6 +171,29 @@ class Predictor:
         first_state = batch.source.shape[1] if "encoder" in model.sources else 0
         rows = zip(pairs, *map(_split_rows, result), strict=False)
         return [self._prediction(pair, zip(*row, strict=False), first_state) for pair, *row in rows]
+
+    @torch.no_grad()
+    def _label_steps(self, pairs: Sequence[Pair], batch: Batch, need_weights: bool) -> list[Prediction]:
+        """The likeliest label of each step that counts, given the right inputs; of all steps without a loss mask."""
+        target, vocabulary = cast("StepModel", self.model).target, self.data.target
+        assert isinstance(vocabulary, Vocabulary), "numbers are no labels"
+        mask = batch.source_mask if batch.loss_mask is None else batch.loss_mask
+        inputs = target.decoder_inputs(batch.source, batch.target)
+        output = self.model(batch.source, batch.source_mask, inputs, batch.tag, need_weights, output_mask=mask)
+        best = target.greedy(target.predict(output.logits))
+        counts = mask.sum(1).tolist()
+        predictions = []
+        for row, (labels, scores) in enumerate(
+            zip(torch.split(best.output, counts), torch.split(best.score, counts), strict=True)
+        ):
+            symbols = iter(vocabulary.decode(labels.tolist()))
+            steps = mask[row, : len(pairs[row].source)].tolist()
+            written = [str(next(symbols)) if is_labeled else NO_LABEL for is_labeled in steps]
+            total = float(scores.double().sum())
+            prediction = Prediction(pairs[row], written, total, None, 0, total, model_output=pairs[row].source)
+            weights = None if output.weights is None else output.weights[row].float().cpu().numpy()
+            predictions.append(_with_weights(prediction, weights, len(steps), 0))
+        return predictions
 
     def _prediction(self, pair: Pair, hypotheses: Iterable[tuple[Any, ...]], first_state: int) -> Prediction:
         """The best hypothesis with the next best ones; those without steps are empty slots.

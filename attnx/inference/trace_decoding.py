@@ -16,6 +16,7 @@ from attnx.data.examples import Pair
 from attnx.data.features import FeatureScaler
 from attnx.data.special_tokens import BOS, EOS, PAD
 from attnx.data.vocabulary import Vocabulary
+from attnx.errors import UserError
 from attnx.inference.load import open_run
 from attnx.inference.step_recorder import Beginning, StepRecorder, follow
 from attnx.inference.trained_run import TrainedRun
@@ -33,9 +34,11 @@ def open_tracer(folder: str | Path) -> Tracer:
     """What traces the examples of a run, by the definitions of its parts, without fast paths.
 
     Raises:
-        UserError: as :func:`attnx.open_run`.
+        UserError: as :func:`attnx.open_run`, and of a task that decodes nothing.
     """
     run = open_run(folder)
+    if run.task.has_step_labels:
+        raise UserError(f"{folder}: its task labels the steps of what it reads; there is no decoding to play")
     accel.disable(run.model)
     return lambda hypotheses: trace_example(run, hypotheses)
 

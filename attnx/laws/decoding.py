@@ -91,7 +91,7 @@ class DecodingLaws(PartLaws):
         written, lengths = result.sequences.flatten(0, 1), result.lengths.flatten()
         source, mask = (part.repeat_interleave(result.sequences.shape[1], 0) for part in (SOURCE, SOURCE_MASK))
         with torch.no_grad():
-            inputs = torch.cat([model.target.start_input(len(written), written.device)[:, None], written[:, :-1]], 1)
+            inputs = model.target.decoder_inputs(source, written)
             output = model(source, mask, inputs, need_weights=True)
         steps = torch.log_softmax(output.logits, -1).gather(-1, written[..., None])[..., 0]
         is_step = torch.arange(written.shape[1]) < lengths[:, None]

@@ -14,8 +14,8 @@ State = TypeVar("State")
 class Output(NamedTuple):
     """A teacher-forced pass."""
 
-    # (b, t, ``target.width``), of a pointer (b, t, 4 + s). Of an output layer that copies they are log-probabilities,
-    # which are their own logits.
+    # (b, t, ``target.width``), of a pointer (b, t, 4 + s); with an ``output_mask`` (n, ``target.width``). Of an output
+    # layer that copies they are log-probabilities, which are their own logits.
     logits: Tensor
     weights: Tensor | None  # (b, t, m) if requested; (b, h, t, m) with several heads
     penalty: Tensor | None  # (b, t) what attention adds to the loss at each step, or None
@@ -47,6 +47,9 @@ class SequenceModel(nn.Module, Generic[State]):
             need_weights: also return the attention weights.
             source_lengths: (b,) int64 on the CPU, the steps of each source; a model that needs them counts them in the
                 mask if they are left out, for which it waits for a GPU.
+
+        A model of tasks that label steps (``has_step_labels``) has a further argument ``output_mask`` (b, t) bool: the
+        n steps whose logits to compute, in the order of rows.
         """
         raise NotImplementedError
 

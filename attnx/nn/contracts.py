@@ -124,6 +124,15 @@ class OutputInputs(NamedTuple):
     weights: Tensor | None
     copy_ids: Tensor | None  # (b, s) int64, what :meth:`OutputLayer.copy_ids` returned for the source
 
+    def at(self, steps_mask: Tensor) -> OutputInputs:
+        """Those of the steps that a mask (b, t) chooses, (n, ...) in the order of rows."""
+        rows = steps_mask.nonzero()[:, 0]
+        weights = None if self.weights is None else self.weights[steps_mask]
+        copy_ids = None if self.copy_ids is None else self.copy_ids[rows]
+        return OutputInputs(
+            self.states[steps_mask], self.contexts[steps_mask], self.tokens[steps_mask], weights, copy_ids
+        )
+
 
 class OutputLayer(Protocol):
     """From the readout to logits; a part of kind ``output``."""
@@ -174,6 +183,10 @@ class TargetSpec(Protocol):
 
     def start_input(self, rows: int, device: torch.device) -> Tensor:
         """(rows, ...) the decoder's input at the first step."""
+        ...
+
+    def decoder_inputs(self, source: Tensor, target: Tensor) -> Tensor:
+        """What the decoder reads with a known target (b, t, ...): the start, and each step but the last."""
         ...
 
     def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, label_smoothing: float = 0.0) -> Tensor:

@@ -21,7 +21,7 @@ REQUIRED: dict[str, dict[str, type]] = {
 }
 # What they may declare.
 OPTIONAL: dict[str, dict[str, type]] = {
-    "task": {"baselines": dict, "figures": dict, "pictures": dict, "metric_facts": dict},
+    "task": {"baselines": dict, "figures": dict, "pictures": dict, "metric_facts": dict, "check_options": str},
 }
 WRITTEN = {
     bool: "True or False",

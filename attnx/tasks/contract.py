@@ -99,6 +99,9 @@ class SequenceTask(Protocol):
         label_smoothing: label smoothing of the loss.
         notes: lines about the data after :meth:`load`; they are shown and saved.
         is_continuation: whether a target continues its source, as in language models; there is no encoder then.
+        has_step_labels: whether a target labels the steps of its source, which the decoder reads. Metrics are then of
+            the likeliest label at each step of a pair's ``loss_mask``; nothing is decoded. Such a task
+            ``is_continuation``, too.
         has_labels: whether a target is one label.
         has_sentences: whether sources are divided into sentences.
         has_file_inputs: whether a user's input is a file, not a text.
@@ -111,6 +114,8 @@ class SequenceTask(Protocol):
         figures: the functions, in modules without torch, that draw ``predictions`` or ``alignments`` in place of the
             core's, ``{"predictions": ".figures.draw_points"}``; ``attnx.reports.run.task_declarations`` has their type.
         pictures: the files that they write into a run folder, with captions: ``{"points.png": "some answers"}``.
+        check_options: the function, in a module without torch, that raises a UserError if the options contradict each
+            other, before torch is imported: ``.options.check_options``.
         metric_facts: what reports say of metrics that only this task has, by name: ``higher_is_better``,
             ``is_percent``, ``is_error`` (it is compared by ratios), ``label``, ``unit``.
     """
@@ -121,6 +126,7 @@ class SequenceTask(Protocol):
     notes: Sequence[str] = ()
     # From here on: literals, which are read from the source before the task is imported.
     is_continuation: bool = False
+    has_step_labels: bool = False
     has_labels: bool = False
     has_sentences: bool = False
     has_file_inputs: bool = False
@@ -130,6 +136,7 @@ class SequenceTask(Protocol):
     baselines: ClassVar[Mapping[str, str]] = {}
     figures: ClassVar[Mapping[str, str]] = {}
     pictures: ClassVar[Mapping[str, str]] = {}
+    check_options: ClassVar[str] = ""
     metric_facts: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
     def load(self) -> SequenceData:

@@ -34,23 +34,29 @@ class Loss(NamedTuple):
 def token_loss(model: Any, batch: Batch, label_smoothing: float = 0.0, scheduled_sampling: float = 0.0) -> Loss:
     """Compute the teacher-forced loss: cross-entropy of symbols, EOS included, or the target's own loss.
 
-    A step with missing numbers counts as the share of its measured numbers. ``label_smoothing`` is label smoothing,
+    A step with missing numbers counts as the share of its measured numbers; where the batch has a ``loss_mask``, only
+    its steps count. ``label_smoothing`` is label smoothing,
     ``scheduled_sampling`` the probability to feed the model's own outputs back. Where attention sampled positions, the
     penalty has a term with the gradient of :func:`attnx.ops.reinforce_loss`.
     """
     source, target = model.target.prepare(batch.source, batch.target)
-    start = model.target.start_input(len(target), target.device)
-    inputs = torch.cat([start[:, None], target[:, :-1]], dim=1)
+    inputs = model.target.decoder_inputs(source, target)
     # Models that compute all steps at once do not know it.
-    options = {"scheduled_sampling": scheduled_sampling} if scheduled_sampling else {}
+    options: dict[str, Any] = {"scheduled_sampling": scheduled_sampling} if scheduled_sampling else {}
+    if batch.loss_mask is not None:
+        options["output_mask"] = batch.loss_mask
     output = model(source, batch.source_mask, inputs, batch.tag, source_lengths=batch.source_lengths, **options)
-    mask, logits = batch.target_mask, output.logits
+    mask, logits = batch.target_mask if batch.loss_mask is None else batch.loss_mask, output.logits
     tokens = mask.sum()
     if batch.measured_mask is not None:  # missing numbers get loss 0
         tokens = (batch.measured_mask & mask[..., None]).sum() / target.shape[-1]
         target = target.masked_fill(~batch.measured_mask, 0.0)
         logits = logits.masked_fill(~batch.measured_mask.repeat(1, 1, logits.shape[-1] // target.shape[-1]), 0.0)
-    losses = model.target.step_losses(logits, target, mask, label_smoothing)
+    if batch.loss_mask is None:
+        losses = model.target.step_losses(logits, target, mask, label_smoothing)
+    else:  # logits (n, width) of the steps that count; those of others are not computed
+        counted = model.target.step_losses(logits[None], target[mask][None], mask[mask][None], label_smoothing)
+        losses = torch.zeros_like(mask, dtype=counted.dtype).masked_scatter(mask, counted)
     total = losses.sum()
     penalty = torch.zeros_like(total) if output.penalty is None else (output.penalty * mask).sum()
     if output.log_prob is not None:

@@ -100,9 +100,9 @@ def test_collate_pads_to_the_longest() -> None:
     assert batch.row_index.tolist() == [3, 1, 2]
     assert batch.source_lengths is not None
     assert batch.source_lengths.tolist() == [2, 3, 1]
-    *fields, measured_mask, lengths = batch
+    *fields, loss_mask, measured_mask, lengths = batch
     assert [field.dtype for field in (*fields, lengths)] == [torch.int64, torch.bool] * 2 + [torch.int64] * 3
-    assert measured_mask is None
+    assert loss_mask is measured_mask is None
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int32, np.int64])

@@ -37,6 +37,15 @@ PROBLEMS = {
         np.array([[0.1, 0.2], [0.7, 0.3], [0.5, 0.9]], np.float32),
         "points.png",
     ),
+    "probes": (
+        [
+            *("task=probe", "task.length=16", "task.pairs=3", "task.vocabulary=22", "task.examples=31"),
+            *("task.num_held_out=7", "model=transformer", "model.form=decoder_only", "model.hidden_size=20"),
+            *("scope=history", "scorer=scaled", "attention.heads=2"),
+        ],
+        "3 12 5 17 3 5",
+        "alignments.png",
+    ),
     "stories": (
         ["recipe=entnet", "task.data=world_model", "task.stories=40", "task.statements=5", "model.num_slots=3"],
         "agent1 is at (3,4). agent1 moves-2. Where is agent1?",
@@ -81,9 +90,11 @@ def test_a_copied_problem_trains_under_another_name(
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "attnx.problems", None)
     assert catalog().broken == []
-    renamed: dict[str, Any] = {kind: {**config[kind], "name": names[kind]} for kind in ("task", "model")}
+    kinds = [kind for kind in ("task", "model") if kind in names]  # probes have no model of their own
+    renamed: dict[str, Any] = {kind: {**config[kind], "name": names[kind]} for kind in kinds}
     run = fit({**config, **renamed, "folder": "copy"}, console=Console(file=io.StringIO()))
-    for part in (run.task, run.model):
+    for kind in kinds:
+        part = getattr(run, kind)
         assert type(part).__module__.startswith("attnx.plugins.mine.")
     assert same_weights(["original", "copy"])
     assert measured("copy") == measured("original")

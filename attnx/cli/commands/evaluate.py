@@ -94,12 +94,12 @@ def run(arguments: argparse.Namespace) -> int:
 def _evaluate(request: EvaluateArgs) -> int:
     from attnx.data.sample import sample_examples
     from attnx.inference.evaluate import evaluate as evaluate_run
-    from attnx.inference.evaluate import evaluation_pairs, fingerprint_of, trained_notes
+    from attnx.inference.evaluate import fingerprint_of, open_evaluation, trained_notes
     from attnx.inference.length_notes import cut_output_notes, reference_length_notes
     from attnx.inference.load import open_ensemble
 
     run = open_ensemble([run.path for run in request.runs], request.checkpoint, request.decoding)
-    pairs = evaluation_pairs(run, request.test, request.runs[0].info.get("fingerprint", ""))
+    run, pairs = open_evaluation(run, request.test, request.runs[0].info.get("fingerprint", ""))
     pairs = sample_examples(pairs, request.examples)
     settings = request.settings(fingerprint_of(pairs))
     folder = _evaluation_folder(request, settings)

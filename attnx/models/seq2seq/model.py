@@ -104,6 +104,7 @@ class Seq2seq(SequenceModel[DecoderState]):
         source_lengths: Tensor | None = None,
         schedule: str | None = None,
         scheduled_sampling: float = 0.0,
+        output_mask: Tensor | None = None,
     ) -> Output:
         """As :meth:`SequenceModel.forward`; ``schedule`` is another one that the plan admits, for tests.
 
@@ -124,9 +125,10 @@ class Seq2seq(SequenceModel[DecoderState]):
         readouts = readouts if masks.readouts is None else readouts * masks.readouts
         weights = start.over_source_steps(outputs.weights)
         mean_weights = self._mean_over_heads(weights)
-        logits = self.output(
-            readouts, OutputInputs(outputs.states, outputs.contexts, outputs.tokens, mean_weights, start.copy_ids)
-        )
+        inputs_read = OutputInputs(outputs.states, outputs.contexts, outputs.tokens, mean_weights, start.copy_ids)
+        if output_mask is not None:
+            readouts, inputs_read = readouts[output_mask], inputs_read.at(output_mask)
+        logits = self.output(readouts, inputs_read)
         return Output(logits, weights if need_weights else None, outputs.penalty, outputs.log_prob)
 
     def init_state(

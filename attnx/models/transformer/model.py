@@ -114,6 +114,7 @@ class Transformer(SequenceModel[TransformerState]):
         tag: Tensor | None = None,
         need_weights: bool = False,
         source_lengths: Tensor | None = None,
+        output_mask: Tensor | None = None,
     ) -> Output:
         """Score a target under teacher forcing, all steps at once; weights (b, layers h, t, m) of those that attend.
 
@@ -122,7 +123,8 @@ class Transformer(SequenceModel[TransformerState]):
         state = self.init_state(source, source_mask, tag)
         steps = torch.arange(inputs.shape[1], device=inputs.device)
         decoded = self._decode(inputs, steps[None], state, self.site if need_weights else None)
-        return Output(self.output(decoded.states), _join_layers(decoded.weights), None)
+        states = decoded.states if output_mask is None else decoded.states[output_mask]
+        return Output(self.output(states), _join_layers(decoded.weights), None)
 
     def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> TransformerState:
         """The state before the first step, from (b, s) symbols, (b, s) bool and (b,) tags."""

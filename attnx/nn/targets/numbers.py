@@ -42,6 +42,10 @@ class Numbers:
         """(rows, f) zeros: the mean of the training split."""
         return torch.zeros(rows, self.features, device=device)
 
+    def decoder_inputs(self, source: Tensor, target: Tensor) -> Tensor:
+        """The start, and each row but the last."""
+        return torch.cat([self.start_input(len(target), target.device)[:, None], target[:, :-1]], dim=1)
+
     def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, label_smoothing: float = 0.0) -> Tensor:
         """Squared error, the mean over features, plus cross-entropy of the end; label smoothing has no effect."""
         is_last = target_mask.clone()

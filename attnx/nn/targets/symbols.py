@@ -38,6 +38,10 @@ class Symbols:
         """(rows,) BOS."""
         return torch.full((rows,), BOS, device=device)
 
+    def decoder_inputs(self, source: Tensor, target: Tensor) -> Tensor:
+        """The start, and each symbol but the last."""
+        return torch.cat([self.start_input(len(target), target.device)[:, None], target[:, :-1]], dim=1)
+
     def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, label_smoothing: float = 0.0) -> Tensor:
         """Cross-entropy of each step, with label smoothing (Szegedy et al. 2016, https://arxiv.org/abs/1512.00567)."""
         losses = F.cross_entropy(

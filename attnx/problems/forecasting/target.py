@@ -69,6 +69,10 @@ class ForecastTarget:
         """(rows, f) zeros: the mean of the training split."""
         return torch.zeros(rows, self.features, device=device)
 
+    def decoder_inputs(self, source: Tensor, target: Tensor) -> Tensor:
+        """The start, and each row but the last."""
+        return torch.cat([self.start_input(len(target), target.device)[:, None], target[:, :-1]], dim=1)
+
     def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, label_smoothing: float = 0.0) -> Tensor:
         """Squared error or quantile loss, the mean over features; label smoothing has no effect."""
         target = target.masked_fill(~target_mask[..., None], 0.0)  # NaN at padding would reach gradients

@@ -1,0 +1,65 @@
+"""Rows of each split, drawn from a seed; a row that two splits could share belongs to one of them by its hash."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from attnx.data.splits import SplitName
+
+from .drawn import Drawn, Integers, Problem, Setting
+
+TOKENS_PER_CHUNK = 2**18  # drawn at once: they stay in a cache
+NUM_SHARES: Final = 8
+# The shares of all hashes that are validation and test; training has the others.
+HELD_OUT: Final[dict[SplitName, int]] = {"valid": 0, "test": 1}
+MAX_ROUNDS = 20
+
+
+def draw_split(
+    problem: Problem,
+    settings: Sequence[Setting],
+    count: int,
+    seed: tuple[int, SplitName],
+    shared: Collection[Setting],
+) -> Iterator[tuple[Setting, Drawn]]:
+    """Draw ``count`` rows of a split, its settings in turn; those of one setting come together.
+
+    ``shared`` are the settings of other splits, too. Their rows are divided by a hash, so that no row is in two splits,
+    unless so few rows are different that a split would stay empty: then it gets some of another.
+    """
+    number, split = seed
+    for index, setting in enumerate(dict.fromkeys(settings)):
+        turns = np.array([other == setting for other in settings])
+        remaining = int(turns[np.arange(count) % len(settings)].sum())
+        rng = np.random.default_rng((number, ["train", "valid", "test"].index(split), index))
+        rows, rounds = max(1, TOKENS_PER_CHUNK // setting.length), 0
+        while remaining:
+            drawn = problem.draw(rng, rows, setting)
+            if setting in shared and rounds < MAX_ROUNDS:
+                kept = is_in_split(drawn.inputs, split)
+                rounds = 0 if kept.any() else rounds + 1
+                drawn = drawn.rows(kept)
+            drawn = drawn.rows(slice(remaining))
+            remaining -= len(drawn.inputs)
+            yield setting, drawn
+
+
+def is_in_split(rows: Integers, split: SplitName) -> npt.NDArray[np.bool_]:
+    """Whether rows (n, t) belong to a split by their hash."""
+    share = hash_rows(rows) % np.uint64(NUM_SHARES)
+    return share == HELD_OUT[split] if split in HELD_OUT else share >= len(HELD_OUT)
+
+
+def hash_rows(rows: Integers) -> npt.NDArray[np.uint64]:
+    """A hash of 64 bits of each row (n, t): its symbols times random odd numbers, mixed as in SplitMix64."""
+    factors = np.random.default_rng(0).integers(2**63, size=rows.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(
+        1
+    )
+    mixed: npt.NDArray[np.uint64] = (rows + 1).astype(np.uint64) @ factors
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return mixed

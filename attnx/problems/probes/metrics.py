@@ -1,0 +1,112 @@
+"""Metrics of labels at marked steps: how many are right, by setting and by the distance of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from torch import Tensor
+
+from attnx.data.examples import Pair
+from attnx.metrics.additive_metric import AdditiveMetric
+from attnx.registry import register
+
+MAX_ENTRIES: Final = 12
+"""Results are split by setting up to so many settings."""
+NUM_DISTANCES: Final = 24
+"""Distances are grouped by powers of two, and this is the number of groups."""
+
+
+def right_labels(output: Sequence[str], pair: Pair) -> list[bool]:
+    """Whether each label that counts is right."""
+    steps = zip(output, pair.references[0], pair.loss_mask, strict=True)
+    return [written == label for written, label, is_counted in steps if is_counted]
+
+
+@register("metric", "label_accuracy")
+class LabelAccuracy(AdditiveMetric):
+    """Labels that are right, in percent of those that count in a sequence, averaged over sequences.
+
+    Formula: ``100 * mean over sequences of right / counted``, scaled ``100 * (a - chance) / (1 - chance)``
+    Source: Arora et al. 2023, https://arxiv.org/abs/2312.04927; scaled: Grazzi et al. 2025,
+        https://arxiv.org/abs/2411.12537
+
+    Of two to twelve settings, such as lengths, each has its own.
+
+    >>> metric = LabelAccuracy(settings=("2",))
+    >>> metric.update([["5", "7"]], [Pair(("1", "2"), (("5", "3"),), name="2", loss_mask=(True, True))])
+    >>> metric.compute()[""].item()
+    50.0
+    """
+
+    higher_is_better = True
+
+    def __init__(self, settings: Sequence[str], chance: float = 0.0) -> None:
+        super().__init__(2, len(settings))  # the shares of right labels, and the number of sequences
+        self.settings, self.chance = tuple(settings), chance
+
+    def update(self, predictions: Sequence[Sequence[str]], references: Sequence[Pair]) -> None:
+        """Add a batch of outputs, each with its pair."""
+        for output, pair in zip(predictions, references, strict=True):
+            share = self.share(right_labels(output, pair))
+            self.sums[:, self.settings.index(pair.name)] += self.sums.new_tensor([share, 1])
+
+    def share(self, is_right: Sequence[bool]) -> float:
+        """What a sequence adds."""
+        return sum(is_right) / len(is_right)
+
+    def compute(self) -> dict[str, Tensor]:
+        """Return the percentage over all sequences as ``""``, and of each setting, by its name."""
+        return {name: 100 * (share - self.chance) / (1 - self.chance) for name, share in self._shares().items()}
+
+    def _shares(self) -> dict[str, Tensor]:
+        right, sequences = self.sums
+        shares = {"": right.sum() / sequences.sum()}
+        if 1 < len(self.settings) <= MAX_ENTRIES:
+            shares |= dict(zip(self.settings, right / sequences, strict=True))
+        return shares
+
+
+@register("metric", "sequence_accuracy")
+class SequenceAccuracy(LabelAccuracy):
+    """Sequences whose labels are all right, in percent.
+
+    Formula: ``100 * sequences without a wrong label / sequences``
+    Source: Merrill et al. 2024, https://arxiv.org/abs/2404.08819
+    """
+
+    def share(self, is_right: Sequence[bool]) -> float:
+        """Whether all are right."""
+        return all(is_right)
+
+
+@register("metric", "distance_accuracy")
+class DistanceAccuracy(AdditiveMetric):
+    """Labels that are right, in percent, by how many steps before its label an answer stands.
+
+    Formula: ``100 * right / counted, over labels with 2^k <= distance < 2^(k + 1)``
+    Source: Arora et al. 2023, section 3.2 (the gap between a key and its next occurrence),
+        https://arxiv.org/abs/2312.04927
+    """
+
+    higher_is_better = True
+
+    def __init__(self) -> None:
+        super().__init__(2, NUM_DISTANCES)
+
+    def update(self, predictions: Sequence[Sequence[str]], references: Sequence[Pair]) -> None:
+        """Add a batch of outputs, each with its pair."""
+        for output, pair in zip(predictions, references, strict=True):
+            counted = zip(pair.distances, pair.loss_mask, strict=True)
+            distances = np.array([distance for distance, is_counted in counted if is_counted])
+            is_right = np.array(right_labels(output, pair))[distances > 0]
+            group = np.log2(distances[distances > 0]).astype(int)
+            right, labels = (np.bincount(part, minlength=NUM_DISTANCES) for part in (group[is_right], group))
+            self.sums += self.sums.new_tensor(np.stack([right, labels]))
+
+    def compute(self) -> dict[str, Tensor]:
+        """Return the percentage of each group that has labels, by its distances: ``1``, ``2_3``, ``4_7``."""
+        right, labels = self.sums
+        groups = labels.nonzero()[:, 0].tolist()
+        return {"_".join(dict.fromkeys([str(2**k), str(2 ** (k + 1) - 1)])): 100 * right[k] / labels[k] for k in groups}

@@ -1,0 +1,44 @@
+"""The target of probes: a label for each step of what the decoder reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnx.data.vocabulary import SPECIALS
+from attnx.nn.contracts import GreedyStep
+from attnx.nn.targets.symbols import Symbols
+
+
+@dataclass(frozen=True)
+class StepLabels(Symbols):
+    """A symbol, special tokens excepted, for each step of the input, which the decoder reads up to that step.
+
+    Formula: ``p(y_t | x_<=t) = softmax(o_t), loss = -sum over marked t of log p(y_t)``
+    """
+
+    def decoder_inputs(self, source: Tensor, target: Tensor) -> Tensor:
+        """The source: a label belongs to its own step."""
+        return source
+
+    def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, label_smoothing: float = 0.0) -> Tensor:
+        """Cross-entropy of each step over the symbols, 0 where the mask is False."""
+        labels = (target - len(SPECIALS)).masked_fill(~target_mask, -1)
+        logits = outputs[..., len(SPECIALS) :].flatten(0, 1)
+        losses = F.cross_entropy(
+            logits, labels.flatten(), ignore_index=-1, reduction="none", label_smoothing=label_smoothing
+        )
+        return losses.view(target.shape)
+
+    def predict(self, outputs: Tensor) -> Tensor:
+        """Logits -> log-probabilities; -inf for special tokens."""
+        log_probs = torch.log_softmax(outputs[..., len(SPECIALS) :], dim=-1)
+        return F.pad(log_probs, (len(SPECIALS), 0), value=-torch.inf)
+
+    def greedy(self, predictions: Tensor) -> GreedyStep:
+        """The likeliest symbol of each row (n, width); no step is the last."""
+        step = super().greedy(predictions)
+        return step._replace(is_last=torch.zeros_like(step.is_last))

@@ -1,0 +1,93 @@
+"""Probes from a command to results: labels at marked steps, given the true steps, whatever the model."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+
+import attnx
+from attnx.data.batches import Batch, as_batch
+from attnx.tasks.loss import token_loss
+
+SMALL = [
+    *("task=probe", "task.length=16", "task.pairs=3", "task.vocabulary=26", "task.examples=67", "task.num_held_out=19"),
+    *("task.test=[16,16x2,24]", "trainer.batch_size=8", "trainer.max_steps=4", "trainer.num_validations=2"),
+]
+MODELS = {
+    "transformer": [
+        *("model=transformer", "model.form=decoder_only", "model.hidden_size=20", "model.layers=2", "scorer=scaled"),
+        *("attention.heads=2", "scope=history"),
+    ],
+    "seq2seq": ["scope=history", "model.embedding_dim=5", "decoder.hidden_size=7"],
+}
+
+
+def fit(model: str) -> Any:
+    words = [*SMALL, *MODELS[model]]
+    return attnx.fit({**attnx.compose(words), "folder": "one"}, words, console=Console(file=io.StringIO()))
+
+
+def marked_logits(run: Any, batch: Batch) -> torch.Tensor:
+    """The logits of all steps, of which those that count are picked afterwards."""
+    with torch.inference_mode():
+        output = run.model(batch.source, batch.source_mask, batch.source, batch.tag)
+    return output.logits[batch.loss_mask]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_run_measures_labels_given_the_true_steps(
+    model: str, work_folder: Path, no_pictures: None, command: Callable[..., Any]
+) -> None:
+    run = fit(model)
+    task, data = run.task, run.task.load()
+    batch = as_batch(data.evaluation_dataset(data.pairs.test))
+    logits = marked_logits(run, batch)
+    likeliest = logits[:, 4:].argmax(-1) + 4
+    right = (likeliest == batch.target[batch.loss_mask]).float()
+    shares = [part.mean() for part in right.split(batch.loss_mask.sum(1).tolist())]
+    results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
+    assert results["test_accuracy"] == pytest.approx(100 * float(torch.stack(shares).mean()))
+    assert {"test_accuracy_16x3", "test_accuracy_16x2", "test_accuracy_24x3"} < results.keys()
+    assert {"test_distance_accuracy_8_15"} < results.keys()
+
+    losses = torch.nn.functional.cross_entropy(logits[:, 4:], batch.target[batch.loss_mask] - 4, reduction="sum")
+    with torch.inference_mode():
+        loss = token_loss(run.model, batch)
+    torch.testing.assert_close(loss.total, losses)
+    assert loss.tokens == batch.loss_mask.sum()
+
+    with open("one/predictions.tsv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    for row, pair in zip(rows, data.pairs.test, strict=True):
+        written = row["prediction"].split(" ")
+        assert tuple(row["references"].split(" ")) == pair.references[0]
+        assert [symbol != "." for symbol in written] == list(pair.loss_mask)
+    symbols = [symbol for row in rows for symbol in row["prediction"].split(" ") if symbol != "."]
+    assert symbols == [data.target.symbols[index] for index in likeliest.tolist()]
+
+    assert command("evaluate", "one").code == 0
+    measured = json.loads(Path("one/evaluations/test/results.json").read_text(encoding="utf-8"))
+    assert measured["test_accuracy"] == results["test_accuracy"]
+    assert command("evaluate", "one", "task.test=20x2").code == 0
+    assert "no decoding to play" in command("page", "one").err
+    assert "only models that decode can be exported" in command("export", "one", "--out", "files").err
+    (prediction,) = task_predictions(run, "3 12 5 17 3 5")
+    assert len(prediction.output) == 6
+    assert all(symbol in task.problem.symbols for symbol in prediction.output)
+    assert task.is_right(list(data.pairs.test[0].references[0]), data.pairs.test[0])
+
+
+def task_predictions(run: Any, text: str) -> Any:
+    predictions = run.predict([text], need_weights=True)
+    assert list(predictions[0].state_names(predictions[0].output)) == text.split()
+    with pytest.raises(attnx.UserError, match="there is nothing to read"):
+        run.predict([" "])
+    return predictions
