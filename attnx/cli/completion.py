@@ -7,26 +7,17 @@ import io
 import os
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 from attnx.cli.args import Parser
 from attnx.cli.commands import COMMANDS, COMPLETE_PAGE, HELP, load_command
 from attnx.cli.training_args import COMPLETION, TrainingParser
 from attnx.config.groups import GROUPS, group_choices
 from attnx.errors import UserError
-from attnx.files.file_lock import is_lock_held
 from attnx.registry.part import CHECKED_KINDS
-from attnx.runs.find import run_folders
-from attnx.runs.layout import RUN_LOCK
-from attnx.runs.naming import SWEEPS
-from attnx.runs.run import Run
-from attnx.runs.sweep import is_locked, is_sweep, read_sweep
 
 FLAG = "--shell-completion"
 REQUESTS = ("install", "uninstall", "query")
 SHELLS = ("bash", "zsh", "fish")
-ON_RUNS = tuple(name for name, (words, _) in COMMANDS.items() if "RUN" in words or "FOLDER" in words)
-"""The commands on runs and sweeps."""
 
 
 def complete(request: str, config_dir: str | None) -> int:
@@ -58,13 +49,7 @@ def complete(request: str, config_dir: str | None) -> int:
 
 
 def _command_words(command: str) -> list[str]:
-    """The words that can follow a command; other files and folders the shell completes itself."""
-    if command in ON_RUNS:
-        runs = list(run_folders(SWEEPS))
-        sweeps = {run.parent for run in runs if is_sweep(run.parent)}
-        # The shell quotes names with spaces, so they are left to it.
-        folders = [path for path in sorted({*runs, *sweeps}) if str(path) == "".join(str(path).split())]
-        return list(map(str, filter(_is_resumable, folders) if command == "resume" else folders))
+    """The words that can follow a command; files and folders the shell completes itself."""
     if command == "data":
         from attnx.cli.commands.data import ACTIONS
         from attnx.data.downloads.dataset_spec import SPEC_FOLDER
@@ -72,16 +57,6 @@ def _command_words(command: str) -> list[str]:
         return [*ACTIONS, *(file.stem for file in sorted(SPEC_FOLDER.glob("*.yaml")))]
     kinds = {"list": GROUPS, "check": CHECKED_KINDS}.get(command, ())
     return [*kinds, *dict.fromkeys(name for kind in kinds for name in group_choices(kind))]
-
-
-def _is_resumable(folder: Path) -> bool:
-    """Whether something is left to do in a run or a sweep that no process runs."""
-    try:
-        if is_sweep(folder):
-            return not (read_sweep(folder).is_done or is_locked(folder))
-        return not (Run(folder).is_finished or is_lock_held(folder / RUN_LOCK))
-    except UserError:  # resume would refuse it
-        return False
 
 
 def _choices(request: str, previous: Sequence[str], typed: str, config_dir: str | None) -> list[str]:

@@ -14,7 +14,7 @@ from attnx.config.groups import GROUPS, PART_GROUPS, PRESETS
 from attnx.config.view import value_text
 from attnx.errors import UserError
 from attnx.models.resolve import NoEffect
-from attnx.registry.part import CONDITION, CONDITION_KEYS, MULTI_SELECT_KINDS, Part
+from attnx.registry.part import CONDITION, CONDITION_KEYS, KINDS, MULTI_SELECT_KINDS, Part
 
 OFF = ("null", "false", "0", "0.0", "[]", "")
 """Values that switch an option off: they have the effect that they name."""
@@ -33,11 +33,10 @@ def chosen_parts(config: Mapping[str, Any]) -> list[ChosenPart]:
     parts = []
     for kind, node in config.items():
         if kind in MULTI_SELECT_KINDS:
-            parts += [
-                ChosenPart(registry.describe(kind, name), f"{kind}.{name}", options) for name, options in node.items()
-            ]
-        elif isinstance(node, Mapping) and "name" in node:
-            parts.append(ChosenPart(registry.describe(kind, node["name"]), kind, node))
+            chosen = {f"{kind}.{name}": (name, options or {}) for name, options in node.items()}
+        else:
+            chosen = {kind: registry.parse_spec(kind, node)} if kind in KINDS else {}
+        parts += [ChosenPart(registry.describe(kind, name), key, options) for key, (name, options) in chosen.items()]
     return parts
 
 

@@ -6,7 +6,7 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +15,6 @@ from attnx.data.permutation import Integers
 from attnx.data.ragged import Ragged, Sequences
 from attnx.errors import UserError
 from attnx.registry.optional_deps import require_package
-
-BY_TAG_SUFFIX: Final = ".by_tag.npy"
 
 
 class ArrowRows(Rows):
@@ -27,8 +25,7 @@ class ArrowRows(Rows):
     row's index of its tag. Another process opens the file for itself.
 
     Args:
-        path: the file. A file of the same name, with ``BY_TAG_SUFFIX``, has the rows by tag; see
-            :func:`write_rows_by_tag`.
+        path: the file.
         known_fingerprint: the fingerprint, if known without reading all rows.
 
     Raises:
@@ -86,21 +83,9 @@ class ArrowRows(Rows):
         return digest.hexdigest()[:16]
 
     def rows_by_tag(self) -> Ragged:
-        """Return the row indices of each tag, tag after tag; mapped if they were written."""
-        counts = _count_tags(self)
-        path = _by_tag_path(self.path)
-        rows = np.load(path, mmap_mode="r") if path.is_file() else np.concatenate(list(_find_rows(self, len(counts))))
-        return Ragged(rows, np.append(0, np.cumsum(counts)))
-
-
-def write_rows_by_tag(rows: ArrowRows) -> None:
-    """Write the row indices tag after tag beside the rows: sampling by tags then keeps none of them in memory."""
-    order = np.lib.format.open_memmap(_by_tag_path(rows.path), "w+", np.int64, (len(rows),))
-    end = 0
-    for indices in _find_rows(rows, len(_count_tags(rows))):
-        order[end : end + len(indices)] = indices
-        end += len(indices)
-    order.flush()
+        """Return the row indices of each tag, tag after tag."""
+        tags = np.concatenate([part.tags for part in self.parts])
+        return Ragged(np.argsort(tags, kind="stable"), np.append(0, np.cumsum(np.bincount(tags))))
 
 
 def _map_batch(batch: Any) -> PairDataset:
@@ -120,21 +105,3 @@ def _offsets(sides: Sequence[Sequences]) -> Iterator[Integers]:
         ends = end[-1] + side.offsets[1:].astype(np.int64)
         yield ends
         end = ends
-
-
-def _count_tags(rows: ArrowRows) -> Integers:
-    """Return the number of rows of each tag."""
-    num_tags = 1 + max((int(part.tags.max()) for part in rows.parts), default=0)
-    counts: Integers = sum((np.bincount(part.tags, minlength=num_tags) for part in rows.parts), np.zeros(1, np.int64))
-    return counts
-
-
-def _find_rows(rows: ArrowRows, num_tags: int) -> Iterator[Integers]:
-    """Yield the row indices of each tag, part by part."""
-    for tag in range(num_tags):
-        for start, part in zip(rows.starts.tolist(), rows.parts, strict=False):
-            yield start + np.flatnonzero(part.tags == tag)
-
-
-def _by_tag_path(path: Path) -> Path:
-    return path.with_suffix(BY_TAG_SUFFIX)

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 from rich.console import Console
 
-from attnx.data.arrow_rows import ArrowRows, write_rows_by_tag
+from attnx.data.arrow_rows import ArrowRows
 from attnx.data.filters import drop_blank, drop_reason, dropped_note
 from attnx.data.readers.hugging_face import import_datasets
 from attnx.data.readers.parallel_corpus import Sentence
@@ -161,7 +161,6 @@ def encode_rows(folder: Path, encoder: RowEncoder, dropped: Counter[str]) -> tup
         present = {int(tag) for part in rows.parts for tag in np.unique(part.tags)}
         if missing := [tag for tag, index in encoder.tag_indices.items() if index not in present]:
             raise UserError(f"no training pair of {missing[0]!r} is left: {note}")
-        write_rows_by_tag(rows)
     return rows, note
 
 

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import torch
 
 from attnx import registry
+from attnx.config.no_effect import chosen_parts
 from attnx.errors import UserError, type_and_text
 from attnx.laws.candidate import Candidate, LawSkipped, variants
 from attnx.laws.laws import Law
 from attnx.laws.violation import Violation
 from attnx.registry.declared import undeclared
-from attnx.registry.part import KINDS, MULTI_SELECT_KINDS
+from attnx.registry.part import KINDS
 from attnx.registry.plugin_errors import PlugInError, advice, error_place
 from attnx.registry.source_scan import catalog
 
@@ -195,7 +196,7 @@ def check_plug_ins(config: Mapping[str, Any]) -> None:
     Raises:
         UserError: a part breaks a law; the message has its file and line.
     """
-    for kind, name, options in chosen_parts(config):
+    for kind, name, options in used_parts(config):
         info = registry.describe(kind, name)
         if info.origin != "core" and (failure := first_failure(kind, name, options)):
             raise UserError(f"{failure}; {advice(info)}")
@@ -221,13 +222,11 @@ def sound_names(kind: str) -> list[str]:
     return [name for name in registry.names(kind) if (kind, name) not in broken_plug_ins()]
 
 
-def chosen_parts(config: Mapping[str, Any]) -> Iterator[PartWithOptions]:
+def used_parts(config: Mapping[str, Any]) -> Iterator[PartWithOptions]:
     """Kind, name and options of every part in a configuration, including parts in options of parts."""
-    for kind in (kind for kind in KINDS if kind in config):
-        nodes = config[kind].items() if kind in MULTI_SELECT_KINDS else [registry.parse_spec(kind, config[kind])]
-        for name, options in nodes:
-            yield kind, name, options or {}
-            yield from _in_options(options or {})
+    for part, _, options in chosen_parts(config):
+        yield part.kind, part.name, options
+        yield from _in_options(options)
 
 
 def _in_options(options: Mapping[str, Any]) -> Iterator[PartWithOptions]:

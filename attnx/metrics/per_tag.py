@@ -61,7 +61,11 @@ class PerTag(WrapperMetric):
 
     def compute(self) -> dict[str, Tensor]:
         """Return ``macro`` (if every tag has examples), ``micro`` and the metric of each tag with examples."""
-        return self._results([metric.compute() for metric in self._all_metrics()])
+        values = [metric.compute() for metric in self._all_metrics()]
+        micro, *per_tag, examples = values
+        measured = {tag: value for tag, value, count in zip(self.tags, per_tag, examples, strict=True) if count}
+        macro = {MACRO: torch.stack(per_tag).mean()} if len(measured) == len(self.tags) else {}
+        return {**macro, MICRO: micro, **measured}
 
     def proportions(self) -> dict[str, list[Proportion]]:
         """The proportions of all examples, of each tag, and of the tags as macro; empty if the metric is none."""
@@ -93,12 +97,6 @@ class PerTag(WrapperMetric):
         for metric, group in zip(self._all_metrics(), groups, strict=False):
             yield metric, ([example[0] for example in group], [example[1] for example in group])
         yield self.examples, ([len(group) for group in groups[1:]],)
-
-    def _results(self, values: Sequence[Tensor]) -> dict[str, Tensor]:
-        micro, *per_tag, examples = values
-        measured = {tag: value for tag, value, count in zip(self.tags, per_tag, examples, strict=True) if count}
-        macro = {MACRO: torch.stack(per_tag).mean()} if len(measured) == len(self.tags) else {}
-        return {**macro, MICRO: micro, **measured}
 
 
 class _ExampleCount(AdditiveMetric):

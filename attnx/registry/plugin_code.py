@@ -6,7 +6,6 @@ import ast
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from attnx import registry
@@ -44,7 +43,7 @@ def source_files(parts: Iterable[Part]) -> dict[str, bytes]:
             files[f"{part.kind}_{part.name}.txt"] = text.encode()
     while pending:
         module = pending.pop()
-        file = _file(module)
+        file = plugin_files.locate(module) if module.startswith(f"{PACKAGE}.") else installed_file(module)
         if file is None or (place := plugin_files.relative_place(module, file)) in files:
             continue
         files[place] = plugin_files.source(module, file)
@@ -76,7 +75,9 @@ def short_digest(files: Mapping[str, str]) -> str:
 def _is_used(part: Part, config: Mapping[str, Any]) -> bool:
     """Whether a configuration chooses a part or has its name in an option; a kernel is tried without being named."""
     if part.kind == "kernel":
-        return _kernel_applies(part, config)
+        supported = {kind: part.declarations.get(f"{kind}s") for kind in ("scorer", "scope", "normalizer")}
+        is_enabled = isinstance(config.get("attention"), Mapping) and config.get("accel", "auto") == "auto"
+        return is_enabled and all(not names or _chosen_name(config, kind) in names for kind, names in supported.items())
     if part.kind in MULTI_SELECT_KINDS:
         return part.name in (config.get(part.kind) or {})
     return part.name == _chosen_name(config, part.kind) or part.name in _option_words(config)
@@ -85,12 +86,6 @@ def _is_used(part: Part, config: Mapping[str, Any]) -> bool:
 def _chosen_name(config: Mapping[str, Any], kind: str) -> str:
     node = config.get(kind)
     return str(node.get("name")) if isinstance(node, Mapping) else ""
-
-
-def _kernel_applies(kernel: Part, config: Mapping[str, Any]) -> bool:
-    supported = {kind: kernel.declarations.get(f"{kind}s") for kind in ("scorer", "scope", "normalizer")}
-    is_enabled = isinstance(config.get("attention"), Mapping) and config.get("accel", "auto") == "auto"
-    return is_enabled and all(not names or _chosen_name(config, kind) in names for kind, names in supported.items())
 
 
 def _option_words(config: Mapping[str, Any]) -> Iterator[str]:
@@ -102,11 +97,6 @@ def _option_words(config: Mapping[str, Any]) -> Iterator[str]:
             pending += value.values() if isinstance(value, Mapping) else value
         elif isinstance(value, str):
             yield value
-
-
-def _file(module: str) -> Path | None:
-    """The file of a module, of a plug-in or installed; None if there is none."""
-    return plugin_files.locate(module) if module.startswith(f"{PACKAGE}.") else installed_file(module)
 
 
 def _imported(text: bytes, package: str) -> list[str]:

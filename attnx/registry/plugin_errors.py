@@ -96,18 +96,14 @@ def _frames(error: BaseException) -> list[tuple[CodeType, int, Part | None]]:
     packages = (PACKAGE, *{part.module.partition(".")[0] for part in plug_ins if part.origin != BY_HAND} - {"attnx"})
     frames = []
     for frame, line in traceback.walk_tb(error.__traceback__):
-        part = _part_at(frame.f_code, line, plug_ins)
+        parts = sorted((part for part in plug_ins if _is_in(frame.f_code, part)), key=lambda part: part.line)
+        above = [part for part in parts if part.line <= line]
+        # The first one, too, for what is defined above it.
+        part = above[-1] if above else next(iter(parts), None)
         module = str(frame.f_globals.get("__name__"))
         if part is not None or f"{module}.".startswith(tuple(f"{package}." for package in packages)):
             frames.append((frame.f_code, line, part))
     return frames
-
-
-def _part_at(code: CodeType, line: int, plug_ins: list[Part]) -> Part | None:
-    """Of the parts in a frame's file the last one above its line, or the first, for what is defined above it."""
-    parts = sorted((part for part in plug_ins if _is_in(code, part)), key=lambda part: part.line)
-    above = [part for part in parts if part.line <= line]
-    return above[-1] if above else next(iter(parts), None)
 
 
 def _is_in(code: CodeType, part: Part) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from attnx.errors import UserError
 from attnx.registry.option_types import ALIASES
-from attnx.registry.part import BY_HAND, NO_LITERAL, Option, Part, make_option
+from attnx.registry.part import BY_HAND, NO_LITERAL, Part, make_option
 
 
 def describe_class(kind: str, name: str, item: Callable[..., Any]) -> Part:
@@ -29,7 +29,11 @@ def describe_class(kind: str, name: str, item: Callable[..., Any]) -> Part:
             injected.append(parameter.name)
             continue
         try:
-            options.append(_option(parameter))
+            is_typed = parameter.annotation is not inspect.Parameter.empty
+            annotation = ast.parse(_annotation(parameter.annotation), mode="eval").body if is_typed else None
+            if not is_literal(parameter.default):
+                raise ValueError(NO_LITERAL)
+            options.append(make_option(parameter.name, annotation, parameter.default))
         except (ValueError, SyntaxError) as error:
             raise UserError(f"the {kind} {name!r}, option {parameter.name!r}: {error}") from None
     code = code_of_item(item)
@@ -76,14 +80,6 @@ def _constructor(item: Callable[..., Any]) -> list[inspect.Parameter]:
         return []
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [member for member in inspect.signature(item).parameters.values() if member.kind not in variadic]
-
-
-def _option(parameter: inspect.Parameter) -> Option:
-    is_typed = parameter.annotation is not inspect.Parameter.empty
-    annotation = ast.parse(_annotation(parameter.annotation), mode="eval").body if is_typed else None
-    if not is_literal(parameter.default):
-        raise ValueError(NO_LITERAL)
-    return make_option(parameter.name, annotation, parameter.default)
 
 
 def is_literal(value: Any) -> bool:

@@ -18,14 +18,13 @@ from attnx.runs.config_yaml import read_config
 from attnx.runs.disk_usage import DiskUsage, disk_usage
 from attnx.runs.info import read_info
 from attnx.runs.layout import CHECKPOINTS, CONFIG_YAML, LAST, LOG_TXT, METRICS, PROGRESS, README, RUN_JSON, RUN_LOCK
-from attnx.runs.metrics_csv import VALID, Curve, read_curves
+from attnx.runs.metrics_csv import Curve, read_curves
 from attnx.runs.results_json import BaselineDifference, Interval, Results, read_results
 from attnx.runs.status import RunStatus
-from attnx.runs.sweep import is_job_running, is_sweep, sweep_of
+from attnx.runs.sweep import is_sweep, sweep_of
 
-# Seconds without a write after which a run that says it is running counts as stopped: of a sweep's job, which writes
-# its step twice a second except while it is tested; of a single run, which writes at validations; before the first one.
-JOB_SILENCE_SECONDS, RUN_SILENCE_SECONDS, FIRST_SILENCE_SECONDS = 600.0, 3600.0, 86400.0
+# Time without a write after which a run that says it is running counts as stopped, where its lock is not seen.
+SILENCE_SECONDS = 86400.0
 
 
 @dataclass
@@ -207,28 +206,13 @@ class Run:
         """The status of the run; also of one that was killed and could not record it, or that is being resumed."""
         if not self.is_finished and is_lock_held(self.path / RUN_LOCK):
             return RunStatus.RUNNING
-        status, silence = RunStatus(str(self.info.get("status"))), time.time() - self.disk_usage.modified
-        was_killed = is_lock_left(self.path / RUN_LOCK)
-        if status == RunStatus.FINISHED and silence < JOB_SILENCE_SECONDS and not (self.is_finished or was_killed):
-            return RunStatus.RUNNING  # it is tested, and its pictures are drawn
+        status = RunStatus(str(self.info.get("status")))
         if status != RunStatus.RUNNING:
             return status
-        is_job = (self.path / PROGRESS).is_file()
-        if is_job and self._job_progress.get("error"):
+        if self._job_progress.get("error"):
             return RunStatus.FAILED
-        if was_killed:
-            return RunStatus.STOPPED
-        is_active = silence < (JOB_SILENCE_SECONDS if is_job else self._allowed_silence)
-        return RunStatus.RUNNING if is_active or is_job_running(self.path) else RunStatus.STOPPED
-
-    @property
-    def _allowed_silence(self) -> float:
-        """Three times the mean time between validations of a single run, at least an hour; before the first, a day."""
-        validated = [curve for column, curve in self.curves.items() if column.startswith(VALID)]
-        validations = max(map(len, validated), default=0)
-        if not validations or not self.created:
-            return FIRST_SILENCE_SECONDS
-        return max(RUN_SILENCE_SECONDS, 3 * (self.disk_usage.modified - self.created.timestamp()) / validations)
+        is_silent = time.time() - self.disk_usage.modified > SILENCE_SECONDS
+        return RunStatus.STOPPED if is_silent or is_lock_left(self.path / RUN_LOCK) else RunStatus.RUNNING
 
     @property
     def train_seconds(self) -> float | None:

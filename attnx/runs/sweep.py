@@ -167,15 +167,6 @@ def is_locked(folder: Path | str) -> bool:
     return is_lock_held(Path(folder) / SWEEP_LOCK)
 
 
-def is_job_running(run: Path) -> bool:
-    """Whether a run is a job of a sweep that is being run, and whose record says that the job is running."""
-    sweep = sweep_of(run)
-    if not sweep or not is_locked(sweep):
-        return False
-    index = int(run.resolve().name)
-    return any(job.status == RunStatus.RUNNING for job in read_sweep(sweep).jobs if job.index == index)
-
-
 def read_sweep(folder: Path | str) -> Sweep:
     """Read a sweep's folder.
 

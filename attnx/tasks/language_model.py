@@ -74,7 +74,9 @@ class LanguageModel(TextTask):
         """Read, split and tokenize the texts; ``notes`` then says how many of them are in two splits."""
         if not self.files["train"]:
             raise UserError("task.train is not set: name a text file")
-        parts = self._split({part: list(self._read(part)) for part, file in self.files.items() if file})
+        files = {part: list(self._read(part)) for part, file in self.files.items() if file}
+        parts = hold_out_missing(files.pop("train"), files, str, self.holdout, sort_held_out=True)
+        self.notes = overlap_notes(set(parts.train), {"valid": parts.valid, "test": parts.test})
         check_splits(parts)
         self.texts.train([Sentence("", (text,)) for text in parts.train])
         train = [Pair((), (chunk,)) for text in parts.train for chunk in self._cut(text)]
@@ -103,12 +105,6 @@ class LanguageModel(TextTask):
             yield (text := " ".join(lines))
         if not text:
             raise UserError(f"{path}: holds no text")
-
-    def _split(self, files: dict[str, list[str]]) -> Splits[str]:
-        """Hold out the parts without a file, ordered by hash."""
-        splits = hold_out_missing(files.pop("train"), files, str, self.holdout, sort_held_out=True)
-        self.notes = overlap_notes(set(splits.train), {"valid": splits.valid, "test": splits.test})
-        return splits
 
     def _cut(self, text: str) -> Iterator[Symbols]:
         symbols = self.tokenizer.tokenize(text)

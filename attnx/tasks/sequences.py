@@ -94,7 +94,8 @@ class AnySequence(SequenceTask):
 
     def load(self) -> SequenceData:
         """Read and split the data; ``notes`` then says how many sources are in two splits."""
-        self._check()
+        if not self.files["train"]:
+            raise UserError("task.train is not set: name a TSV file of lines with a source, a tab and its target")
         reader = self._pair_reader()
         pairs = self._split(reader)
         check_splits(pairs)
@@ -115,10 +116,6 @@ class AnySequence(SequenceTask):
         return PairReader(
             self.source, self.target, self.tagged, self.step_names, self.target_step_names, trained_columns
         )
-
-    def _check(self) -> None:
-        if not self.files["train"]:
-            raise UserError("task.train is not set: name a TSV file of lines with a source, a tab and its target")
 
     def _split(self, reader: PairReader) -> Splits[Pair]:
         """Read the parts; hold out those without a file, ordered by hash."""

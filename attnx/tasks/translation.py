@@ -91,7 +91,14 @@ class Translation(ScoredTextTask):
         self.dataset, self.columns = dataset, list(map(str, columns or []))
         self.lower, self.max_length, self.max_length_ratio = lower, max_length, max_length_ratio
         self.holdout, self.label_smoothing, self.bleu_tokenize = holdout, label_smoothing, bleu_tokenize
-        self._check()
+        if invalid := next((name for name in self.languages if not re.fullmatch(r"[\w-]+", name)), None):
+            raise UserError(f"task.languages: {invalid!r} is not a name; use letters, digits, - and _, such as de")
+        reject_duplicates("task.languages", self.languages, "language")
+        if self.max_length_ratio is not None and self.max_length_ratio < 1:
+            ratio = f"task.max_length_ratio={self.max_length_ratio:g}"
+            raise UserError(f"{ratio}: the longer side over the shorter one is 1 or more")
+        if self.dataset is not None and not self.columns:
+            raise UserError("task.dataset needs task.columns: the source's and the target's, such as [de,en]")
         self.notes: list[str] = []
         self.monitor = f"valid_bleu_{MACRO}" if len(self.languages) > 1 else "valid_bleu"
         source: Tokenizer = registry.build("tokenizer", tokenizer)
@@ -115,16 +122,6 @@ class Translation(ScoredTextTask):
         """The columns of tables; none where they are those of a data set, whose run may be tested on a file."""
         return self.columns if self.dataset is None else []
 
-    def _check(self) -> None:
-        if invalid := next((name for name in self.languages if not re.fullmatch(r"[\w-]+", name)), None):
-            raise UserError(f"task.languages: {invalid!r} is not a name; use letters, digits, - and _, such as de")
-        reject_duplicates("task.languages", self.languages, "language")
-        if self.max_length_ratio is not None and self.max_length_ratio < 1:
-            ratio = f"task.max_length_ratio={self.max_length_ratio:g}"
-            raise UserError(f"{ratio}: the longer side over the shorter one is 1 or more")
-        if self.dataset is not None and not self.columns:
-            raise UserError("task.dataset needs task.columns: the source's and the target's, such as [de,en]")
-
     def load(self) -> SequenceData:
         """Read, split and tokenize the data; ``notes`` then says which pairs were dropped."""
         require_package("sacrebleu", "translation", "task=translation")  # fail before the work
@@ -135,7 +132,9 @@ class Translation(ScoredTextTask):
         train_sentences = drop_blank(parts["train"], dropped)
         splits = split_sentences(train_sentences, parts.get("valid"), parts.get("test"), self.holdout)
         self._train_tokenizers(splits.train)
-        train = list(self._filter(splits.train, dropped))
+        train = list(
+            filter_by_length(map(self.texts.tokenize, splits.train), dropped, self.max_length, self.max_length_ratio)
+        )
         note = dropped_note(dropped, len(train) + dropped.total())
         sources = {part: [sentence.source for sentence in sentences] for part, sentences in splits._asdict().items()}
         self.notes = [*([note] if note else []), *overlap_notes(set(sources.pop("train")), sources)]
@@ -155,7 +154,10 @@ class Translation(ScoredTextTask):
         """Load as :meth:`load`, with the training split in the cache, where it is encoded if it is missing."""
         dataset = self._open_dataset()
         existing = {part: self._read_split(part, dataset) for part in EVALUATION_SPLITS}
-        cache = self._open_cache(dataset, [part for part, sentences in existing.items() if sentences is None])
+        held_out = [part for part, sentences in existing.items() if sentences is None]
+        files = {part: text.files for part, text in dataset.items()} or {part: self._paths(part) for part in self.files}
+        options = {**self.row_options, "held_out": held_out, "holdout": self.holdout if held_out else None}
+        cache = CorpusCache(files, {**options, "code": hash_code(type(self.texts.source))})
         corpus = cache.read(self.texts) or cache.write(self.texts, partial(self._encode, dataset, existing))
         self.notes = corpus.notes
         pairs, tags = self._evaluation_splits(corpus.tags, {**existing, **corpus.held_out})
@@ -167,11 +169,6 @@ class Translation(ScoredTextTask):
         if part in dataset:
             return list(map(self.texts.normalize_sentence, dataset[part].read(allow_blank=False)))
         return list(self._read_files(part)) if self.files[part] else None
-
-    def _open_cache(self, dataset: Mapping[str, DatasetText], held_out: list[str]) -> CorpusCache:
-        files = {part: text.files for part, text in dataset.items()} or {part: self._paths(part) for part in self.files}
-        options = {**self.row_options, "held_out": held_out, "holdout": self.holdout if held_out else None}
-        return CorpusCache(files, {**options, "code": hash_code(type(self.texts.source))})
 
     def _encode(
         self, dataset: Mapping[str, DatasetText], existing: Mapping[str, list[Sentence] | None], folder: Path
@@ -208,17 +205,11 @@ class Translation(ScoredTextTask):
             raise UserError(f"task.languages: the training split has no pair of {missing[0]!r}; remove it")
         return tags
 
-    def _filter(self, sentences: Iterable[Sentence], dropped: Counter[str]) -> Iterator[Pair]:
-        return filter_by_length(map(self.texts.tokenize, sentences), dropped, self.max_length, self.max_length_ratio)
-
     def _open_dataset(self) -> dict[str, DatasetText]:
         """Open the splits of ``dataset``; none without one."""
         if self.dataset is None:
             return {}
-        return open_dataset(self._dataset_name(), self.columns, self.languages)
-
-    def _dataset_name(self) -> str:
-        return str(resolve_data_path("task.dataset", self.dataset or ""))
+        return open_dataset(str(resolve_data_path("task.dataset", self.dataset or "")), self.columns, self.languages)
 
     def _read_files(self, part: str) -> Iterator[Sentence]:
         """Yield the normalized sentences of a part's files."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from torch.utils.data import DataLoader
 
-from attnx.data.arrow_rows import ArrowRows, write_rows_by_tag
+from attnx.data.arrow_rows import ArrowRows
 from attnx.data.batches import Batch
 from attnx.data.buckets import BucketBatches, ShardedBatchSampler, ShardedDataset, collate_shard
 from attnx.data.dataset import PairDataset
@@ -82,9 +82,7 @@ def test_narrow_ids_have_the_fingerprint_of_wide_ones(rows: ArrowRows, memory: P
     "options", [{"size": 2}, {"tokens": 12}, {"size": 3, "temperature": 3.0}, {"tokens": 9, "temperature": 2.0}]
 )
 def test_batches_are_those_of_memory(rows: ArrowRows, memory: PairDataset, options: dict[str, Any]) -> None:
-    """At equal seeds, also with the rows by tag in a file."""
-    write_rows_by_tag(rows)
-    assert isinstance(rows.rows_by_tag().flat, np.memmap)
+    """At equal seeds."""
     for epoch in range(3):
         order, expected = (BucketBatches(data, **options, seed=5, pool=2) for data in (rows, memory))
         order.set_epoch(epoch)

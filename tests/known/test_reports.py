@@ -6,7 +6,6 @@ import io
 import json
 import re
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ from attnx.reports.run.tables import results_table
 from attnx.reports.stats.bootstrap import Difference, bootstrap_difference
 from attnx.reports.sweep.compare import compare
 from attnx.runs.alignments import read_alignment
-from attnx.runs.disk_usage import DiskUsage
 from attnx.runs.layout import CONFIG_YAML, EVALUATION, FORMAT, MATRICES, METRICS, PREDICTIONS, RESULTS, RUN_JSON
 from attnx.runs.metrics_csv import read_curves, with_row
 from attnx.runs.predictions import has_symbol_predictions, read_predictions
@@ -432,16 +430,12 @@ def test_a_column_may_have_an_end_of_line_that_csv_does_not_know(tmp_path: Path)
 
 
 def test_rows_of_training_losses_are_no_validations(write: Write) -> None:
-    """A single run's silence is measured by its validations: three times the mean time between them."""
     folder = write()
     lines = [f"{step},{5 - step / 100}," for step in range(50, 250, 50)] + ["250,2.5,31.0"]
     (folder / METRICS).write_text("\n".join(["step,train_loss,valid_per", *lines]))
     run = read_run(folder)
     assert [len(run.curves[name]) for name in ("train_loss", "valid_per")] == [5, 1]
     assert (run.progress.step, run.progress.curve) == (250, [])
-    created = datetime.fromisoformat("2031-07-05").timestamp()
-    run.disk_usage = DiskUsage(0, created + 9000)
-    assert run._allowed_silence == 27000
 
 
 def test_without_data_no_picture_is_drawn(tmp_path: Path) -> None:

@@ -9,18 +9,12 @@ import pytest
 import torch
 
 from attnx.attention.scopes.local import Local
-from attnx.reports.figures.forbidden_positions import LocalWindow, forbidden_mask, read_window
-
-
-def config(normalizer: str = "softmax", **scope: Any) -> dict[str, Any]:
-    return {"scope": {"name": "local", **scope}, "normalizer": {"name": normalizer}}
+from attnx.reports.figures.forbidden_positions import forbidden_mask, read_window
 
 
 def test_the_window_follows_from_the_configuration() -> None:
-    assert read_window(config(window=3, center="monotonic")) == LocalWindow(3, is_monotonic=True, is_dense=True)
-    assert read_window(config("sparsemax", window=0, center="predictive")) == LocalWindow(
-        0, is_monotonic=False, is_dense=False
-    )
+    assert read_window({"scope": {"name": "local", "window": 3, "center": "monotonic"}}) == 3
+    assert read_window({"scope": {"name": "local", "window": 0, "center": "predictive"}}) is None
     assert read_window({"scope": {"name": "global"}}) is None
     assert read_window({}) is None
 
@@ -30,44 +24,7 @@ def test_a_monotonic_window_matches_the_scope(steps: int, symbols: int, reach: i
     scope = Local(query_size=2, window=reach)
     memory_mask = torch.ones(1, 1, symbols, dtype=torch.bool)
     allowed_mask = scope(torch.zeros(1, steps, 2), torch.arange(steps), memory_mask).allowed_mask[0].numpy()
-    window_mask = LocalWindow(reach, is_monotonic=True, is_dense=False).mask(
-        np.zeros((steps, symbols)), decoder_states=0
-    )
-    np.testing.assert_array_equal(window_mask, allowed_mask)
-
-
-def test_a_predictive_window_is_inferred_from_weights() -> None:
-    """Whole, cut at the left, cut at the right, narrower than a window without a reason, wider, and empty."""
-    weights = np.array(
-        [
-            [0, 0.2, 0.6, 0.2, 0, 0],
-            [0.5, 0.5, 0, 0, 0, 0],
-            [0, 0, 0, 0, 0, 1],
-            [0, 0, 1, 0, 0, 0],
-            [0.2, 0.2, 0.2, 0.4, 0, 0],
-            [0, 0, 0, 0, 0, 0],
-        ]
-    )
-    window_mask = LocalWindow(1, is_monotonic=False, is_dense=True).mask(weights, decoder_states=0)
-    assert window_mask.astype(int).tolist() == [
-        [0, 1, 1, 1, 0, 0],
-        [1, 1, 0, 0, 0, 0],
-        [0, 0, 0, 0, 0, 1],
-        [0, 0, 0, 0, 0, 0],
-        [0, 0, 0, 0, 0, 0],
-        [0, 0, 0, 0, 0, 0],
-    ]
-
-
-def test_a_sparse_normalizer_hides_a_predictive_window() -> None:
-    assert not LocalWindow(1, is_monotonic=False, is_dense=False).mask(np.ones((2, 3)) / 3, decoder_states=0).any()
-
-
-def test_decoder_states_have_their_own_window() -> None:
-    """The second half begins behind two source positions; at step 2 its last two states were read."""
-    weights = np.array([[1, 0, 0, 0, 0], [0.5, 0.25, 0.25, 0, 0], [0, 0.5, 0.25, 0.25, 0]])
-    window_mask = LocalWindow(1, is_monotonic=True, is_dense=True).mask(weights, decoder_states=3)
-    assert window_mask.astype(int).tolist() == [[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 0]]
+    np.testing.assert_array_equal(forbidden_mask(np.zeros((steps, symbols)), 0, reach), ~allowed_mask)
 
 
 def history(steps: int, source: int, lag: int) -> Any:
@@ -94,5 +51,4 @@ def test_a_state_that_is_not_read_may_be_allowed() -> None:
 def test_a_source_is_forbidden_only_outside_a_window() -> None:
     weights = np.eye(3, 5)
     assert not forbidden_mask(weights, 0).any()
-    window = LocalWindow(1, is_monotonic=True, is_dense=False)
-    np.testing.assert_array_equal(forbidden_mask(weights, 0, window), ~window.mask(weights, 0))
+    assert forbidden_mask(weights, 0, 1).astype(int).tolist() == [[0, 0, 1, 1, 1], [0, 0, 0, 1, 1], [1, 0, 0, 0, 1]]

@@ -472,18 +472,6 @@ def test_the_embedded_data_are_complete(home: Path) -> None:
     assert embedded_json("\ud800<") == '"\\ud800\\u003c"'  # half a character cannot be written as UTF-8
 
 
-def test_a_mean_of_predictive_windows_has_no_window(tmp_path: Path, write_run: Any, keep: Any) -> None:
-    """The heads read 0-1 and 1-2 of three positions, each in a window of its own; their mean is in no one's."""
-    heads = np.array([[[0.5, 0.5, 0]], [[0, 0.5, 0.5]]])
-    scope = {"name": "local", "window": 1}
-    for center, mean in (("predictive", None), ("monotonic", [[0, 2]])):
-        folder = write_run(tmp_path / center, {"scope": {**scope, "center": center}, "normalizer": {"name": "softmax"}})
-        keep(folder, "000", "abc", ["A"], heads.mean(0), heads=heads)
-        views = json.loads(Scripts(run_page([folder])).contents[0])["examples"][0]["runs"][0][0]["views"]
-        own_windows = [[[0, 2]], [[1, 3]]] if center == "predictive" else [[[0, 2]]] * 2
-        assert [view["allowed"] for view in views] == [mean, *own_windows]
-
-
 def test_the_page_references_no_other_file(home: Path) -> None:
     text = run_page([home / "first", home / "second"]).replace('"http://www.w3.org/2000/svg"', "")  # a name, no address
     assert re.findall(r"https?://|//[a-z]+\.", text) == []

@@ -14,7 +14,7 @@ import pytest
 
 from attnx import registry
 from attnx.errors import UserError
-from attnx.laws.check import check_plug_ins, chosen_parts
+from attnx.laws.check import check_plug_ins, used_parts
 
 ROOT = Path(__file__).parents[2]
 HEAD = """\
@@ -366,7 +366,7 @@ def test_nested_parts_are_found() -> None:
         "task": {"name": "translation", "tokenizer": "bpe"},
         "query": {"token": {}},
     }
-    parts = {(kind, name) for kind, name, _ in chosen_parts(config)}
+    parts = {(kind, name) for kind, name, _ in used_parts(config)}
     inside = {("scorer", "dot"), ("scope", "local"), ("tokenizer", "bpe")}
     assert parts == inside | {("model", "transformer"), ("task", "translation"), ("query", "token")}
 

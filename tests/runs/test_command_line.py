@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import re
@@ -130,6 +129,8 @@ def test_without_arguments_the_default_experiment_is_announced(
         ("attnx help a", {"all"}),
         ("attnx data get sig", {"sigmorphon2020"}),
         ("attnx resume m", set()),  # a folder, which the shell completes
+        ("attnx predict --nb", {"--nbest"}),
+        ("attnx plot multirun/runs/first --for", {"--format"}),
     ],
 )
 def test_a_shell_completes_words(
@@ -137,39 +138,6 @@ def test_a_shell_completes_words(
 ) -> None:
     monkeypatch.setenv("COMP_LINE", line)
     monkeypatch.setenv("COMP_POINT", str(len(line)))
-    answer = command("-sc", "query=bash")
-    assert (answer.code, answer.err) == (0, "")
-    assert set(answer.out.split()) == offered
-
-
-@pytest.mark.parametrize(
-    ("line", "offered"),
-    [
-        ("attnx resume ", {"multirun/rates", "multirun/rates/0"}),  # the others are finished, or unreadable
-        ("attnx predict multirun/ra", {"multirun/rates", "multirun/rates/0"}),
-        ("attnx predict multirun/runs/", {"multirun/runs/first", "multirun/runs/odd"}),
-        ("attnx compare multirun/rates/0 multirun/runs/f", {"multirun/runs/first"}),
-        ("attnx predict --nb", {"--nbest"}),
-        ("attnx plot multirun/runs/first --for", {"--format"}),
-        ("attnx list multirun/", set()),
-    ],
-)
-def test_a_shell_completes_runs_and_options_of_commands(
-    line: str, offered: set[str], command: Callable[..., Any], work_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sweep = {"format": 1, "command": "attnx -m", "overrides": [], "jobs": [], "status": "interrupted"}
-    files = {
-        "rates/sweep.json": json.dumps(sweep),
-        "rates/0/run.json": '{"format": 1, "status": "interrupted"}',
-        "runs/first/run.json": '{"format": 1, "status": "finished"}',
-        "runs/first/README.md": "finished",
-        "runs/odd/run.json": "{",
-    }
-    for name, text in files.items():
-        (work_folder / "multirun" / name).parent.mkdir(parents=True, exist_ok=True)
-        (work_folder / "multirun" / name).write_text(text, encoding="utf-8")
-    (work_folder / "multirun" / "runs" / "no_run").mkdir()
-    monkeypatch.setenv("COMP_LINE", line)
     answer = command("-sc", "query=bash")
     assert (answer.code, answer.err) == (0, "")
     assert set(answer.out.split()) == offered

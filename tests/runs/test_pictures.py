@@ -15,13 +15,11 @@ import pytest
 import yaml
 from matplotlib.figure import Figure
 from matplotlib.image import imread
-from matplotlib.patches import PathPatch
 from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from attnx.errors import UserError
 from attnx.reports.figures.curves import draw_curves
-from attnx.reports.figures.forbidden_positions import LocalWindow
 from attnx.reports.figures.heatmaps import (
     DPI,
     MAX_HEAD_PANELS,
@@ -161,7 +159,7 @@ def test_faint_weights_have_their_own_scale(weight: float, top: float, tmp_path:
 def test_a_legend_explains_windows(tmp_path: Path) -> None:
     plain = read_alignment(save(tmp_path / "a.npz", list("abc"), list("AB")))
     assert draw_means([plain]).legends == []
-    figure = draw_means([plain], LocalWindow(1, is_monotonic=True, is_dense=True))
+    figure = draw_means([plain], 1)
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["hatched: forbidden by the scope"]
     figure.canvas.draw()
@@ -313,7 +311,7 @@ def test_what_a_window_forbids_is_hatched(tmp_path: Path) -> None:
     weights = (allowed / allowed.sum(1, keepdims=True)).astype(np.float32)
     npz = save(folder / ALIGNMENTS / "000.npz", list("abcde"), list("ABCD"), weights=weights)
     png, _ = draw_alignments(folder)
-    figure = draw_means([read_alignment(npz)], LocalWindow(1, is_monotonic=True, is_dense=True))
+    figure = draw_means([read_alignment(npz)], 1)
     assert hatched(figure.axes[0], imread(png)[..., :3], 4, 5).tolist() == (~allowed).tolist()
     png, _ = draw_alignments(folder, options=PictureOptions(marks=False))
     figure = draw_means([read_alignment(npz)], options=PictureOptions(marks=False))
@@ -327,14 +325,6 @@ def test_what_a_history_forbids_is_hatched(tmp_path: Path) -> None:
     draw_alignment(npz, tmp_path / "a.png")
     axes = draw_means([read_alignment(npz)]).axes[0]
     assert hatched(axes, imread(tmp_path / "a.png")[..., :3], 4, 6).tolist() == (weights == 0).tolist()
-
-
-def test_the_mean_of_predictive_windows_has_no_window(tmp_path: Path) -> None:
-    heads = np.array([[[0.5, 0.5, 0]], [[0, 0.5, 0.5]]], dtype=np.float32)
-    npz = save(tmp_path / "a.npz", list("abc"), ["A"], weights=heads.mean(0), heads=heads)
-    for monotonic, expected in ((False, [False, True, True]), (True, [True] * 3)):
-        figure = draw_heads(read_alignment(npz), LocalWindow(1, is_monotonic=monotonic, is_dense=True))
-        assert [any(isinstance(part, PathPatch) for part in axes.patches) for axes in figure.axes[:-1]] == expected
 
 
 @pytest.mark.parametrize("states", [0, 103])

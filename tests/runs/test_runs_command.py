@@ -129,48 +129,23 @@ def test_a_small_metric_is_shown(write_run: Make, command: Command) -> None:
 
 
 def test_a_silent_running_run_was_stopped(write_run: Make, command: Command) -> None:
-    names = ["alive", "silent", "job", "silent-job", "fallen", "drawn"]
-    folders = {name: write_run(f"multirun/{name}", per=None, status="running") for name in names}
-    for name in ("job", "silent-job"):
-        (folders[name] / "progress.json").write_text('{"step": 5}', encoding="utf-8")
-    (folders["fallen"] / "progress.json").write_text('{"error": "out of memory"}', encoding="utf-8")
-    (folders["drawn"] / "run.json").write_text(
-        json.dumps({**read_mapping(folders["drawn"] / "run.json"), "status": "finished"})
-    )
-    silent_for(folders["silent"], 90000 * 200)  # its two validations were long ago, and long apart
-    silent_for(folders["silent-job"], 660)
-    for name in ("alive", "job"):
-        silent_for(folders[name], 420)
-    rows = json.loads(command("runs", "--json").out)
-    assert {Path(row["path"]).name: row["status"] for row in rows} == {
-        "alive": "running",
-        "silent": "stopped",
-        "job": "running",
-        "silent-job": "stopped",
-        "fallen": "failed",
-        "drawn": "running",
+    """After a day, where no lock of this machine says so."""
+    folders = {
+        name: write_run(f"multirun/{name}", per=None, status="running") for name in ("alive", "silent", "fallen")
     }
-    assert sorted(paths(command, "status=stopped")) == ["multirun/silent", "multirun/silent-job"]
+    (folders["fallen"] / "progress.json").write_text('{"error": "out of memory"}', encoding="utf-8")
+    silent_for(folders["silent"], 90000)
+    silent_for(folders["alive"], 80000)
+    rows = json.loads(command("runs", "--json").out)
+    statuses = {"alive": "running", "silent": "stopped", "fallen": "failed"}
+    assert {Path(row["path"]).name: row["status"] for row in rows} == statuses
+    assert paths(command, "status=stopped") == ["multirun/silent"]
 
 
 def test_a_run_of_unknown_status_can_be_selected(write_run: Make, command: Command) -> None:
     write_run("multirun/known")
     write_run("multirun/other", status="melted")
     assert paths(command, "status=unknown") == ["multirun/other"]
-
-
-def test_a_silent_job_runs_while_its_sweep_runs(sweep: Sweep, command: Command) -> None:
-    for number in (0, 1):
-        folder = sweep.path / str(number)
-        (folder / "run.json").write_text(json.dumps({**read_mapping(folder / "run.json"), "status": "running"}))
-        (folder / "progress.json").write_text('{"step": 5}', encoding="utf-8")
-        silent_for(folder, 6600)
-    sweep.jobs[0].status = "running"
-    save_sweep(sweep)
-    assert paths(command, "status=running") == []
-    with (sweep.path / SWEEP_LOCK).open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        assert paths(command, "status=running") == ["multirun/three/0"]
 
 
 def test_words_filter_sort_and_limit(write_run: Make, command: Command) -> None:
@@ -433,7 +408,7 @@ def test_without_the_selected_checkpoint_the_other_is_kept(write_run: Make, comm
 
 def test_running_runs_are_unchanged(write_run: Make, command: Command) -> None:
     alive, stopped = (write_run(f"multirun/{name}", per=None, status="running") for name in ("alive", "stopped"))
-    silent_for(stopped, 90000 * 200)
+    silent_for(stopped, 90000)
     content_before = {path: (alive / path).read_bytes() for path in ("run.json", "checkpoints/last.ckpt")}
     answer = command("runs", "prune", "keep=none", "--yes")
     assert "left alone: 1 running" in answer.out
@@ -521,7 +496,7 @@ def test_a_sweep_that_was_killed_is_not_running(sweep: Sweep, command: Command) 
     folder = sweep.path / "1"
     (folder / "run.json").write_text(json.dumps({**read_mapping(folder / "run.json"), "status": "running"}))
     (folder / "progress.json").write_text('{"step": 5}', encoding="utf-8")
-    silent_for(folder, 6600)
+    silent_for(folder, 90000)
     sweep.jobs[1].status = "running"
     save_sweep(sweep)
     (sweep.path / SWEEP_LOCK).touch()

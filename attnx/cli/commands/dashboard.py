@@ -74,10 +74,21 @@ def run(arguments: argparse.Namespace) -> int:
         request, out = workspace_request(target), target / FILE
         refuse_links(target)
     else:
-        request = _project_request(arguments.target)
+        entity, _, project = arguments.target.rpartition("/")
+        if not re.fullmatch(r"[\w.-]+", project) or not re.fullmatch(r"[\w.-]*", entity):
+            raise UserError(
+                f"{arguments.target}: neither a folder that is there nor a project of W&B, [ENTITY/]PROJECT"
+            )
+        if entity and Path(entity).is_dir():
+            raise UserError(f"{arguments.target}: no such folder in {entity}")
+        request = WorkspaceRequest(project, entity)
         out = Path(f"{request.project}-{FILE}")
     if arguments.metric is not None:
-        request = request._replace(metric=arguments.metric, maximize=_is_higher_better(arguments.metric))
+        is_higher = is_higher_better(arguments.metric)
+        if is_higher is None:
+            known = (*LOWER_IS_BETTER, *HIGHER_IS_BETTER, *declared_facts())
+            raise UserError(f"--metric {arguments.metric}: no such metric{suggest(arguments.metric, known)}")
+        request = request._replace(metric=arguments.metric, maximize=is_higher)
     if arguments.out is not None:
         out = arguments.out
         check_output_file("--out", out, BEGINNING)
@@ -112,23 +123,6 @@ def workspace_request(folder: Path) -> WorkspaceRequest:
         metric=str(run.info["monitor"]).removeprefix("valid_"),
         maximize=bool(run.info.get("maximize", False)),
     )
-
-
-def _project_request(name: str) -> WorkspaceRequest:
-    entity, _, project = name.rpartition("/")
-    if not re.fullmatch(r"[\w.-]+", project) or not re.fullmatch(r"[\w.-]*", entity):
-        raise UserError(f"{name}: neither a folder that is there nor a project of W&B, [ENTITY/]PROJECT")
-    if entity and Path(entity).is_dir():
-        raise UserError(f"{name}: no such folder in {entity}")
-    return WorkspaceRequest(project, entity)
-
-
-def _is_higher_better(metric: str) -> bool:
-    is_higher = is_higher_better(metric)
-    if is_higher is None:
-        known = (*LOWER_IS_BETTER, *HIGHER_IS_BETTER, *declared_facts())
-        raise UserError(f"--metric {metric}: no such metric{suggest(metric, known)}")
-    return is_higher
 
 
 def _saved(saved_workspace: Any) -> str:

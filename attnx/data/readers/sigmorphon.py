@@ -54,7 +54,11 @@ def _files_by_language(path: Path) -> dict[str, Path]:
     for file in sorted(folder.iterdir() if folder.is_dir() else ()):
         if not fnmatchcase(file.name, pattern) or not re.fullmatch(r"[^.].*\.tsv(\.gz)?", file.name):
             continue
-        language = _language(file.name, pattern)
+        name = file.name
+        prefix, _, suffix = pattern.partition("*")
+        if not prefix and "*" not in suffix:
+            name = name.removesuffix(suffix)
+        language = PART_SUFFIX.sub("", re.sub(r"\.tsv(\.gz)?$", "", name))
         if not LANGUAGE_CODE.fullmatch(language):
             raise UserError(f"{file}: its name does not start with a language, like por_latn_bz_train.tsv; rename it")
         if language in files:
@@ -66,10 +70,3 @@ def _files_by_language(path: Path) -> dict[str, Path]:
     if not files:
         raise UserError(f"{path}: holds no word lists; expected a .tsv file for each language, such as ady_train.tsv")
     return files
-
-
-def _language(name: str, pattern: str) -> str:
-    prefix, _, suffix = pattern.partition("*")
-    if not prefix and "*" not in suffix:
-        name = name.removesuffix(suffix)
-    return PART_SUFFIX.sub("", re.sub(r"\.tsv(\.gz)?$", "", name))

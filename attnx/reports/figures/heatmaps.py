@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from attnx.data.evenly_spaced import evenly_by_length
 from attnx.files.atomic_files import atomic_write
 from attnx.reports.figures.fonts import TextFonts, choose_fonts
-from attnx.reports.figures.forbidden_positions import LocalWindow, forbidden_mask, read_window, view_window
+from attnx.reports.figures.forbidden_positions import forbidden_mask, read_window
 from attnx.reports.figures.panels import DPI, GRID, HeatmapLabels, Panel, ShownPart, arrange, column_groups
 from attnx.runs.alignments import Alignment, Weights, read_saved_alignments
 from attnx.runs.layout import ALIGNMENTS, RUN_JSON
@@ -97,14 +97,14 @@ def save_figure(figure: Figure, path: Path) -> Path:
 
 
 def draw_means(
-    alignments: Sequence[Alignment], window: LocalWindow | None = None, options: PictureOptions = DEFAULT_OPTIONS
+    alignments: Sequence[Alignment], window: int | None = None, options: PictureOptions = DEFAULT_OPTIONS
 ) -> Figure:
     """Draw the weights of alignments on one page, with one color bar."""
-    return _draw([_panel(item, "mean", item.weights, window) for item in alignments], options)
+    return _draw([_panel(item, item.weights, window) for item in alignments], options)
 
 
 def draw_alignments_page(
-    alignments: Sequence[Alignment], window: LocalWindow | None = None, options: PictureOptions = DEFAULT_OPTIONS
+    alignments: Sequence[Alignment], window: int | None = None, options: PictureOptions = DEFAULT_OPTIONS
 ) -> Figure:
     """Draw up to six alignments on one page, those of medium length first."""
     medium_first = sorted(alignments, key=lambda alignment: max(alignment.weights.shape) not in PREFERRED_SIZES)
@@ -113,7 +113,7 @@ def draw_alignments_page(
 
 def draw_heads(
     alignment: Alignment,
-    window: LocalWindow | None = None,
+    window: int | None = None,
     note: str = "",
     stream: str = "",
     options: PictureOptions = DEFAULT_OPTIONS,
@@ -122,21 +122,20 @@ def draw_heads(
 
     ``stream`` is that of self-attention, encoder or decoder.
     """
-    (view, mean), *heads = alignment.views.items()
+    (_, mean), *heads = alignment.views.items()
     notes = [note, f"mean of {len(heads)} heads"] if heads else [note]
     if len(heads) > MAX_HEAD_PANELS:
         notes.append(f"the first {MAX_HEAD_PANELS} follow")
         heads = heads[:MAX_HEAD_PANELS]
     titles = [f"{stream} self-attention" if stream else None, *(name for name, _ in heads)]
-    panels = [_panel(alignment, name, weights, window) for name, weights in ((view, mean), *heads)]
+    panels = [_panel(alignment, weights, window) for weights in (mean, *(weights for _, weights in heads))]
     panels = [panel._replace(title=title) for panel, title in zip(panels, titles, strict=True)]
     panels[0] = panels[0]._replace(note="; ".join(filter(None, notes)))
     rows = "source" if stream == "encoder" else "output"
     return _draw([panel._replace(rows=rows) for panel in panels], options)
 
 
-def _panel(alignment: Alignment, view: str, weights: Weights, window: LocalWindow | None) -> Panel:
-    window = view_window(window, alignment, view)
+def _panel(alignment: Alignment, weights: Weights, window: int | None) -> Panel:
     return Panel(alignment, weights, forbidden_mask(weights, alignment.num_decoder_states, window))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from attnx.config.view import name_and_options, node_text
 from attnx.errors import UserError
-from attnx.reports.figures.forbidden_positions import LocalWindow, forbidden_mask, read_window, view_window
+from attnx.reports.figures.forbidden_positions import forbidden_mask, read_window
 from attnx.reports.pages.decoding_trace import OpenTraces, Tracer, no_traces, row_spans, trace_examples
 from attnx.reports.pages.html_template import fill_page, write_page_file
 from attnx.reports.run.tables import CONFIG_KEYS, result_rows
@@ -108,11 +108,11 @@ def _examples(run: Run, tracer: Tracer | str) -> dict[ExampleIndex, Hypotheses]:
     }
 
 
-def _hypothesis(alignment: Alignment, window: LocalWindow | None) -> dict[str, Any]:
+def _hypothesis(alignment: Alignment, window: int | None) -> dict[str, Any]:
     """A hypothesis; starts and ends of what a step may read, such as ``[1, 3, 5, 6]``, are positions 1, 2 and 5."""
     score, views = alignment.score, []
     for name, weights in alignment.views.items():
-        mask = forbidden_mask(weights, alignment.num_decoder_states, view_window(window, alignment, name))
+        mask = forbidden_mask(weights, alignment.num_decoder_states, window)
         allowed = row_spans(~mask) if mask.any() else None
         views.append({"name": name, "weights": scale_weights(weights), "allowed": allowed})
     return {

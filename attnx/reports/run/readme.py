@@ -61,7 +61,14 @@ def write_run_readme(folder: Path | str) -> Path:
     configuration = titled_table("Configuration", ("part", "choice"), rows)
     notes = "\n".join(["## Notes", "", *(f"- {note}" for note in run.info["notes"])]) if run.info.get("notes") else ""
     files = files_section(run.path, {**FILES, **captions(run)})
-    sections = [_heading(run), notes, configuration, results_section(run), files]
+    facts = [f"A run folder of attnx, format {run.info['format']}"]
+    facts += [f"{key} {run.info[key]}" for key in ("created", "status") if run.info.get(key)]
+    lines = [f"# {run.name}", "", f"{', '.join(facts)}."]
+    if command := run.info.get("command"):
+        lines += ["", "```sh", command if isinstance(command, str) else shlex.join(map(str, command)), "```"]
+    if run.info.get("status") == "failed" and (error := run.info.get("error")):
+        lines += ["", "## Error", "", " ".join(str(error).split())]
+    sections = ["\n".join(lines), notes, configuration, results_section(run), files]
     if commands := run.info.get("uploads"):
         uploads = "\n".join(commands.values())
         sections.append(f"## Uploads\n\nTo upload what was recorded offline:\n\n```sh\n{uploads}\n```")
@@ -75,17 +82,6 @@ def files_section(folder: Path, descriptions: Mapping[str, str]) -> str:
     """A table of the files that a folder has, of some with a description."""
     rows = ((f"`{name}`", content) for name, content in descriptions.items() if (folder / name).exists())
     return titled_table("Files", ("file", "content"), rows)
-
-
-def _heading(run: Run) -> str:
-    facts = [f"A run folder of attnx, format {run.info['format']}"]
-    facts += [f"{key} {run.info[key]}" for key in ("created", "status") if run.info.get(key)]
-    lines = [f"# {run.name}", "", f"{', '.join(facts)}."]
-    if command := run.info.get("command"):
-        lines += ["", "```sh", command if isinstance(command, str) else shlex.join(map(str, command)), "```"]
-    if run.info.get("status") == "failed" and (error := run.info.get("error")):
-        lines += ["", "## Error", "", " ".join(str(error).split())]
-    return "\n".join(lines)
 
 
 def _next_steps(run: Run) -> str:

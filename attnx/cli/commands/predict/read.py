@@ -17,7 +17,6 @@ from attnx.files.parse_number import count_phrase
 from attnx.files.printable import quoted
 
 if TYPE_CHECKING:  # torch is loaded after all arguments were checked
-    from attnx.data.vocabulary import Vocabulary
     from attnx.inference.trained_run import TrainedRun, Unknown
 
 MAX_UNKNOWN_SHOWN = 8
@@ -109,7 +108,13 @@ class LineReader:
         except OSError as error:  # a name that is too long, or a file without permission
             return ParsedLine(line_number, error=f"{location}: {quoted(text)}: cannot be read: {error.strerror}")
         if self.options.unknown == "replace" and not isinstance(self.run.source, FeatureScaler):
-            self._count_unknown(pair, self.run.source)
+            from attnx.inference.unk_replacement import unknown_positions  # imports torch
+
+            symbols = dict.fromkeys(
+                pair.source[position] for position in unknown_positions(pair.source, self.run.source)
+            )
+            self.unknown_symbols |= symbols
+            self.num_unknown += bool(symbols)
         return ParsedLine(line_number, pair)
 
     @property
@@ -121,13 +126,6 @@ class LineReader:
             f"{count_phrase(self.num_unknown, 'line')} with symbols that this run does not know, read as the unknown "
             f"symbol: {' '.join(symbols[:MAX_UNKNOWN_SHOWN])}{ellipsis}"
         )
-
-    def _count_unknown(self, pair: Pair, vocabulary: Vocabulary) -> None:
-        from attnx.inference.unk_replacement import unknown_positions  # imports torch
-
-        symbols = dict.fromkeys(pair.source[position] for position in unknown_positions(pair.source, vocabulary))
-        self.unknown_symbols |= symbols
-        self.num_unknown += bool(symbols)
 
     def pair(self, source: str, tag: str) -> Pair:
         """The example of a text, or of the name of a feature file.
