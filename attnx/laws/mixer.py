@@ -95,7 +95,7 @@ class MixerLaws(TensorLaws):
         module = self.part if part is None else part
         module.zero_grad(set_to_none=True)
         leaf, state, outputs = states.clone().requires_grad_(), None, []
-        for piece, mask in zip(leaf.split(sizes, 1), MASK.split(sizes, 1), strict=True):
+        for piece, mask in zip(torch.split(leaf, sizes, 1), torch.split(MASK, sizes, 1), strict=True):
             output, state = module(piece, mask, state)
             outputs.append(output)
         joined = torch.cat(outputs, 1).masked_fill(~MASK[..., None], 0.0)

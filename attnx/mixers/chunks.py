@@ -49,7 +49,7 @@ def run_chunks(
     autocast = torch.autocast(wide[0].device.type, enabled=False) if has_autocast(wide[0]) else nullcontext()
     outputs = []
     with autocast:
-        for parts in zip(*(part.split(chunk, dim=2) for part in wide), strict=True):
+        for parts in zip(*(torch.split(part, chunk, dim=2) for part in wide), strict=True):
             output, state = run(state, *parts)
             outputs.append(output)
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2), state

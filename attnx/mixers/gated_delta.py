@@ -82,7 +82,9 @@ class GatedDelta(nn.Module):
         state = self.init_state(states.shape[0], states) if state is None else state
         states = zero_padding(states, mask)
         convolved, last_inputs = self.convolution(self.project(states), mask, state.inputs)
-        queries, keys, values = (split_heads(part, self.heads) for part in F.silu(convolved).split(self.sizes, -1))
+        queries, keys, values = (
+            split_heads(part, self.heads) for part in torch.split(F.silu(convolved), self.sizes, -1)
+        )
         rates = self.largest_rate * zero_padding(torch.sigmoid(self.rates(states)), mask).mT  # (b, h, t), 0 at padding
         queries, keys = unit_length(queries) * self.width**-0.5, unit_length(keys)
         dtype = state.products.dtype

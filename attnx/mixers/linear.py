@@ -62,9 +62,9 @@ class Linear(nn.Module):
         states = zero_padding(states, mask)
         queries, keys = F.elu(self.query(states)) + 1, zero_padding(F.elu(self.keys(states)) + 1, mask)
         queries, keys, values = (split_heads(part, self.heads) for part in (queries, keys, self.values(states)))
-        context, state = run_chunks(_run_chunk, (queries, keys, values), state, self.chunk)
+        context, after = run_chunks(_run_chunk, (queries, keys, values), state, self.chunk)
         outputs: Tensor = self.out(join_heads(context).to(states.dtype))
-        return outputs, state
+        return outputs, after
 
 
 def _run_chunk(state: LinearState, queries: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, LinearState]:

@@ -43,9 +43,10 @@ def test_every_test_exists() -> None:
         assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, row["test"]
 
 
-@pytest.mark.parametrize("kind", ["scorer", "normalizer"])
+@pytest.mark.parametrize("kind", ["scorer", "normalizer", "model.mixer"])
 def test_every_part_of_the_core_has_a_row(kind: str) -> None:
     """A mechanism that no survey names is named in the last group."""
     words = {word for row in SERVED for word in row["type"].split()}
-    parts = [name for name in registry.names(kind) if registry.describe(kind, name).origin == "core"]
+    names = registry.names(kind.rpartition(".")[2])
+    parts = [name for name in names if registry.describe(kind.rpartition(".")[2], name).origin == "core"]
     assert [name for name in parts if f"{kind}={name}" not in words] == []

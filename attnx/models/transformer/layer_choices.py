@@ -29,20 +29,22 @@ class LayerChoice(NamedTuple):
         return self.kind == "attention" and self.name != "none"
 
 
-def resolve_layer_choices(mixer: PartSpec | Sequence[PartSpec] | None, config: Config) -> tuple[LayerChoice, ...]:
+def resolve_layer_choices(mixer: PartSpec | list[PartSpec] | None, config: Config) -> tuple[LayerChoice, ...]:
     """What each layer holds: the option ``mixer``, repeated for all layers, else the chosen attention.
 
     Raises:
         UserError: there is no attention or mixer of a name, or it does not fit the model.
     """
-    model = config["model"]
+    model: Mapping[str, Any] = config["model"]
+    layers: int = model["layers"]
     if mixer is None:
-        return (LayerChoice("attention", config["attention"]["name"]),) * model["layers"]
-    choices = [_parse(choice) for choice in (mixer if isinstance(mixer, list) else [mixer])]
+        return (LayerChoice("attention", config["attention"]["name"]),) * layers
+    specs: list[PartSpec] = mixer if isinstance(mixer, list) else [mixer]
+    choices = [_parse(spec) for spec in specs]
     option = mixer_option(choices)
-    if model["layers"] % len(choices):
+    if layers % len(choices):
         raise UserError(
-            f"{option} names {len(choices)} layers, which are repeated, but model.layers={model['layers']} is no "
+            f"{option} names {len(choices)} layers, which are repeated, but model.layers={layers} is no "
             "multiple of that; choose another number of layers"
         )
     for choice in choices:
@@ -58,7 +60,7 @@ def resolve_layer_choices(mixer: PartSpec | Sequence[PartSpec] | None, config: C
             f"{option} with model.form={model['form']}: an encoder reads both ways, and cross-attention reads a "
             f"memory, but a mixer {ONE_WAY}; use model.form=decoder_only"
         )
-    return tuple(choices) * (model["layers"] // len(choices))
+    return tuple(choices) * (layers // len(choices))
 
 
 def _parse(choice: PartSpec) -> LayerChoice:

@@ -230,8 +230,7 @@ def _init_embedding(embedding: Embedding) -> Embedding:
 
 def _start_last_source(prefix: LayerMemory, empty: LayerMemory) -> LayerMemory:
     """What a layer keeps of a prefix, ready for the source that follows it; a mixer's state knows no sources."""
-    is_memory = isinstance(prefix, Memory) and isinstance(empty, Memory)
-    return concat_sources(prefix, empty) if is_memory else prefix
+    return concat_sources(prefix, empty) if isinstance(prefix, Memory) and isinstance(empty, Memory) else prefix
 
 
 def _join_layers(weights: list[Tensor]) -> Tensor | None:
