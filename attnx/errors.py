@@ -141,7 +141,7 @@ def exception_chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-# Of a CPU, and of a GPU whose memory other processes take.
+# The first comes from a CPU, the second from a GPU whose memory other processes take.
 OUT_OF_MEMORY_TEXTS = "can't allocate memory", "CUDA error: out of memory"
 
 

@@ -72,7 +72,7 @@ class FusedDecoder:
 
     @staticmethod
     def is_supported(model: Seq2seq) -> bool:
-        """Whether context and readout only enter linear maps, of an LSTM layer with a fast path, in evaluation mode."""
+        """Whether context and readout only enter linear maps of an LSTM layer with a fast path, in evaluation mode."""
         if model.training or torch.is_autocast_enabled("cpu"):
             return False
         readout, decoder, attention = model.readout, model.decoder, model.attention

@@ -112,7 +112,7 @@ class Bias(Protocol):
         """The terms of the scores.
 
         Args:
-            queries: (b, q, query_size), of several heads those of one.
+            queries: (b, q, query_size), of one head if there are several.
             distances: (b or 1, q, m) int64, the step of each query minus the position, which counts within its source.
 
         Returns:

@@ -44,7 +44,7 @@ def build(
         scope: which positions may be read.
         normalizer: how scores become weights.
         values_size: width of the values where they are not the memory's states; heads need to know it.
-        options: those of :func:`build_standard`: ``heads``, ``hops``, ``dropout``, ``bias``, ``softcap`` and others.
+        options: as in :func:`build_standard`: ``heads``, ``hops``, ``dropout``, ``bias``, ``softcap`` and others.
 
     Raises:
         UserError: an unknown part or option, a width or number that cannot be, a scorer that needs equal widths and has
@@ -76,7 +76,7 @@ def build_attention(
         query_size: width of the queries.
         memory_size: width of the memory's states.
         values_size: width of the values.
-        options: those of the ``attention`` node.
+        options: the ``attention`` node.
     """
     attention: ComposedAttention = registry.build(
         "attention",
@@ -160,7 +160,7 @@ def build_multi_head(
         memory_size: width of the memory's states.
         values_size: width of the values.
         heads: how many.
-        options: those of each head.
+        options: of each head.
     """
     head_width(heads, values_size, "the width of the values")
     width = head_width(heads, memory_size, "the width of the memory")

@@ -82,7 +82,7 @@ def empty_history(memory: Memory) -> AttentionHistory:
 
 
 def update_history(history: AttentionHistory, output: AttentionOutput) -> AttentionHistory:
-    """The past after a read of one query with its weights, of a memory that may have grown since the read before."""
+    """The past after one query with its weights has read a memory, which may have grown since the read before."""
     assert output.weights is not None, "a history needs the weights"
     now = output.weights[..., 0, :]
     cumulative = pad_positions(history.cumulative, now.shape[-1]) + now

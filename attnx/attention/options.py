@@ -25,12 +25,12 @@ class AttentionOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
-        """Those of an ``attention`` node, which has others, too."""
+        """Take them from an ``attention`` node, which has others, too."""
         return cls(**{field.name: options[field.name] for field in fields(cls)})
 
 
 def check_heads(options: Mapping[str, Any], scorer: object) -> None:
-    """Check those of an ``attention`` node that are about heads, where one head alone projects nothing.
+    """Check the options of an ``attention`` node that are about heads, where one head alone projects nothing.
 
     Raises:
         UserError: as :func:`check_kv_heads`, or ``qk_norm`` with one head.

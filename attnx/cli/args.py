@@ -53,14 +53,14 @@ class Parser(argparse.ArgumentParser):
         except argparse.ArgumentError as error:
             raise UserError(_plain_message(error)) from error
         if unknown:
-            # Of several short flags in one word Python 3.13 returns those that it does not know.
+            # Of several short flags in one word, Python 3.13 returns the ones that it does not know.
             ending = unknown[0].lstrip(self.prefix_chars)
             is_ended = [word.startswith(self.prefix_chars) and word.endswith(ending) for word in words]
             self.refuse(words, words.index(unknown[0]) if unknown[0] in words else is_ended.index(True))
         for flag, action in self._option_string_actions.items():
             if action.nargs != 0 and (f"{flag}=" in words or (flag, "") in pairwise(words)):
                 raise UserError(f"{flag} needs a value")
-        # Of a flag that is given twice argparse would take the last value; some collect values.
+        # If a flag is given twice, argparse would take the last value; some collect values.
         actions = [self._option_string_actions.get(word.partition("=")[0]) for word in words]
         for action in filter(None, actions):
             if action.nargs != 0 and not isinstance(action.default, list) and actions.count(action) > 1:

@@ -71,14 +71,14 @@ in sweeps a,b choice(a,b) range(1,4) glob(*) interval(0,1).
 
 Hydra's flags that attnx has are listed by attnx --help all.
 
-Of its options those of a sweep:
+Those about sweeps:
   hydra/launcher=NAME             where jobs run: processes, slurm, slurm_here;
                                   with their packages joblib and ray
   hydra/sweeper=NAME              who chooses the jobs: grid, or search (Optuna)
   hydra.launcher.KEY=VALUE        shown by attnx --cfg hydra -p hydra.launcher
   hydra.sweeper.KEY=VALUE         shown by attnx --cfg hydra -p hydra.sweeper
 
-Folders are attnx's own: folder= names that of a run, name= that of a sweep."""
+Folders are attnx's own: folder= names a run's, name= a sweep's."""
 
 
 def print_complete_page() -> None:
@@ -92,7 +92,7 @@ def print_complete_page() -> None:
     width = min(console.width, WIDEST_PAGE)
     print("\nChoices:")
     for kind in GROUPS:
-        names = " ".join(group_choices(kind)) or "(none but those of plug-ins)"
+        names = " ".join(group_choices(kind)) or "(only plug-ins)"
         console.print(Text(filled(names, width, f"  {kind:<13}", INDENT)))
         console.print(Text(filled(CHOICES[kind], width, INDENT, INDENT), style="dim"))
     print(f"\nValues: {', '.join((*SCALARS, 'placement'))}.\nA part's options: attnx list NAME.\n")

@@ -38,7 +38,7 @@ WITHOUT_PARTS = ("compare", "data", "runs")
 def main() -> None:
     """Run the command of ``sys.argv`` and exit.
 
-    Exit codes are those of :class:`attnx.errors.ExitCode`; a signal ends with 128 and its number.
+    Exit codes are in :class:`attnx.errors.ExitCode`; a signal ends with 128 and its number.
     """
     # Threads that spin while they wait take cores from the threads they wait for: with one busy neighbor a step is
     # many times slower (docs/decisions/0013). OpenMP reads this when torch is imported.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TextIO, TypeVar, cast
 
 T = TypeVar("T")
-# Of a pipe without a reader, and of a terminal that was closed.
+# The errors of a pipe without a reader, and of a terminal that was closed.
 LOST_READER = (errno.EPIPE, errno.EIO)
 
 

@@ -69,7 +69,7 @@ class ArrowRows(Rows):
         return lengths
 
     def fingerprint(self) -> str:
-        """Return a hash of all rows, which is that of equal rows in memory."""
+        """Return a hash of all rows; equal rows in memory have the same."""
         if self.known_fingerprint:
             return self.known_fingerprint
         digest = hashlib.sha256()

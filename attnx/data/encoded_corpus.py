@@ -80,7 +80,7 @@ class CorpusCache:
     def write(self, texts: TextPipeline, fill: Callable[[Path], None]) -> EncodedCorpus:
         """Have a new folder filled and return the corpus; what another process writes meanwhile is waited for.
 
-        Nothing stays of a folder whose filling fails; that of a killed process is deleted here.
+        Nothing stays of a folder whose filling fails; what a killed process left is deleted here.
 
         Raises:
             UserError: `datasets` is not installed, a file has changed meanwhile, or the folder cannot be written.

@@ -33,7 +33,7 @@ def sample_examples(pairs: Sequence[Pair], count: int | None) -> list[Pair]:
     strata: defaultdict[str, list[int]] = defaultdict(list)
     for row in np.argsort(_hash_fractions(pairs), kind="stable").tolist():
         strata[pairs[row].tag].append(row)
-    # Of a tag with n examples the first comes before all others, and the k-th when k / n of the sample is drawn.
+    # The first of a tag's n examples comes before all others, and the k-th when k / n of the sample is drawn.
     places = {
         row: ((index + 0.5) / len(rows) * (index > 0), -len(rows), tag)
         for tag, rows in strata.items()

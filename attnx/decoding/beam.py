@@ -24,7 +24,7 @@ MAX_ACTIVE_SHARE = 0.9
 
 
 class ActiveBeams(NamedTuple):
-    """Hypotheses that are still written: w of each of a rows, those of a row together."""
+    """Hypotheses that are still written: w for each of a rows, a row's together."""
 
     rows: Tensor  # (a,) their rows in the batch
     state: object  # the model's, of a * w rows
@@ -45,7 +45,7 @@ class Beam(ConstrainedSearch):
     make room. ``length_penalty`` says by what the log-probability is divided: ``none`` by nothing, ``gnmt`` by
     ``((5 + |y|) / 6)^length_penalty_alpha``, ``average`` by ``|y|``; ``coverage_penalty`` above 0 rewards outputs that
     have read the whole source. A source is finished when no running hypothesis can score above its ``nbest``-th
-    finished one. The other options are those of ``greedy``, which a beam of 1 is
+    finished one. The other options are as in ``greedy``, which a beam of 1 is
     but for ties: any of equal continuations may stay.
     """
 

@@ -16,7 +16,7 @@ from attnx.nn.targets.symbols import Symbols
 MAX_STEPS = 2**31
 """More steps than any output has; a larger product would leave the range of int64."""
 LOWEST_SCORE = -1e30
-"""Of a forbidden symbol that must be written: sums of it are finite in single precision."""
+"""The score of a forbidden symbol that must be written: sums of it are finite in single precision."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class DecodingConstraints:
         forced = forced_score = None
         if self.prefix is not None and step < self.prefix.shape[1]:
             forced = self.prefix[rows, step, None]
-            # Of a symbol that the model forbids the score stays finite, so that the row goes on.
+            # The score stays finite even if the model forbids the symbol, so that the row goes on.
             forced_score = scores.gather(1, forced)
             finite_score = forced_score.clamp(min=_lowest_score(scores.dtype))
             forced_score = torch.where(forced == PAD, forced_score, finite_score)

@@ -69,12 +69,12 @@ class DecodeResult(NamedTuple):
     # scaled numbers, padded with zeros
     sequences: Tensor
     lengths: Tensor  # (b, n) int64, how many steps each has, its EOS included
-    # (b, n) the model's own log-probability of each, its EOS included; of numbers that of going on and ending where
-    # it did
+    # (b, n) the model's own log-probability of each, its EOS included; where numbers are written, of going on and of
+    # ending where it did
     log_probability: Tensor
     score: Tensor  # (b, n) what they are ranked by
-    # (b, n, t, m) attention weights of the paths taken, or None; (b, n, h, t, m) with several heads. Of the columns
-    # the first are the source's positions, the rest the decoder's own states, as far as the memory holds them.
+    # (b, n, t, m) attention weights of the paths taken, or None; (b, n, h, t, m) with several heads. The first
+    # columns are the source's positions, the rest the decoder's own states, as far as the memory holds them.
     weights: Tensor | None
 
 

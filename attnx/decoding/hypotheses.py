@@ -21,7 +21,7 @@ def map_fields(result: DecodeResult, change: Callable[[Tensor], Tensor]) -> Deco
 
 
 def group_by_source(result: DecodeResult, count: int) -> DecodeResult:
-    """(b * n, ...), those of a source together -> (b, n, ...)."""
+    """(b * n, ...), a source's rows together -> (b, n, ...)."""
     return map_fields(result, lambda field: field.view(len(field) // count, count, *field.shape[1:]))
 
 

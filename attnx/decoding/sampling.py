@@ -31,7 +31,7 @@ class Sampling(ConstrainedSearch):
     Source: Holtzman et al. 2020 (top_p), https://arxiv.org/abs/1904.09751; Fan et al. 2018 (top_k), https://arxiv.org/abs/1805.04833
 
     ``top_k=0`` and ``top_p=1`` leave out none. What is drawn for a source depends on it and on ``seed`` alone: it is
-    the same in every batch and every run. The other options are those of ``greedy``.
+    the same in every batch and every run. The other options are as in ``greedy``.
     """
 
     temperature: PositiveFloat = 1.0

@@ -9,7 +9,7 @@ from attnx import registry
 from attnx.errors import UserError
 from attnx.registry import PartSpec
 
-# Constraints on outputs: those of the run's decoding hold for the decoding that replaces it.
+# Constraints on outputs: what the run's decoding sets holds for the decoding that replaces it, too.
 CONSTRAINT_OPTIONS = ("max_length_ratio", "max_length_extra", "min_length", "no_repeat_ngram_size")
 WIDE = "beam"
 

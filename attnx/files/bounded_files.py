@@ -78,7 +78,7 @@ def open_regular_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def refuse_pipe(path: Path) -> None:
-    """Refuse a pipe, of which opening would wait for a writer; raises UserError."""
+    """Refuse a pipe, since opening it would wait for a writer; raises UserError."""
     if path.is_fifo():
         raise UserError(f"{path}: is a pipe; name a file")
 
@@ -123,7 +123,7 @@ def read_mapping(path: Path, largest: int = MAX_FILE_BYTES) -> dict[str, Any]:
 
 
 def read_rows(path: Path) -> Iterator[dict[str, str]]:
-    """The rows of a CSV file under its first line's names; of a row that is too short, the cells that it has.
+    """The rows of a CSV file under its first line's names; a row that is too short has the cells that are there.
 
     Raises:
         UserError: as :func:`read_text`; or it is no CSV file, with the line.
@@ -198,7 +198,7 @@ def parse_yaml(text: str, place: str) -> Any:
     """The value of a YAML text: mappings with texts as keys, lists, texts, numbers, truth values and nulls.
 
     Raises:
-        UserError: as :func:`parse_json`; or it has an alias, of which a few could stand for any number of values.
+        UserError: as :func:`parse_json`; or it has an alias, a few of which could stand for any number of values.
     """
     depth = 0
     try:

@@ -17,7 +17,7 @@ HEAD = ("source", "output", "log-probability")
 
 
 def trained_run_html(trained: TrainedRun) -> str | None:
-    """The run of a folder, of an ensemble the first one; None if it cannot be read any more."""
+    """The run of a folder, or an ensemble's first one; None if it cannot be read any more."""
     remark = ""
     if isinstance(trained.model, Ensemble):
         remark = f"the first of {count_phrase(len(trained.model.members), 'run')} that predict together"

@@ -32,7 +32,7 @@ class Prediction(NamedTuple):
     Attributes:
         pair: the example.
         output: symbols, or a matrix in the data's units.
-        log_probability: of the output with its EOS; of a matrix that of its length.
+        log_probability: of the output with its EOS; for a matrix, of its length.
         weights: attention weights (t, m), or (h, t, m) with several heads; None without attention.
         num_decoder_states: how many of the m positions, the last ones, are decoder states.
         score: what the search ranks it by.
@@ -55,7 +55,7 @@ class Prediction(NamedTuple):
     text: str = ""
 
     def state_names(self, steps: Sequence[str]) -> Sequence[str]:
-        """The names of the decoder states, those of the steps in which they were written; ``steps`` are the rows'."""
+        """The names of the decoder states, after the steps that wrote them; ``steps`` are the rows' names."""
         names = steps if self.model_output is None else (*self.model_output, END)
         return names[: self.num_decoder_states]
 

@@ -155,7 +155,7 @@ def record_reads(model: nn.Module) -> Iterator[list[AttentionRead]]:
 
 
 def join_heads(reads: Sequence[AttentionRead], rows: int) -> AttentionRead | None:
-    """The reads of a step as one, their heads in the order of the calls, which is that of saved weights."""
+    """The reads of a step as one, their heads in the order of the calls, as in saved weights."""
     if not reads:
         return None
 

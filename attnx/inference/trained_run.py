@@ -31,7 +31,7 @@ class TrainedRun(Predictor):
     """A run, or an ensemble of runs, with its trained model in evaluation mode.
 
     Attributes:
-        folder: the run folder; of an ensemble the first one.
+        folder: the run folder; an ensemble has the first one.
         config: the configuration, with the ``decoding`` in use.
         sites: what each map of attention weights is of, where that needs a name.
     """
@@ -127,7 +127,7 @@ class TrainedRun(Predictor):
         return [predictions[index] for index in range(len(pairs))]
 
     def pair(self, source: str | Matrix, tag: str = "", unknown: Unknown = "replace") -> Pair:
-        """The pair to decode for a source; the arguments are those of :meth:`predict`.
+        """The pair to decode for a source; the arguments are as in :meth:`predict`.
 
         Raises:
             UserError: the source is empty or of the wrong kind, or a symbol is unknown and refused.
@@ -175,7 +175,7 @@ class TrainedRun(Predictor):
         if registry.describe("task", self.config["task"]["name"]).declarations.get("has_labels"):
             raise UserError("unknown=keep copies symbols into an output of several; this run's is one label")
         if not self.has_weights():
-            raise UserError("unknown=keep needs attention weights; those of these runs cannot be averaged")
+            raise UserError("unknown=keep needs attention weights, and the weights of these runs cannot be averaged")
 
     @property
     def has_attention(self) -> bool:

@@ -30,7 +30,7 @@ def with_copies(prediction: Prediction, vocabulary: Vocabulary) -> Prediction:
 
     A copy replaces the output of the steps that attend to its position most. Without such a step it is inserted before
     the first symbol aligned to a later position, or at the end. Its weights are those of the first of these steps, or 1
-    at its position. The log-probability stays that of the model's output.
+    at its position. The log-probability stays the model's.
     Source: Luong et al. 2015, https://aclanthology.org/P15-1002
 
     Args:

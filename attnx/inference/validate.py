@@ -155,13 +155,13 @@ def refuse_unlike(runs: Sequence[Run]) -> None:
     for run in further:
         if run.config["task"]["name"] != task:
             raise UserError(
-                f"{run.path}: its task is {run.config['task']['name']}, that of {first.path} {task}; the runs of an "
+                f"{run.path}: its task is {run.config['task']['name']}, {first.path} has {task}; the runs of an "
                 "ensemble have the same one"
             )
         digests = _vocabulary_digests(run)
         if unlike := sorted(name for name in {**expected, **digests} if expected.get(name) != digests.get(name)):
             raise UserError(
-                f"{run.path}: its {VOCABULARY}/{unlike[0]} is not that of {first.path}; the runs of an ensemble need "
+                f"{run.path}: its {VOCABULARY}/{unlike[0]} differs from {first.path}'s; the runs of an ensemble need "
                 "the same vocabularies"
             )
 
@@ -172,7 +172,7 @@ def refuse_unlike_data(runs: Sequence[Run]) -> None:
     for run in further:
         if run.info.get("fingerprint") != first.info.get("fingerprint"):
             raise UserError(
-                f"{run.path}: its training data are not those of {first.path}; the runs of an ensemble are evaluated "
+                f"{run.path}: its training data differ from {first.path}'s; the runs of an ensemble are evaluated "
                 "only if none was trained on the test split of the first"
             )
 

@@ -238,10 +238,10 @@ class AttentionLaws(TensorLaws):
             for i, (head, half) in enumerate(zip(both.heads, halves, strict=True))
         ]
         joined = both.out(torch.cat([output.context for output in outputs], -1))
-        require_close(output.context, joined, "", "the joined context is not that of the heads")
+        require_close(output.context, joined, "", "the joined context is not the heads'")
         for name in ("weights", "scores"):
             stacked = torch.stack([getattr(output, name) for output in outputs], 1)
-            require_close(getattr(output, name), stacked, "", f"the {name} are not those of the heads")
+            require_close(getattr(output, name), stacked, "", f"the {name} are not the heads'")
         if output.penalty is not None:
             penalties = torch.stack([output.penalty for output in outputs if output.penalty is not None])
             require_close(output.penalty, penalties.mean(0), "", "the penalty is not the mean of the heads'")

@@ -218,7 +218,7 @@ def broken_plug_ins() -> dict[tuple[str, str], str]:
 
 
 def sound_names(kind: str) -> list[str]:
-    """The names of a kind without those of :func:`broken_plug_ins`."""
+    """The names of a kind without the :func:`broken_plug_ins`."""
     return [name for name in registry.names(kind) if (kind, name) not in broken_plug_ins()]
 
 

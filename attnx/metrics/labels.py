@@ -86,7 +86,7 @@ class MacroF1(MulticlassF1Score):
 def label_ids(
     labels: Sequence[str], predictions: Labels, references: Sequence[Labels], device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """The indices (n,) of the predicted and of the right labels; that of an output that is no label is their number.
+    """The indices (n,) of the predicted and of the right labels; an output that is no label has their number.
 
     Raises:
         ValueError: the lists have unlike lengths.

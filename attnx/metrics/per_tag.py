@@ -89,7 +89,7 @@ class PerTag(WrapperMetric):
     def _split(
         self, predictions: Sequence[Any], references: Sequence[Any], tags: Sequence[str]
     ) -> Iterator[tuple[Metric, tuple[list[Any], ...]]]:
-        """Each metric with its inputs. That of all examples is first: it rejects a bad batch before any is counted."""
+        """Each metric with its inputs. All examples come first: their metric rejects a bad batch before any counts."""
         if unknown := set(tags) - set(self.tags):
             raise ValueError(f"the tag {min(unknown)!r} is not one of {', '.join(self.tags)}")
         examples = list(zip(predictions, references, tags, strict=True))

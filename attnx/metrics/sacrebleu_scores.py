@@ -86,7 +86,7 @@ class CorpusScore(AdditiveMetric):
 
     @property
     def signature(self) -> str:
-        """The score's signature by sacreBLEU; ``nrefs`` is that of the last :meth:`compute`, if any."""
+        """The score's signature by sacreBLEU; ``nrefs`` comes from the last :meth:`compute`, if any."""
         return str(self.scorer.get_signature().format())
 
 
@@ -137,7 +137,7 @@ def chrf(lower: bool = False) -> CorpusScore:
     Formula: ``100 (1 + 2^2) P R / (2^2 P + R), P and R the means over n = 1 ... 6``
     Source: Popović 2015, https://aclanthology.org/W15-3049; sacreBLEU, https://github.com/mjpost/sacrebleu
 
-    Spaces are ignored. Of several references the one with the best score counts.
+    Spaces are ignored. The reference with the best score counts.
 
     >>> metric = chrf()
     >>> metric.update(["abc"], [["abd"]])  # P = R = (2/3 + 1/2 + 0/1) / 3
@@ -146,7 +146,7 @@ def chrf(lower: bool = False) -> CorpusScore:
     >>> metric.signature.rpartition("|")[0]
     'nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no'
     """
-    # Per order the n-grams of the output, of the reference, and of both.
+    # For each order the n-grams of the output, of the reference, and of both.
     return CorpusScore("CHRF", size=3 * 6, lowercase=lower)
 
 
@@ -158,8 +158,8 @@ def ter(lower: bool = False) -> CorpusScore:
     Source: Snover et al. 2006, https://aclanthology.org/2006.amta-papers.25; sacreBLEU,
         https://github.com/mjpost/sacrebleu
 
-    Lower is better, and it may exceed 100. Of several references the fewest edits count, over their mean length. Words
-    are separated by spaces. Case counts; sacreBLEU's own default ignores it, as ``lower`` does.
+    Lower is better, and it may exceed 100. The fewest edits to any reference count, over the references' mean length.
+    Words are separated by spaces. Case counts; sacreBLEU's own default ignores it, as ``lower`` does.
 
     >>> metric = ter()
     >>> metric.update(["d e a b c x"], [["a b c d e f"]])  # "d e" is moved, x becomes f: 2 edits of 6 words

@@ -119,7 +119,7 @@ class OutputInputs(NamedTuple):
     states: Tensor  # (..., d), the top state
     contexts: Tensor  # (..., v)
     tokens: Tensor  # (..., e), the embedded input
-    # (..., m), the attention weights, of several heads their mean; the source's positions come first. None unless the
+    # (..., m), the attention weights, the mean over heads; the source's positions come first. None unless the
     # layer ``needs_weights`` or they were requested.
     weights: Tensor | None
     copy_ids: Tensor | None  # (b, s) int64, what :meth:`OutputLayer.copy_ids` returned for the source

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Spans(NamedTuple):
-    """Which state stands for each step of a source, of an encoder with fewer states than steps."""
+    """Which state stands for each step of a source, where an encoder has fewer states than steps."""
 
     mask: Tensor  # (b, n) bool, which states are there
     state_index: Tensor  # (b, s) int64, the state of each step
@@ -18,7 +18,7 @@ class Spans(NamedTuple):
     def upsample(self, weights: Tensor) -> Tensor:
         """Weights (b, ..., t, n + k) over states -> (b, ..., t, s + k): each step has its share of its state's weight.
 
-        Those of k further positions, such as a decoder's states, stay as they are.
+        The weights of k further positions, such as a decoder's states, stay as they are.
 
         >>> index, shares = torch.tensor([[0, 0, 1]]), torch.tensor([[0.25, 0.75, 1.0]])
         >>> Spans(index[:, :2] > -1, index, shares).upsample(torch.tensor([[[0.3, 0.6, 0.1]]]))

@@ -251,7 +251,7 @@ def _entmax_by_newton(gaps: Tensor, alpha_minus_1: Tensor) -> Tensor:
     steps, because a test would synchronize.
     """
     eps, tiny = torch.finfo(gaps.dtype).eps, torch.finfo(gaps.dtype).tiny
-    traced = _is_jit_tracing()  # then the steps are those of any scores, and a million of them
+    traced = _is_jit_tracing()  # then the steps must serve any scores, and a million of them
     positions = 2**20 if traced else gaps.shape[-1]
     max_steps = math.ceil(math.log2(positions) - math.log2(eps) / 2) + 1
     peak, weights = torch.zeros_like(gaps[..., :1]), gaps

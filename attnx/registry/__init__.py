@@ -127,7 +127,7 @@ def describe(kind: str, name: str) -> Part:
 
 
 def unknown(kind: str, name: str, candidates: Iterable[str]) -> str:
-    """The message on an unknown choice: near misses; of a part where plug-ins were searched, and those left out."""
+    """The message on an unknown choice: near misses; for a part, where plug-ins were searched and those left out."""
     message = f"unknown {kind} {name!r}{suggest_known(name, candidates, f'{kind}=')}"
     if kind in KINDS:
         message += f"; {searched()}" + "".join(f"; a plug-in was left out: {line}" for line in catalog().broken)
@@ -252,7 +252,7 @@ def parse_spec(kind: str, choice: PartSpec) -> tuple[str, dict[str, Any]]:
 
 
 def build(kind: str, choice: PartSpec, /, **supplied: Any) -> Any:
-    """Build a part from its name and options, and those of the supplied values that its constructor takes.
+    """Build a part from its name and options, and the supplied values that its constructor takes.
 
     Raises:
         UserError: as :func:`check` and :func:`find`, the part itself refused its options, or the constructor of a

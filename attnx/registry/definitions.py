@@ -73,7 +73,7 @@ def _find_class(name: str, source: Source) -> Definition | None:
 
 
 def _imported_source(item: ast.ImportFrom, source: Source) -> Source | None:
-    """The source of a module of attnx, of a plug-in or of the importing package; None of any other."""
+    """The source of a module of attnx, of a plug-in or of the importing package; None for any other."""
     package = source.module.split(".")[: None if source.file.name == "__init__.py" else -1]
     above = package[: len(package) + 1 - item.level] if item.level else []
     module = ".".join([*above, *filter(None, [item.module])])
@@ -104,9 +104,9 @@ class Parameter(NamedTuple):
 
 
 def parameters(definition: Definition) -> Iterable[Parameter]:
-    """The parameters of a function, or of a class as Python finds its constructor: its own, or that of a base.
+    """The parameters of a function, or of a class as Python finds its constructor: its own, or a base's.
 
-    A dataclass has its own fields, and then those of bases that are dataclasses.
+    A dataclass has its own fields, and then its bases' that are dataclasses.
     """
     node, source = definition
     if isinstance(node, ast.FunctionDef):

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 MAX_WIDTH = 2**16
-"""Of a vector: a square matrix of it has 16 GiB."""
+"""The width of a vector: a square matrix of it has 16 GiB."""
 MAX_DEPTH = 2**10
 """How many layers, heads or hops a model has, each of which takes time to build."""
 MAX_STEPS = 2**16
-"""Of an output beyond what its source asks for."""
+"""The steps of an output beyond what its source asks for."""
 MAX_LENGTH_RATIO = 2**10
-"""Of an output's steps to those of its source."""
+"""The ratio of an output's steps to its source's."""
 MAX_WORKERS = 2**10
 """Processes that read data; each takes memory and a start of its own."""
 

@@ -46,7 +46,7 @@ def find_modules(folder: Path, package: str, accepts: Callable[[Path], bool] = i
 
 
 def module_tree(module: str, file: Path) -> Iterator[tuple[str, Path]]:
-    """A module with its file; of a package then what lies in it."""
+    """A module with its file, then what lies in it if it is a package."""
     yield module, file
     if file.name == INIT:
         yield from find_modules(file.parent, module)
@@ -129,7 +129,7 @@ def search() -> PluginSearch:
 
 
 def folders() -> list[Path]:
-    """The current plug-in folders that are safe: those of ``$ATTNX_PLUGINS``, then ``plugins/``."""
+    """The current plug-in folders that are safe: ``$ATTNX_PLUGINS``, then ``plugins/``."""
     existing = dict.fromkeys(folder.resolve() for folder in _configured_folders() if folder.is_dir())
     return [folder for folder in existing if distrust(folder.stat()) is None]
 
@@ -160,7 +160,7 @@ def locate(module: str) -> Path | None:
 
 
 def module_file(place: Path) -> Path | None:
-    """The file of a module at a place, of a package or ``place.py``; None if there is none."""
+    """The file of a module at a place, a package's or ``place.py``; None if there is none."""
     return next((file for file in (place / INIT, place.with_name(f"{place.name}.py")) if file.is_file()), None)
 
 

@@ -64,7 +64,7 @@ def code_of_item(item: Callable[..., Any]) -> types.CodeType | None:
 
 
 def _lineage(item: Callable[..., Any]) -> list[Callable[..., Any]]:
-    """A function, or a class and those of its bases that are of attnx or of where it is defined."""
+    """A function, or a class and its bases that are in attnx or where it is defined."""
     if not isinstance(item, type):
         return [item]
     return [
@@ -112,7 +112,7 @@ def _annotation(annotation: Any) -> str:
 def source_text(item: Callable[..., Any]) -> str:
     """The source of a class or function, to read; "" where Python does not know it, as after ``exec``.
 
-    ``inspect.getsource`` finds no class of a notebook; the lines of its cell are those of its functions.
+    ``inspect.getsource`` finds no class of a notebook; the lines of its cell are found by its functions.
     """
     code = code_of_item(item)
     lines = linecache.getlines(code.co_filename) if code else []

@@ -91,7 +91,7 @@ def _add_plugin(result: Catalog, file: Path, module: str, origin: str) -> None:
 
 
 def read_parts(file: Path, module: str, origin: str) -> list[Part]:
-    """Read the parts a file registers, without running it; of an imported plug-in, those that it registered.
+    """Read the parts a file registers, without running it; for an imported plug-in, the parts that it registered.
 
     Raises:
         ValueError: the file is not Python, or a decorator or an option cannot be read; the message begins with

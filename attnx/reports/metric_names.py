@@ -1,6 +1,6 @@
 """Names of metrics: labels, units, and whether higher is better.
 
-Here are those of several tasks; of its own metrics a task declares as much in ``metric_facts``.
+Here are the metrics of several tasks; a task declares as much about its own in ``metric_facts``.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Filter(NamedTuple):
         return f"{self.key}{self.sign}{','.join(self.values)}"
 
     def admits(self, value: Any) -> bool:
-        """Whether a value passes; of a tuple one must, and a missing value passes ``!=`` alone.
+        """Whether a value passes, or one of a tuple; a missing value passes ``!=`` alone.
 
         >>> parse_filter("seed=1,2").admits(2), parse_filter("test_per<10").admits(None)
         (True, False)

@@ -17,7 +17,7 @@ Curve = dict[int, float]
 
 
 def read_curves(folder: Path) -> dict[str, Curve]:
-    """Read column -> step -> value of the filled cells; of a step logged twice, as on resuming, the later row counts.
+    """Read column -> step -> value of the filled cells; the later row of a step logged twice, as on resuming, counts.
 
     A column without values is an empty curve; without metrics.csv there are no columns.
 

@@ -16,7 +16,7 @@ SWEEPS = Path("multirun")
 RUNS = SWEEPS / "runs"
 # File systems allow 255 bytes, encrypted ones 143, and a sweep that is moved away gets a number as suffix.
 MAX_NAME_BYTES = 128
-# Files allowed in the folder of a new run: the log of a sweep's job, and those of a run that was killed at its start.
+# Files allowed in the folder of a new run: the log of a sweep's job, and what a run killed at its start leaves.
 ALLOWED_FILES = {LOG_TXT, RUN_LOCK, CONFIG_YAML, CHECKPOINTS, PLUGINS}
 
 

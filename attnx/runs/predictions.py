@@ -53,7 +53,7 @@ class Evaluation(Run):
 
     @property
     def evaluated_run(self) -> Run:
-        """The run that was evaluated, of an ensemble the first."""
+        """The run that was evaluated, or an ensemble's first."""
         return Run(self.path.resolve().parents[1])
 
 

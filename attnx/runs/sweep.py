@@ -109,13 +109,13 @@ class Sweep:
 
     @property
     def resume_command(self) -> str:
-        """The command that resumes the sweep; ``-j`` is that of the last one."""
+        """The command that resumes the sweep, with the ``-j`` of the last one."""
         options = ["--config-dir", self.config_dir] if self.config_dir else []
         return resume_command(self.path, *options)
 
     @property
     def swept_keys(self) -> list[str]:
-        """The keys in which jobs differ, in the order of the command; of a search also those that it will vary."""
+        """The keys in which jobs differ, in the order of the command; for a search also what it will vary."""
         jobs = [job.values for job in self.jobs]
         requested = dict(map(split_override, self.overrides))
 

@@ -25,7 +25,7 @@ class SweepRequest(NamedTuple):
     """A sweep as the command line asks for it.
 
     Attributes:
-        jobs: the overrides of each job; for a search, those of one job that it could choose.
+        jobs: the overrides of each job; for a search, of one job that it could choose.
         is_search: whether the sweeper chooses the jobs as it goes.
         sweeper: class of Hydra's sweeper.
         launcher: class of Hydra's launcher.
@@ -114,7 +114,7 @@ def _first_values(parsed: list[Any]) -> list[str] | None:
 
 
 def without_hydra_overrides(overrides: Sequence[str]) -> list[str]:
-    """Overrides except those of Hydra's own configuration."""
+    """Overrides except Hydra's own."""
     return [override for override in overrides if not override.lstrip("+~").startswith(("hydra.", "hydra/"))]
 
 

@@ -75,7 +75,7 @@ class _ForkServer:
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # the sweep handles it
         ignore_slurm_signals()
         _import_everything()
-        # Those of C libraries included; 1 where the system does not say.
+        # Threads of C libraries included; 1 where the system does not say.
         self._send(None, len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1)
         while True:
             try:

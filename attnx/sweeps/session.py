@@ -201,7 +201,7 @@ class SweepSession:
 
 
 def job_environment(max_parallel: int) -> dict[str, str]:
-    """The environment of a job: that of this process, absolute plug-in folders, and the job's share of the threads."""
+    """The environment of a job: this process's, absolute plug-in folders, and the job's share of the threads."""
     job_environment = {**os.environ, "ATTNX_PLUGINS": os.pathsep.join(map(str, folders()))}
     if max_parallel > 1:
         job_environment.setdefault("OMP_NUM_THREADS", str(max(1, available_cores() // max_parallel)))

@@ -80,7 +80,7 @@ class SlurmQueue:
         self._next_poll, self._has_reported = 0.0, False
 
     def ended_jobs(self, job_ids: Iterable[str]) -> set[str]:
-        """Those of some jobs that squeue no longer lists."""
+        """The jobs among ``job_ids`` that squeue no longer lists."""
         if time.monotonic() < self._next_poll:
             return set()
         self._next_poll = time.monotonic() + SQUEUE_SECONDS

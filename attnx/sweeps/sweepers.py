@@ -81,7 +81,7 @@ class OptunaSweeper(Sweeper):
             self._run_batches(session)
 
     def _open_study(self, folder: Path) -> Any:
-        """Open or create the study in a folder; the sampler's seed differs from that of earlier commands."""
+        """Open or create the study in a folder; the sampler's seed differs from earlier commands'."""
         import optuna
 
         path = (folder / STUDY).resolve()

@@ -136,7 +136,7 @@ class Classification(SequenceTask):
         return {name: registry.build("metric", name, labels=self.labels) for name in ("accuracy", "macro_f1")}
 
     def tokenize(self, text: str, tag: str = "") -> Symbols:
-        """Split a user's text, or two with a tab between them, as those of the data; a blank one is a UserError."""
+        """Split a user's text, or two with a tab between them, as the data are split; a blank one is a UserError."""
         texts = text.split("\t") if self.columns.texts == 2 else [text]
         if len(texts) != self.columns.texts:
             raise UserError(f"{text!r} has {count_phrase(len(texts), 'column')}; expected two texts with a tab between")

@@ -197,7 +197,7 @@ class SequenceTask(Protocol):
         return 1
 
     def check_source(self, matrix: Matrix) -> None:
-        """Raise a UserError if a user's matrix, of the right width and finite, is no source of this task."""
+        """Raise a UserError if a user's matrix, finite and as wide as the data, is no source of this task."""
 
     def read_source(self, path: Path) -> Pair | None:
         """Read a user's file in the task's own format; None if it has none, and the file is one of features."""

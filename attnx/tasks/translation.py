@@ -28,7 +28,7 @@ from attnx.tasks.contract import SequenceData, training_tags
 from attnx.tasks.scored_texts import ScoredTextTask
 
 EVALUATION_SPLITS: Final = ("valid", "test")
-# Of the training files. Of plain text this takes 700 MB of memory.
+# The size of the training files. As plain text so much takes 700 MB of memory.
 MAX_BYTES_IN_MEMORY: Final = 50_000_000
 
 
@@ -60,7 +60,7 @@ class Translation(ScoredTextTask):
 
     ``dataset``, and training files of more than 50 MB, are never in memory: Hugging Face's `datasets` encodes them
     once, with a process per core, into the cache, ``$ATTNX_CACHE`` or ``~/.cache/attnx``. The rows and their order are
-    those of files in memory; of more than a million sentences, the tokenizers learn from a million.
+    as in memory; if there are more than a million sentences, the tokenizers learn from a million.
     """
 
     maximize = True
@@ -119,7 +119,7 @@ class Translation(ScoredTextTask):
 
     @property
     def _file_columns(self) -> list[str]:
-        """The columns of tables; none where they are those of a data set, whose run may be tested on a file."""
+        """The columns of tables; none where they belong to a data set, whose run may be tested on a file."""
         return self.columns if self.dataset is None else []
 
     def load(self) -> SequenceData:

@@ -189,7 +189,7 @@ def refuse_full_memory(workers: int) -> None:
         UserError: it cannot.
     """
     try:
-        # The semaphores of a loader: of a queue to each worker, the queue of results, and the event that ends them.
+        # A loader has semaphores for a queue to each worker, the queue of results, and the event that ends them.
         _ = [multiprocessing.Semaphore() for _ in range(workers and 3 * (workers + 1) + SEMAPHORES_PER_EVENT)]
     except OSError as error:
         raise UserError(

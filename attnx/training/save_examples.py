@@ -20,7 +20,7 @@ from attnx.models.resolve import ResolvedConfig
 from attnx.runs.layout import VOCABULARY
 from attnx.training.lightning_module import TrainingModule
 
-# Examples whose attention weights are saved; and those of them with the maps of every self-attention head.
+# How many examples have their attention weights saved, and how many the maps of every self-attention head.
 MAX_EXAMPLES, MAX_SELF_ATTENTION_EXAMPLES = 100, 3
 Maps = Mapping[str, npt.NDArray[np.float32]]
 

@@ -68,7 +68,7 @@ class PreparedRun:
         loaders: of batches.
         loggers: the configured ones; none outside the main process.
         devices: of the parts of the model; empty if they are all on one.
-        initialized: which weights are those of another run, if any.
+        initialized: which weights come from another run, if any.
         notes: what is suspicious about data, decoding and metrics, the most important first.
         kernels: those that were built.
         compiled: which steps of the model are compiled, if any.
@@ -240,7 +240,7 @@ def _test(
 def _callbacks(
     prepared: PreparedRun, folder: Path, plan: StepPlan, console: Console, throughput: Throughput
 ) -> list[lightning.Callback]:
-    """The built-in callbacks, the configured ones, and those of loggers."""
+    """The built-in callbacks, the configured ones, and the loggers'."""
     config, task, loggers = prepared.config, prepared.module.task, prepared.loggers
     options = config["trainer"]
     callbacks = [

@@ -149,7 +149,7 @@ def test_vocabularies_without_common_symbols_are_refused(compose_config: Callabl
     [
         ("attention=none", "output=copy copies what attention reads, and attention=none reads nothing"),
         ("scope=history", "output=copy copies from the source, but scope.sources=[decoder] does not read it"),
-        ("normalizer=sigmoid", "those of normalizer=sigmoid do not sum to 1; use normalizer=softmax"),
+        ("normalizer=sigmoid", "weights of normalizer=sigmoid do not sum to 1; use normalizer=softmax"),
         ("model=transformer", "output=copy has no effect beside model=transformer"),
         ("model=pointer task=pointing", "output=copy has no effect beside model=pointer"),
     ],

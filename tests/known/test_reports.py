@@ -294,11 +294,11 @@ def test_compare_distinguishes_runs_of_one_name_by_folder(write: Write) -> None:
 @pytest.mark.parametrize(
     ("config", "info", "message"),
     [
-        ("task: {name: translation}\n", {}, "its task is translation, that of .*first is g2p; such runs cannot"),
+        ("task: {name: translation}\n", {}, "its task is translation, .*first has g2p; such runs cannot"),
         (
             "task: {name: g2p}\n",
             {"monitor": "valid_loss"},
-            "main metric is valid_loss, .* is valid_per;",
+            "main metric is valid_loss, .* has valid_per;",
         ),
     ],
 )

@@ -197,7 +197,7 @@ def test_all_files_have_the_same_columns(tmp_path: Path) -> None:
         table.read(tmp_path / f"{name}.tsv")
     for name, wrong in (
         ("wide", f"3 features per step, but {tmp_path / 'a.csv'} has 2"),
-        ("turned", f"its columns are y, x, but those of {tmp_path / 'a.csv'} are x, y"),
+        ("turned", f"its columns are y, x, but {tmp_path / 'a.csv'} has x, y"),
     ):
         with pytest.raises(UserError) as caught:
             table.read(tmp_path / f"{name}.tsv")

@@ -228,7 +228,7 @@ MISTAKES = {
         "twice.tsv:3: a second target of 'in1.csv'; a source has only one if targets are features"
     ),
     "task.train=wide.tsv": "wide.tsv:2: wide.csv: 3 features per step, but out1.csv has 2",
-    "task.train=named.tsv": "named.tsv:2: turned.csv: its columns are pump, valve, but those of named.csv are valve, p",
+    "task.train=named.tsv": "named.tsv:2: turned.csv: its columns are pump, valve, but named.csv has valve, p",
     "task.train=gap.tsv": "gap.tsv:2: gap.csv:2: nan in column 2 is not a finite 32-bit number",
     "task.train=gone.tsv": "gone.tsv:2: gone.csv: no such file",
     "task.train=text.tsv": "text.tsv:2: up: unknown ending",

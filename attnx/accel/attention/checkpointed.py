@@ -1,4 +1,4 @@
-"""The kernel ``checkpointed``, and attention in chunks for other kernels: of a chunk only its outputs are kept."""
+"""The kernel ``checkpointed``, and attention in chunks for other kernels: only a chunk's outputs are kept."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from attnx.registry import register
 
 @register("kernel", "checkpointed")
 class CheckpointedKernel:
-    """The definition, chunk by chunk: of the hidden layers only one chunk's are in memory, forwards and backwards.
+    """The definition, chunk by chunk: only one chunk's hidden layers are in memory, forwards and backwards.
 
     Formula: ``context(q) = sum_m normalize(score(q, m))(m) value(m), for some rows and queries at a time``
     Source: Chen et al. 2016 (compute again what is not kept), https://arxiv.org/abs/1604.06174

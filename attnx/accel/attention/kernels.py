@@ -26,7 +26,7 @@ warn_once = functools.cache(logging.getLogger(__name__).warning)
 """Warn; the same line once in a process."""
 COMPILER_MODULES = ("triton", "torch._inductor", "torch._dynamo", "subprocess")
 """Modules whose errors mean that something was not compiled."""
-# Of a kernel's class on a device: why it cannot be built there; None if it can.
+# Why a kernel's class cannot be built on a device; None if it can.
 _failures: dict[tuple[type, torch.device], str | None] = {}
 
 

@@ -17,7 +17,7 @@ from attnx.accel.lstm.bindings import Direction, GateInputs, PackedWeights, can_
 MIN_LOOKUPS_PER_ROW = 2
 """Average number of lookups of a table's row from which on projecting the table once is faster."""
 DirectionWeights = tuple[Tensor, Tensor, Tensor]
-"""Of one direction: weight_ih (4d, e), weight_hh (4d, d) and the sum of both biases (4d)."""
+"""The weights of one direction: weight_ih (4d, e), weight_hh (4d, d) and the sum of both biases (4d)."""
 
 
 class Lookup(NamedTuple):

@@ -155,7 +155,7 @@ class Direction(NamedTuple):
         grad_last: tuple[Tensor, Tensor],
         has_start: bool,
     ) -> tuple[Tensor, tuple[Tensor | None, Tensor | None]]:
-        """From the gradients of the outputs and of the ``last`` h and c (b, d) those of the gates, before activation.
+        """The gradients of the gates before activation, from those of the outputs and of the ``last`` h and c (b, d).
 
         Returns:
             these, (n, 4d), and those of the ``start``, if there was one.
@@ -199,7 +199,7 @@ def can_run_lstm(inputs: Tensor) -> bool:
 
 
 def pack_weights(weights: Tensor, rows: int) -> PackedWeights:
-    """Pack weights (u, k), of a step (4d, k), that so many rows in all are multiplied with."""
+    """Pack weights (u, k), for a step (4d, k), that so many rows in all are multiplied with."""
     if rows < MIN_ROWS_TO_PACK or not can_run_lstm(weights) or not library().lstm_has_fast_products():
         return PackedWeights(weights, None)
     weights = weights if weights.stride(1) == 1 else weights.contiguous()

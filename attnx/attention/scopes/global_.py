@@ -19,7 +19,7 @@ class Global(nn.Module):
     Source: Luong et al. 2015, section 3.1, https://arxiv.org/abs/1508.04025
 
     Cost grows with the memory's length; it is the choice where an output may depend on any input. ``sources`` names
-    what the memory is made of. Of the decoder's states, a query reads those before its own; with ``include_self`` its
+    what the memory is made of. A query reads the decoder's states before its own; with ``include_self`` its
     own, too.
 
     >>> import torch

@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.usage = "%(prog)s FOLDER|[ENTITY/]PROJECT [--metric NAME] [--out FILE]"
     parser.add_argument("target", metavar="FOLDER|PROJECT", help="a run, a sweep, or a W&B project: [ENTITY/]PROJECT")
-    metric = "the metric that decides: wer, bleu ... (default: the monitored one, of a project per)"
+    metric = "the metric that decides: wer, bleu ... (default: the monitored one; per for a project)"
     parser.add_argument("--metric", metavar="NAME", help=metric)
     parser.add_argument("--out", metavar="FILE", type=Path, help="where to write if W&B cannot be reached")
 
@@ -198,7 +198,7 @@ def _sections(request: WorkspaceRequest) -> dict[str, list[Any]]:
     def bars(kind: str) -> Any:
         return v2.BarPlot(f"{result} by {kind}", metrics=[result], groupby=v2.Config(f"choices.{kind}"))
 
-    # A panel without groupby takes that of the table: scorer, then scope.
+    # A panel without groupby takes the table's: scorer, then scope.
     pairs = v2.BarPlot(f"{result} by scorer and scope", metrics=[result], groupby_aggfunc="mean")
     curves = [curve(f"valid/{request.metric}", kind) for kind in CHOICES]
     media = [v2.MediaBrowser(title, media_keys=[key], gallery_axis=axis) for title, key, axis in MEDIA]

@@ -6,8 +6,8 @@ file, report.md, report.csv, report.effects.csv, report.tex and report.runs.csv
 over older ones. A sweep writes its own report when it ends. A table of runs,
 such as report.runs.csv, is read like the folders that it was made from. With
 --reference, report.md has a table of the settings that differ from one in a
-single choice, with their differences from it. Filters select runs as those of
-attnx runs do. With --best-over optimizer.lr each setting has the learning rate
+single choice, with their differences from it. Filters select runs as in
+attnx runs. With --best-over optimizer.lr each setting has the learning rate
 that is best in validation, and the report says how many were tried.
 
 Examples:

@@ -1,5 +1,5 @@
 """Statistics of alignments: entropy, coverage, diagonality, and with gold
-alignments the alignment error rate. Of a run they are counted over its saved
+alignments the alignment error rate. For a run they are counted over its saved
 alignments and written to RUN/alignment_statistics.json. Any number of other
 examples can be counted: attnx predict RUN --alignments FILE.jsonl writes
 them.

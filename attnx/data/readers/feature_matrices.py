@@ -96,7 +96,7 @@ class MatrixReader:
         first_path, first = self.first or (path, matrix)
         if width != (expected := first.features.shape[1]):
             raise UserError(f"{path}: {width} features per step, but {first_path} has {expected}")
-        sources = {f"those of {first_path} are": first.columns, "this run was trained on": self.trained_columns}
+        sources = {f"{first_path} has": first.columns, "this run was trained on": self.trained_columns}
         for what, columns in sources.items():
             if matrix.columns and columns and matrix.columns != columns:
                 columns_found, columns_expected = ", ".join(matrix.columns), ", ".join(columns)

@@ -43,7 +43,7 @@ class DatasetText:
         self.files = [Path(file["filename"]) for file in table.cache_files]
 
     def read(self, allow_blank: bool) -> Iterator[Sentence]:
-        """Read all sentences, those of the languages in turn.
+        """Read all sentences, the languages in turn.
 
         Raises:
             UserError: a column holds no text, or a side is blank and not ``allow_blank``.
@@ -68,7 +68,7 @@ class DatasetText:
 
 
 def open_dataset(name: str, columns: Sequence[str], languages: Sequence[str] = ()) -> dict[str, DatasetText]:
-    """Open those of the splits ``train``, ``valid`` and ``test`` that a data set has.
+    """Open the splits that a data set has of ``train``, ``valid`` and ``test``.
 
     Args:
         name: a file (.csv, .json, .jsonl, .parquet, .arrow), a folder of such files or of ``save_to_disk``, or a name

@@ -47,7 +47,7 @@ def read_lines(path: Path, kind: str = "text") -> Iterator[tuple[int, str]]:
 def read_csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield number and fields of each line of a CSV file; a line of another width is a UserError.
 
-    Blank lines are skipped. Of a file with one column, those between others are empty cells.
+    Blank lines are skipped; in a file with one column, a blank line between others is an empty cell.
     """
     first: tuple[int, int] | None = None
     blank: list[int] = []

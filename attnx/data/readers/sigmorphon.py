@@ -36,7 +36,7 @@ def read_languages(
 
     A word of two languages is a pair in each. Pairs of the languages alternate. ``path`` is a folder of ``.tsv`` or
     ``.tsv.gz`` files, or a pattern of such files; ``languages`` are those to read, None for all; ``columns`` and
-    ``notes`` are those of :func:`attnx.data.examples.read_pairs`. No files, two of one
+    ``notes`` come from :func:`attnx.data.examples.read_pairs`. No files, two of one
     language, none of a language in ``languages``, and malformed ones are UserErrors.
     """
     files = _files_by_language(path)

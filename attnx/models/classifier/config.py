@@ -57,7 +57,7 @@ class ClassifierConfig(ModelConfig):
     Source: Yang et al. 2016, section 2.2, https://aclanthology.org/N16-1174
 
     The query is learned (``query=self_attentive``), the encoder's last state (``current_state``), the embedded tag, or
-    a set of them. Of a learned query with several rows each reads by itself, and their contexts are side by side. There
+    a set of them. Each row of a learned query reads by itself, and the contexts of the rows are side by side. There
     is no decoder: the state h of the readout is the encoder's last one, too.
     """
 

@@ -73,7 +73,7 @@ def _check_copies(resolved: ResolvedSeq2seqConfig) -> None:
         raise UserError(f"{name} copies from the source, but scope.sources=[{','.join(sources)}] does not read it")
     if not part_declarations(config, "normalizer").get("is_distribution"):
         raise UserError(
-            f"{name} takes weights for probabilities, and those of normalizer={config['normalizer']['name']} do not "
+            f"{name} takes weights for probabilities, and weights of normalizer={config['normalizer']['name']} do not "
             "sum to 1; use normalizer=softmax"
         )
 
@@ -103,7 +103,7 @@ def _check_read(resolved: ResolvedSeq2seqConfig) -> None:
 
 
 def _check_widths(resolved: ResolvedSeq2seqConfig) -> None:
-    """Check that widths are equal where they must be; that of a plug-in is not known before it is built."""
+    """Check that widths are equal where they must be; a plug-in's width is not known before it is built."""
     config, sources = resolved.config, resolved.sources
     if config["attention"].get("projection") != "never":
         return

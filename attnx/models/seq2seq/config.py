@@ -194,7 +194,7 @@ def _planner_inputs(options: Seq2seqConfig, config: Config, attends: bool, sourc
 
 
 def _keys_and_values(options: Seq2seqConfig, config: Config) -> tuple[str, str]:
-    """The sources of keys and values; of a scorer that reads no keys that of the values for both."""
+    """The sources of keys and values; a scorer that reads no keys takes the values' for both."""
     if part_declarations(config, "scorer").get("needs_keys") is False:
         values_from = _source(config, "values_from", options.values_from or "states")
         return values_from, values_from

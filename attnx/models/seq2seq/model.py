@@ -274,7 +274,7 @@ class Seq2seq(SequenceModel[DecoderState]):
         return DecoderState._make((state.memory, *index_select_tree(state[1:], rows)))
 
     def _mean_over_heads(self, weights: Tensor | None) -> Tensor | None:
-        """(b, t, m) weights; of several heads their mean."""
+        """(b, t, m) weights; the mean over several heads."""
         return weights.mean(1) if weights is not None and self.attention.num_heads > 1 else weights
 
     def _draw_masks(self, tokens: Tensor, memory: Memory) -> DropoutMasks:

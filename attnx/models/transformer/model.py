@@ -40,7 +40,7 @@ DEFAULT_OPTIONS = TransformerOptions()
 class TransformerState(NamedTuple):
     """The state of step-by-step decoding; every tensor has the batch as its first axis."""
 
-    # what each decoder layer keeps of earlier positions: of attention they grow by one a step, of a mixer not
+    # what each decoder layer keeps of earlier positions: attention's grow by one a step, a mixer's do not
     self_memories: tuple[LayerMemory, ...]
     cross_memories: tuple[Memory, ...]  # of cross-attention in each decoder layer; empty without an encoder
     tag_embedding: Tensor | None  # (b, hidden_size) added to every input; None unless ``tag_inputs`` has ``decoder``
@@ -161,7 +161,7 @@ class Transformer(SequenceModel[TransformerState]):
     ) -> dict[str, Tensor]:
         """The weights of self-attention: ``encoder`` (b, layers h, s, s) and ``decoder`` (b, layers h, t, t).
 
-        The arguments are those of :meth:`forward`. Empty without an encoder: :meth:`decode_step` returns these weights.
+        The arguments are as in :meth:`forward`. Empty without an encoder: :meth:`decode_step` returns these weights.
         """
         if self.encoder is None:
             return {}

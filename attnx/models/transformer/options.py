@@ -19,7 +19,7 @@ class AttentionSite:
     scorer: PartSpec = "scaled"
     scope: PartSpec = "global"
     normalizer: PartSpec = "softmax"
-    bias: PartSpec | None = None  # by position; that of ``TransformerOptions.attention`` if left out
+    bias: PartSpec | None = None  # by position; as in ``TransformerOptions.attention`` if left out
 
     def __str__(self) -> str:
         parts = {"scorer": self.scorer, "scope": self.scope, "normalizer": self.normalizer, "bias": self.bias}

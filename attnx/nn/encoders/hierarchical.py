@@ -28,7 +28,7 @@ class Hierarchical(nn.Module):
     Both encoders are recurrent nets in both directions. The query q over the words is learned; with ``scorer=tanh_dot``
     it is the paper's word context vector u_w. A sentence ends with a full stop, which is its last word. The model's own
     attention reads the states of the sentences: of the paper with ``scorer=tanh_dot query=self_attentive``. Shown
-    weights are those of the words, each times that of its sentence. It waits for a GPU to count words and sentences.
+    are the weights of the words, each times its sentence's. It waits for a GPU to count words and sentences.
 
     >>> encoder = Hierarchical(input_size=11, hidden_size=13)
     >>> is_end = torch.tensor([[False, True, False, False, True]])

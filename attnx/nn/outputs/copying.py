@@ -68,7 +68,7 @@ class Copying(nn.Module):
         self.target_ids = torch.tensor(ids, device=self.gate.weight.device)
 
     def copy_ids(self, source: Tensor, source_mask: Tensor) -> Tensor:
-        """(b, s) ids of the source and (b, s) bool -> (b, s) those of the target, PAD where there is none."""
+        """(b, s) ids of the source and (b, s) bool -> (b, s) ids of the target, PAD where there is none."""
         assert self.target_ids is not None, "set_vocabulary_map says first which symbols are the same"
         return self.target_ids[source].masked_fill(~source_mask, PAD)
 
@@ -85,6 +85,6 @@ class Copying(nn.Module):
         remainder = (1 - weights.sum(-1, keepdim=True)).clamp(min=0)
         log_probs = log_probs + (write + copy * remainder).clamp(min=torch.finfo(log_probs.dtype).tiny).log()
         copied = torch.zeros_like(log_probs).scatter_add(-1, symbols, copy * weights)
-        # In logarithms, which hold what is too small for a float; that of 0 is left out, as its gradient is none.
+        # In logarithms, which hold what is too small for a float; log(0), which has no gradient, is left out.
         is_copied = copied > 0
         return torch.where(is_copied, torch.logaddexp(log_probs, copied.masked_fill(~is_copied, 1.0).log()), log_probs)

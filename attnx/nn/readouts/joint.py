@@ -18,9 +18,9 @@ class Joint(nn.Module):
     Formula: ``r_t = tanh(W [h_t; c_t])``
     Source: Luong et al. 2015, equation 5, https://arxiv.org/abs/1508.04025
 
-    ``inputs`` names what is joined. ``hidden_size`` is the width of r_t; it defaults to the state's. Of ``tanh=false``
-    there is no tanh, and no W unless ``hidden_size`` or ``model.tie_embeddings`` asks for a width other than that of
-    the joined vectors. With ``model.feed=next`` r_t enters the recurrence one step later.
+    ``inputs`` names what is joined. ``hidden_size`` is the width of r_t; it defaults to the state's. With
+    ``tanh=false`` there is no tanh, and no W unless ``hidden_size`` or ``model.tie_embeddings`` asks for a width other
+    than the joined vectors'. With ``model.feed=next`` r_t enters the recurrence one step later.
 
     >>> readout = Joint(state_size=13, context_size=26, token_size=11)
     >>> readout(torch.ones(2, 3, 13), torch.ones(2, 3, 26), torch.ones(2, 3, 11)).shape

@@ -31,7 +31,7 @@ class Symbols:
         return outputs
 
     def embedding(self, size: int) -> nn.Embedding:
-        """One vector per symbol; that of PAD is zeros."""
+        """One vector per symbol, zeros for PAD."""
         return nn.Embedding(self.width, size, padding_idx=PAD)
 
     def start_input(self, rows: int, device: torch.device) -> Tensor:

@@ -248,7 +248,7 @@ class Forecasting(SequenceTask):
         return WindowSpec(self.lookback, self.horizon, targets, tuple(self.known_columns))
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
-        """Build errors of scaled numbers and, as ``own_*``, in the data's units; of the model and of each baseline."""
+        """Build the errors of the model and each baseline, of scaled numbers and, as ``own_*``, in the data's units."""
         assert self.scales is not None
         return forecast_metrics(self.scales, self.baselines, median_first(self.quantiles))
 

@@ -11,18 +11,18 @@ from torch import nn
 from attnx import registry
 from attnx.data.features import FeatureScaler, Matrix
 
-# Of scaled numbers over all steps; in the data's units their names start with ``own_``.
+# Metrics of scaled numbers over all steps; in the data's units their names start with ``own_``.
 ALL_STEPS_METRICS = {"mse": "mean_squared_error", "mae": "mean_absolute_error"}
 RSE, CORR = "rse", "corr"
-"""Of the last step of each window alone: Lai et al. 2018 forecast only that step."""
+"""Metrics of the last step of each window alone: Lai et al. 2018 forecast only that step."""
 
 
 def forecast_metrics(
     scales: FeatureScaler, baselines: Iterable[str], quantiles: Sequence[float]
 ) -> dict[str, nn.Module]:
-    """Build the metrics of a model, and those of each baseline under its name; ``quantiles`` in their order.
+    """Build the metrics of a model, and of each baseline under its name; ``quantiles`` in their order.
 
-    ``scales`` are those of the target columns.
+    ``scales`` belong to the target columns.
     """
     metrics = _error_metrics("", scales)
     metrics |= {f"own_{name}": registry.build("metric", metric) for name, metric in ALL_STEPS_METRICS.items()}
@@ -52,7 +52,7 @@ def update_forecast_metrics(
     """Update the metrics with a batch of windows, each (horizon, f).
 
     Args:
-        metrics: those of :func:`forecast_metrics`.
+        metrics: from :func:`forecast_metrics`.
         scales: of the target columns.
         outputs: in the data's units, maybe several quantiles side by side, the median first.
         references: in the data's units; missing values are NaN.

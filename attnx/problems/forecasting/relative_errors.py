@@ -26,8 +26,8 @@ class RootRelativeSquaredError(AdditiveMetric):
     before the first step, and if all reference numbers are equal.
 
     Args:
-        origin: a number near the references. Squares are summed relative to it: those of large numbers would lose the
-            digits of small changes.
+        origin: a number near the references. Squares are summed relative to it: squares of large numbers would lose
+            the digits of small changes.
 
     >>> metric = RootRelativeSquaredError()
     >>> metric.update([np.array([[1.0, 4.0]])], [np.array([[1.0, 3.0]])])  # 1 over (1 + 1), the mean being 2

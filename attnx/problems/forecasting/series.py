@@ -80,7 +80,7 @@ def read_series(
     Args:
         path: the file.
         time: column of the times; None if rows are in order without one.
-        columns: columns to read; if empty, all but those of time and group, and an index of pandas without a name.
+        columns: columns to read; if empty, all but time and group, and an index of pandas without a name.
         group: column with the name of a row's series; None for one series.
         has_header: whether the first row names the columns; None to infer it, a row that may be data is then an error.
         notes: gets a note on a first row that is taken for names.

@@ -138,7 +138,7 @@ def split_series(series: Series, windows: WindowSpec, split: SeriesSplit) -> dic
 
 
 def split_note(split: SeriesSplit, parts: Sequence[tuple[Series, dict[str, Span]]], has_test: bool) -> str:
-    """Return a note on the rows of each split, counted from 1 without the header; of several series their number.
+    """Return a note on the rows of each split, counted from 1 without the header; for several series, on their number.
 
     Without ``has_test`` another file replaces the test split.
     """

@@ -45,7 +45,7 @@ class WindowSpec(NamedTuple):
         return range(max(span.start, self.lookback), span.end - self.horizon + 1)
 
     def valid_starts(self, series: Series, span: Span) -> npt.NDArray[np.int64]:
-        """Return those of :meth:`starts` with a measured target in the horizon, and all targets measured once before.
+        """Return the :meth:`starts` with a measured target in the horizon, and all targets measured once before.
 
         Values missing at the beginning of a series are filled from later ones, so no window may start there.
         """

@@ -37,7 +37,7 @@ class PointAnswer(NamedTuple):
 
 
 def draw_points(folder: Path | str, form: Format = "png") -> list[Path]:
-    """Write points.png, or .svg or .pdf, of a run or an evaluation; no picture if it saved no points."""
+    """Draw the points of a run or an evaluation into points.png, .svg or .pdf; no picture if it saved no points."""
     folder = Path(folder)
     points = read_points(folder / VOCABULARY)
     if not points or not (folder / PREDICTIONS).is_file():

@@ -33,7 +33,7 @@ from .draw_problems import (
 from .metrics import MAX_POINTS
 from .saved_points import write_points
 
-# The metrics of the paper besides those of the form of an answer.
+# The metrics of the paper besides the share of well-formed answers.
 METRICS: Final[dict[Problem, tuple[str, ...]]] = {
     "hull": ("area_coverage",),
     "delaunay": ("triangle_coverage",),

@@ -50,7 +50,7 @@ class Qa(SequenceTask):
     ``holdout`` of the training stories is the valid split, by a hash of the full story. ``entities`` are words to which
     a model may tie the keys of its slots.
 
-    A story is one sequence: the words of each sentence and a full stop, then those of the question and its mark.
+    A story is one sequence: the words of each sentence and a full stop, then the words of the question and its mark.
     """
 
     monitor = "valid_error"

@@ -18,7 +18,7 @@ INK, PALE = "#333333", "#dddddd"
 MAX_MARKED_POINTS = 40
 
 
-# Of each curve its column in metrics.csv, its label and its color.
+# The column of each curve in metrics.csv, its label and its color.
 LOSSES = (("train_loss", "train", "#9ecae1"), ("valid_loss", "valid", "#08519c"))
 # Columns that the left panel shows, or a function of them.
 LOSS_COLUMNS = ("valid_loss", "valid_perplexity")

@@ -106,7 +106,7 @@ def draw_means(
 def draw_alignments_page(
     alignments: Sequence[Alignment], window: int | None = None, options: PictureOptions = DEFAULT_OPTIONS
 ) -> Figure:
-    """Draw up to six alignments on one page, those of medium length first."""
+    """Draw up to six alignments on one page, medium lengths first."""
     medium_first = sorted(alignments, key=lambda alignment: max(alignment.weights.shape) not in PREFERRED_SIZES)
     return draw_means(medium_first[:MAX_PANELS_ON_PAGE], window, options)
 

@@ -22,11 +22,11 @@ MIN_BAR_HEIGHT, MAX_BAR_HEIGHT = 0.6, 2.4  # inches: the bar's three numbers nee
 WRONG = "#b3261e"
 MAX_SYMBOL_COLUMNS = 24
 MAX_TITLE_LINES, MAX_REFERENCE_LINES = 4, 2
-GROUP_GAP = 0.6  # cells between the source columns and those of the decoder states
+GROUP_GAP = 0.6  # cells between the columns of the source and of the decoder states
 
 
 class Panel(NamedTuple):
-    """One heat map of a page: an alignment's weights (t, m), or those of one of its heads.
+    """One heat map of a page: the weights (t, m) of an alignment or of one of its heads.
 
     ``forbidden_mask`` (t, m) is what the scope forbids, ``rows`` what a row is. ``title`` is None for the alignment's
     own, with its reference below the map if it is wrong; ``note`` is a line below the title.
@@ -41,7 +41,7 @@ class Panel(NamedTuple):
 
 
 class ShownPart(NamedTuple):
-    """What is shown of an alignment: its first rows, and columns, of which the last are decoder states."""
+    """What is shown of an alignment: its first rows, and columns, the last of which are decoder states."""
 
     rows: int
     columns: NDArray[np.intp]
@@ -79,7 +79,7 @@ def left_edges(columns: int, decoder_states: int) -> NDArray[np.float64]:
 
 
 def column_groups(columns: int, decoder_states: int) -> dict[str, slice]:
-    """The columns of the source, then those of the decoder states; empty groups are left out."""
+    """The columns of the source, then of the decoder states; empty groups are left out."""
     source = columns - decoder_states
     groups = {"source": slice(0, source), "decoder states": slice(source, columns)}
     return {name: group for name, group in groups.items() if group.start < group.stop}

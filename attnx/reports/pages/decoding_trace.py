@@ -62,7 +62,7 @@ class HypothesisTrace(NamedTuple):
 
     Attributes:
         read: None where attention computes nothing at the steps, as in an entity network.
-        candidates: of each step the likeliest symbols, likeliest first, the chosen one always among them; empty for
+        candidates: the likeliest symbols of each step, likeliest first, the chosen one always among them; empty for
             outputs of numbers.
     """
 

@@ -12,7 +12,7 @@ from typing import Any
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_text
 
-# Of all pages: the document, and the script that comes before a page's.
+# What all pages have: the document, and the script that comes before a page's.
 DOCUMENT, DOM = (Path(__file__).with_name(name) for name in ("document.html", "dom.js"))
 
 BEGINNING = DOCUMENT.read_text(encoding="utf-8").partition("; style-src")[0]
@@ -26,7 +26,7 @@ def fill_page(body: Path, title: str, data: Any, parts: Sequence[str] = ()) -> s
         body: the HTML file of its body, which may hold ``{{title}}``; ``.css`` and ``.js`` lie beside it.
         title: of the page.
         data: what its script reads, as JSON.
-        parts: names of further ``.css`` and ``.js`` files in its folder, which come before those of the body.
+        parts: names of further ``.css`` and ``.js`` files in its folder, which come before the body's.
     """
     names = [*parts, body.stem]
     fields = {"body": _read(body), "title": html.escape(title), "data": embedded_json(data)}

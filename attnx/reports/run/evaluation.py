@@ -58,7 +58,7 @@ def errors_by_length(errors: Mapping[int, LengthErrors]) -> Rows:
 def errors_by_symbol(predictions: Sequence[PredictionRow]) -> Rows:
     """Errors of every symbol of references and outputs, most errors first.
 
-    Edits are those of a shortest path from the nearest reference to the output; of several, the one rapidfuzz returns.
+    Edits are counted on a shortest path from the nearest reference to the output, the one that rapidfuzz returns.
     """
     references = Counter(symbol for _, reference in _with_references(predictions) for symbol in reference)
     edits = Counter((name, written if name == "insert" else right) for name, right, written in _edits(predictions))
@@ -95,7 +95,7 @@ def _edits(predictions: Iterable[PredictionRow]) -> Iterator[tuple[str, str, str
 
 
 def read_matrices(folder: Path) -> list[tuple[Matrix, Matrix]]:
-    """Predictions and references, in the order of predictions.tsv; of several quantiles the median, which is first.
+    """Predictions and references, in the order of predictions.tsv; the median, which is first, of several quantiles.
 
     Raises:
         UserError: the folder has no predictions that are numbers.

@@ -62,8 +62,8 @@ class OptionRow(NamedTuple):
 def start_table(run: Run, is_verbose: bool = False) -> Table:
     """The options, the schedule with its reason, derived options, and sizes of model and data.
 
-    Options are those of the composition, those that the user's overrides set, and those that differ from the defaults;
-    all of them if ``is_verbose``.
+    The options are the composition's, what the user's overrides set, and what differs from the defaults; all of them if
+    ``is_verbose``.
     """
     title = Text(printable(f"attnx {run.path}"), "table.title")
     table = Table(title=title, title_justify="left", show_header=False, pad_edge=False, box=None)

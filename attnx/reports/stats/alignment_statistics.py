@@ -187,7 +187,7 @@ def statistics(examples: Sequence[Alignment], head: str = "", gold: dict[int, Go
 
 
 def run_statistics(folder: Path | str, gold: Path | str | None = None) -> dict[str, Statistics]:
-    """Compute the statistics of a run's saved alignments: of the weights or the mean over heads as "", and per head.
+    """Compute the statistics of a run's saved alignments, "" for the weights or the mean over heads, and per head.
 
     Raises:
         UserError: no run folder, no alignments, or a gold file that does not fit the run's test.

@@ -113,8 +113,8 @@ def analyze(columns: Sequence[NDArray[np.int_]], sizes: Sequence[int], groups: G
     Source: Searle 1971, Linear Models, chapter 7 (type II); levels by Tukey and Kramer (1956).
 
     Args:
-        columns: of each choice the index of its level in each setting.
-        sizes: of each choice the number of levels.
+        columns: the index of each choice's level in each setting.
+        sizes: the number of levels of each choice.
         groups: the values of each setting; less is better.
     """
     means, main = np.array([np.mean(group) for group in groups]), [(factor,) for factor in range(len(sizes))]

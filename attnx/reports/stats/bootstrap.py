@@ -57,7 +57,7 @@ def resample_sums(values: Numbers, block: int = 1, samples: int = SAMPLES, seed:
 def bootstrap_rates(
     *errors: ArrayLike, groups: Sequence[str] | None = None, samples: int = SAMPLES, seed: int = SEED
 ) -> tuple[Numbers, Numbers]:
-    """Error rates over the same examples, in percent, and those of examples drawn with replacement.
+    """Error rates over the same examples, in percent, and over examples drawn with replacement.
 
     All rates share the draws. Examples that add the same to all sums are grouped, so that a sample is one multinomial
     draw of group sizes. The rates are (k,), and (samples, k) those of the draws.
@@ -90,7 +90,7 @@ def bootstrap_difference(
 ) -> Difference:
     """Paired bootstrap of two error rates over the same examples; below zero, the first rate is lower.
 
-    Args and draws are those of :func:`bootstrap_rates`. Source: Koehn 2004, https://aclanthology.org/W04-3250.
+    Args and draws are as in :func:`bootstrap_rates`. Source: Koehn 2004, https://aclanthology.org/W04-3250.
 
     >>> bootstrap_difference([(1, 1), (1, 1)], [(0, 1), (0, 1)], samples=199)
     Difference(difference=100.0, low=100.0, high=100.0, p=0.01)

@@ -34,7 +34,7 @@ class ModeratedVariances(NamedTuple):
 
 
 def moderate_variances(groups: Groups) -> ModeratedVariances:
-    """Shrink the variance of each group towards that of all groups, the more the more alike they are.
+    """Shrink the variance of each group towards the variance of all groups, the more the more alike they are.
 
     The variances s_i^2 with d_i degrees of freedom are taken for draws around a prior variance s_0^2 with d_0 degrees
     of freedom, both estimated from the logarithms of the variances; half of d_0 counts. The moderated variance is
@@ -154,8 +154,8 @@ def _is_sole_best(groups: Groups, errors: Numbers, by_chance: Numbers) -> bool:
     variances were moderated too far, what Welch's test of the pair says, one-sided.
 
     Args:
-        groups: of them the first has the least mean.
-        errors: (groups,) the standard error of the difference from the first; that of the first does not count.
+        groups: the first has the least mean.
+        errors: (groups,) the standard error of the difference from the first; the first one does not count.
         by_chance: (draws, groups) leads in standard errors.
     """
     critical_lead = np.quantile(by_chance.max(axis=1), 1 - SIGNIFICANCE_LEVEL)
@@ -167,7 +167,7 @@ def _is_sole_best(groups: Groups, errors: Numbers, by_chance: Numbers) -> bool:
 
 
 def compare_with_control(groups: Groups) -> list[MeanDifference | None]:
-    """The difference of each further group's mean from that of the first, the control; None if no test is possible.
+    """The difference of each further group's mean from the first's, the control; None if no test is possible.
 
     As :func:`compare_with_best`, with the largest difference from the control, which was chosen beforehand.
     """

@@ -55,7 +55,7 @@ def parse_reference(words: Sequence[str]) -> Reference:
 
 
 def ablations(comparison: Comparison, reference: Reference) -> Ablations:
-    """The ablations, by the main metric, of the setting that has the values of ``reference``.
+    """The ablations of the setting that has the values of ``reference``, by the main metric.
 
     Raises:
         UserError: a key is no choice in which the settings differ, or not exactly one setting has these values.
@@ -79,7 +79,7 @@ def differences_from(
 
 
 def _find(comparison: Comparison, reference: Reference) -> RankedSetting:
-    """The setting with the values of the reference; of several, the one that makes the fewest choices."""
+    """The setting with the values of the reference, or the one that makes the fewest choices if there are several."""
     keys, rows = comparison.keys, comparison.rankings[0].rows
     for key in reference:
         if key not in keys:

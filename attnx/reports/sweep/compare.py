@@ -117,7 +117,7 @@ def _read(folders: Sequence[Path | str]) -> list[ComparedRun]:
 
 
 def _folder_names(paths: Sequence[Path]) -> list[str]:
-    """The last component of each path, of an evaluation with its run's; if that is no name of one, the last two."""
+    """The last component of each path, for an evaluation after its run's; the last two where those are not unique."""
     names = [[name for name in path.parts if name != EVALUATIONS][-2:] for path in paths]
     short = [parts if EVALUATIONS in path.parts[-2:] else parts[-1:] for path, parts in zip(paths, names, strict=True)]
     texts = ["/".join(parts) for parts in short]
@@ -136,13 +136,13 @@ def _refuse_mixed(runs: Sequence[Run]) -> None:
             expected, first = first_values.setdefault(name, (str(value), run.path))
             if str(value) != expected:
                 raise UserError(
-                    f"{run.path}: its {name} is {value}, that of {first} is {expected}; such runs cannot be compared; "
+                    f"{run.path}: its {name} is {value}, {first} has {expected}; such runs cannot be compared; "
                     "attnx report shows them separately"
                 )
 
 
 def _option_differences(runs: Sequence[Run]) -> dict[str, list[str | None]]:
-    """The options that differ, by dotted key, of each run; None where it has no such option.
+    """The options of each run that differ, by dotted key; None where it has no such option.
 
     Options that one of several choices has alone follow from the choice and are left out.
     """
@@ -223,7 +223,7 @@ def _add_differences(table: Table, runs: Sequence[ComparedRun], rates: Sequence[
 
 
 def _differences_by_examples(first: EvaluatedExamples, test: EvaluatedExamples, rate: str) -> dict[str, str]:
-    """The difference from the first run in an error rate on the same examples, also that of the mean over tags."""
+    """The difference from the first run in an error rate on the same examples, also in the mean over tags."""
     if first.errors is None or test.errors is None:
         return {}
     errors, first_errors = test.count_errors(rate), first.count_errors(rate)

@@ -82,7 +82,7 @@ class Comparison(NamedTuple):
 
 
 def comparisons(records: Sequence[RunRecord], best_over: Sequence[str] = ()) -> list[Comparison]:
-    """All comparisons of finished runs, the largest first; of each setting the best value of the keys ``best_over``.
+    """All comparisons of finished runs, the largest first, each setting with the best value of the keys ``best_over``.
 
     Raises:
         UserError: the runs do not differ in such a key, or have no validation to choose by.

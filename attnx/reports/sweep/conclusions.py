@@ -126,7 +126,7 @@ def _lead(ranking: Ranking, row: RankedSetting) -> str:
 
 
 def amount(ranking: Ranking, difference: float) -> str:
-    """A difference from the best in the metric's units, of an error also in percent of the worse one.
+    """A difference from the best in the metric's units, for an error also in percent of the worse one.
 
     A metric of 10 and a best one of 8 differ by ``2.00 (20 %)``.
     """

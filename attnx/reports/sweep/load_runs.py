@@ -27,7 +27,7 @@ TABLE = ".csv"
 
 
 def load_runs(folders: Sequence[Path | str]) -> list[RunRecord]:
-    """Load the runs in folders, each once: of a run, of a sweep, or of a folder that holds such; and in tables of runs.
+    """Load the runs in folders, each once: a run, a sweep, or a folder that holds such; and in tables of runs.
 
     The single runs in ``multirun/runs`` count as runs of ``multirun``.
 

@@ -94,7 +94,7 @@ def list_metrics(runs: Sequence[RunRecord], monitor: str, maximize: bool) -> lis
 
 
 def run_value(run: RunRecord, key: str) -> float | None:
-    """A run's value of a metric; of a validation metric the best one."""
+    """A run's value of a metric; the best one if it is measured in validation."""
     if not key.startswith(VALID):
         return run.results.get(key)
     values = run.curves.get(key, {}).values()
@@ -104,9 +104,9 @@ def run_value(run: RunRecord, key: str) -> float | None:
 class Scale(NamedTuple):
     """Where less is better: the logarithm of an error, or a score as it is.
 
-    The variance of error rates and squared errors over seeds grows with their mean; that of their logarithms much less.
-    An accuracy is compared by its error, what it lacks of 100 %. BLEU, chrF, correlations, losses, lengths of tours and
-    times stay as they are.
+    The variance of error rates and squared errors over seeds grows with their mean, the variance of their logarithms
+    much less. An accuracy is compared by its error, what it lacks of 100 %. BLEU, chrF, correlations, losses, lengths
+    of tours and times stay as they are.
 
     Attributes:
         sign: -1 if higher values are better.

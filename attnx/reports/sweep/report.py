@@ -49,7 +49,7 @@ class Report:
 
     @cached_property
     def comparisons(self) -> list[Comparison]:
-        """Of runs with the same test, the largest first."""
+        """A comparison of the runs of each test, the largest first."""
         return comparisons(self.runs, self.best_over)
 
     @property
@@ -75,7 +75,7 @@ class Report:
         return f"Report({self.title!r}, {len(self.runs)} runs)"
 
     def _repr_html_(self) -> str:
-        """Of each comparison the conclusions and the ranking, then what did not finish, as a fragment of HTML."""
+        """The conclusions and the ranking of each comparison, then what did not finish, as a fragment of HTML."""
         blocks = [f"<div><b>{escaped(self.title)}</b>: {escaped(describe_runs(self.runs))}</div>"]
         for comparison in self.comparisons:
             blocks.append(f"<p><b>{escaped(comparison.title)}</b></p>")
@@ -91,11 +91,11 @@ class Report:
 def report(
     folders: Path | str | Sequence[Path | str], filters: Sequence[str] = (), best_over: Sequence[str] = ()
 ) -> Report:
-    """Compare the runs in a folder, or in several: of a run, of a sweep, or with some in them. Nothing is written.
+    """Compare the runs in a folder, or in several: a run, a sweep, or a folder of such. Nothing is written.
 
-    A file is a table of runs, as a report writes it. ``filters`` select runs, as those of ``attnx runs`` do:
-    ``["scorer=dot,additive", "optimizer.lr<0.01"]``. Of choices such as ``["optimizer.lr"]`` each setting has the value
-    that is ``best_over`` all that were tried with it, in validation.
+    A file is a table of runs, as a report writes it. ``filters`` select runs as in ``attnx runs``:
+    ``["scorer=dot,additive", "optimizer.lr<0.01"]``. With ``best_over`` choices such as ``["optimizer.lr"]`` each
+    setting has the value that is best in validation.
 
     Raises:
         UserError: a folder holds no run, nothing in it can be read, or no run passes the filters. The comparisons raise

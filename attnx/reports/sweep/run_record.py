@@ -71,7 +71,7 @@ class RunRecord:
 
     @property
     def filtered_values(self) -> dict[str, Any]:
-        """What filters may ask for: choices, of which a table of runs has the text, results, and some facts."""
+        """What filters may ask for: choices, as text in a table of runs, results, and some facts."""
         is_text = {key: isinstance(value, str) and is_number(value) for key, value in self.choices.items()}
         return {
             **{key: float(value) if is_text[key] else value for key, value in self.choices.items()},

@@ -23,7 +23,7 @@ MAX_NAMES = 3  # settings named in one sentence
 class Setting(NamedTuple):
     """Runs that differ by their seed alone, in the order of seeds, named by the choices in which settings differ.
 
-    ``values`` are those of the varied choices as text; a dash if a part has no such option. ``unfinished_seeds`` are of
+    ``values`` are the varied choices as text; a dash if a part has no such option. ``unfinished_seeds`` are of
     runs of this setting that failed, or did not finish for another reason. ``is_default`` says whether the
     varied choices are attnx's defaults. ``best_values`` are those that validation chose, out of so many ``tried``.
     """
@@ -38,7 +38,7 @@ class Setting(NamedTuple):
 
     @property
     def num_seeds(self) -> int:
-        """With those of unfinished runs."""
+        """The seeds of unfinished runs are counted, too."""
         return len(self.runs) + len(self.unfinished_seeds)
 
     @property
@@ -100,7 +100,7 @@ def short_keys(keys: Sequence[str]) -> list[str]:
 def group_by_setting(
     runs: Iterable[RunRecord], keys: Sequence[str], unfinished: Iterable[RunRecord] = ()
 ) -> list[Setting]:
-    """Group runs that differ by their seed alone; of several with the same seed the latest counts.
+    """Group runs that differ by their seed alone; the latest of several with the same seed counts.
 
     ``unfinished`` are runs that agree with these in all choices but ``keys``.
     """
@@ -159,7 +159,7 @@ def first_few(names: Sequence[str]) -> str:
 def choose_best(
     runs: Sequence[RunRecord], unfinished: Sequence[RunRecord], keys: Sequence[str], chosen_keys: Sequence[str]
 ) -> tuple[list[Setting], list[str]]:
-    """Of settings that differ in ``chosen_keys`` alone keep the best in validation, by the mean over its seeds.
+    """Keep the best in validation, by the mean over its seeds, of settings that differ in ``chosen_keys`` alone.
 
     A value with a seed that failed is chosen only if no other is complete. The test has no part in the choice.
     Sentences say what was chosen by what, out of how many, and who had fewer than others.

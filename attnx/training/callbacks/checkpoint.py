@@ -67,7 +67,7 @@ class CheckpointManager(Checkpoint):
         self.ranked = [folder / ranked_checkpoint(rank) for rank in range(1, count + 1)]
         self.best, self.last, self.monitor = self.ranked[0], folder / LAST, monitor
         self.sign = -1 if maximize else 1
-        # Of the best checkpoints the metric, signed so that lower is better, and the validation loss.
+        # The metric of each of the best checkpoints, signed so that lower is better, and its validation loss.
         self.lowest_values: list[tuple[float, float]] = []
         self.rank = count  # of the last validated checkpoint, from 0
         self.validated_step = self.saved_step = -1
@@ -187,7 +187,7 @@ class CheckpointManager(Checkpoint):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state."""
-        for name in STATE_KEYS:  # no others: paths stay those of this run's folder, whoever wrote the checkpoint
+        for name in STATE_KEYS:  # no others: paths stay in this run's folder, whoever wrote the checkpoint
             setattr(self, name, state_dict[name])
         self.lowest_values = self.lowest_values[: len(self.ranked)]
 

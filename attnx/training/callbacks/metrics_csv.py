@@ -138,5 +138,5 @@ class StepLosses:
         self._losses = list(state.unbind())
 
     def _stacked(self) -> Tensor:
-        device = self._losses[-1].device  # those of a checkpoint are on the CPU
+        device = self._losses[-1].device  # a checkpoint's losses are on the CPU
         return torch.stack([loss.to(device, torch.float64) for loss in self._losses])

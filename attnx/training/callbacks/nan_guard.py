@@ -38,7 +38,7 @@ PHASES = {"train": "in training", "validate": "in validation", "test": "in the t
 class NanGuard(Callback):
     """Raises as soon as a training loss is NaN or infinite, before the optimizer spreads it into the weights.
 
-    The loss is the mean over all ranks, so all raise after the same step. The message is that of the first rank whose
+    The loss is the mean over all ranks, so all raise after the same step. The message comes from the first rank whose
     own loss was not finite.
     """
 

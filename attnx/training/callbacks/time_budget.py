@@ -23,9 +23,9 @@ class TimeBudget(Callback):
     """Revises a plan so that the training, validations included, takes the time budget.
 
     The plan is checked when a fifth of the remainder has passed, by the clock or by progress, and so on: checks become
-    more frequent towards the end. The rate is that of the steps since the last check. A validation is expected to take
-    as long as the last one. If validations would take more than half of the remaining time, fewer are made, but the
-    last one always. In a process group rank 0's clock decides. A plan that was revised is recorded in run.json.
+    more frequent towards the end. The rate is measured over the steps since the last check. A validation is expected to
+    take as long as the last one. If validations would take more than half of the remaining time, fewer are made, but
+    the last one always. In a process group rank 0's clock decides. A plan that was revised is recorded in run.json.
     """
 
     def __init__(self, plan: StepPlan, throughput: Throughput, folder: Path) -> None:

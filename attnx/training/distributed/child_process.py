@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 # The child imports modules from where its parent does, then makes the call that comes by its input.
 PROGRAM = "import pickle, sys; read = sys.stdin.buffer; sys.path[:] = pickle.load(read); sys.exit(pickle.load(read)())"
-# Of a process that forks, before it imports numpy: numpy's threads would exist before the first fork, and training does
-# not use them.
+# For a process that forks, before it imports numpy: numpy's threads would exist before the first fork, and training
+# does not use them.
 FORKING_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
 
 
@@ -57,7 +57,7 @@ def spawn(
 
     Args:
         call: can be pickled; returns the exit code.
-        environment: all environment variables of the child; by default those of this process.
+        environment: all environment variables of the child; by default this process's.
         pass_fds: file descriptors that stay open in the child.
     """
     command, pipe = [sys.executable, "-c", PROGRAM], subprocess.PIPE

@@ -20,7 +20,7 @@ COMMAND_TIMEOUT_SECONDS = 30.0
 def slurm_job() -> str | None:
     """The id of the job that this process is part of; None outside SLURM.
 
-    For a job of an array this is the id of the array and the index: SLURM_JOB_ID of its last job is that of the array.
+    For a job of an array this is the id of the array and the index: SLURM_JOB_ID of its last job is the array's.
     """
     array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
     return (f"{array}_{task}" if array and task else os.environ.get("SLURM_JOB_ID")) or None

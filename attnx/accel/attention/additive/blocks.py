@@ -69,7 +69,7 @@ def attend_in_blocks(attention: Attention, inputs: AttentionInputs, backend: Add
 
 
 def additive_scores(backend: AdditiveBackend, queries: Tensor, keys: Tensor, v: Tensor) -> Tensor:
-    """(b, q, d), (b, m, d) and (d) -> (b, q, m), of the type of the definition's scores."""
+    """(b, q, d), (b, m, d) and (d) -> (b, q, m), in the type of the definition's scores."""
     result = product_dtype(queries)
     if not queries.dtype == v.dtype == torch.float32:
         dtype = at_least_float32(queries.dtype)

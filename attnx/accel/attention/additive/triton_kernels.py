@@ -171,7 +171,7 @@ def _reciprocal(x: tl.tensor) -> tl.tensor:
 
 @jit
 def _tanh_of_sum(a: tl.tensor, b: tl.tensor, are_powers: tl.constexpr) -> tl.tensor:
-    """The tanh of a + b, of the numbers or of their powers."""
+    """The tanh of a + b, from the numbers or from their powers."""
     if are_powers:
         return 1.0 - 2.0 * _reciprocal(1.0 + a * b)
     # An infinite exponential gives 1. The series serves small x, which would lose its digits in a sum with 1.
@@ -201,7 +201,7 @@ def tile_scores(
     queries: tl.tensor, keys: tl.tensor, v: tl.tensor, step: tl.tensor, position: tl.tensor, steps: tl.tensor,
     positions: tl.tensor, width: tl.tensor, has_powers: tl.tensor,
 ) -> tl.tensor:  # fmt: skip
-    """The scores of some steps and positions, of a row of the batch whose operands are prepared with units first."""
+    """The scores of some steps and positions in a row of the batch whose operands are prepared with units first."""
     if has_powers:
         queries += width * steps
         keys += width * positions

@@ -32,7 +32,7 @@ RANKS = {"run": 0, "status": 1, "test": 2, "valid": 3, "choice": 4, "created": 5
 
 
 class Column(NamedTuple):
-    """A column; those of high rank are left out first where there is no room; ``best`` are the rows in bold."""
+    """A column; high ranks are left out first where there is no room; ``best`` are the rows in bold."""
 
     name: str
     cells: list[str]

@@ -71,7 +71,7 @@ class History(SequenceModel[HistoryState]):
         source_lengths: Tensor | None = None,
         schedule: str | None = None,
     ) -> Output:
-        """As :meth:`SequenceModel.forward`, of a window and the targets (b, t, f) before each forecast step.
+        """As :meth:`SequenceModel.forward`, for a window and the targets (b, t, f) before each forecast step.
 
         The source (b, s, f) is the window, followed by rows for the forecast steps if any of their features are known.
         The first row of ``inputs`` is ignored, it is in the source; ``tag`` has no effect.

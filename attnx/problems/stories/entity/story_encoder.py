@@ -60,7 +60,7 @@ class StoryEncoder(nn.Module):
         vectors = F.dropout(self.embedding(source), self.dropout, self.training)
         vectors = vectors * F.embedding(mask_index, self.masks.view(2 * max_words, size))
         vectors = vectors.masked_fill((is_end | ~source_mask)[..., None], 0.0)
-        # One index_add sums all words; those of the question go to an extra row after the last sentence.
+        # One index_add sums all words; the question's go to an extra row after the last sentence.
         rows, sentences = len(source), int(counts.max())
         offsets = (sentences + 1) * torch.arange(rows, device=source.device)[:, None]
         index = torch.where(is_question, sentences, sentence_index) + offsets
