@@ -44,7 +44,6 @@ class ArrowRows(Rows):
         self._first_rows: list[int] = self.starts[:-1].tolist()
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return int(self.starts[-1])
 
     def __getitem__(self, index: int) -> Row:
@@ -56,7 +55,6 @@ class ArrowRows(Rows):
         return Row(part.sources.row(row), part.targets.row(row), index, int(part.tags[row]))
 
     def __reduce__(self) -> tuple[type[ArrowRows], tuple[Path, str]]:
-        """Pickle the path."""
         return ArrowRows, (self.path, self.known_fingerprint)
 
     def lengths(self, rows: Integers) -> Integers:

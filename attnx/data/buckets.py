@@ -218,7 +218,6 @@ class ShardedBatchSampler(Sampler[list[int]]):
         self._resumed = (epoch, start % self.accumulation_steps)
 
     def __len__(self) -> int:
-        """Return the number of shards of a complete epoch."""
         return self.accumulation_steps * len(self.batches)
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -237,7 +236,6 @@ class ShardedDataset(Dataset[Row]):
         self.rows = rows
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.rows)
 
     def __getitem__(self, index: int) -> Row:

@@ -107,7 +107,6 @@ class PairDataset(Rows):
         return cls(_concat(sources, source), _concat(targets, target), indices, masks)
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.sources.offsets) - 1
 
     def __getitem__(self, index: int) -> Row:

@@ -87,7 +87,6 @@ class FeatureScaler:
         return matrix
 
     def __str__(self) -> str:
-        """Describe the features in the start table."""
         return f"{self.width} features"
 
     def save(self, path: str | Path) -> None:

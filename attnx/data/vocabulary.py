@@ -54,7 +54,6 @@ class Vocabulary:
         return {symbol: i for i, symbol in enumerate(self.symbols) if i >= len(SPECIALS)}
 
     def __str__(self) -> str:
-        """Describe the vocabulary in the start table."""
         return f"{len(self)} symbols"
 
     def __len__(self) -> int:

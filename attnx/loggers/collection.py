@@ -31,7 +31,6 @@ class Loggers:
         self.report: Callable[[str], None] = print
 
     def __bool__(self) -> bool:
-        """Whether there are loggers."""
         return bool(self._loggers)
 
     def start(self, run: RunStart) -> dict[str, Any]:

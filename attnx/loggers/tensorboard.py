@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from attnx.loggers.contract import RunStart
 from attnx.registry import register
 from attnx.registry.optional_deps import require_package
+from attnx.reports.markdown import table
 from attnx.runs.layout import TENSORBOARD
 from attnx.runs.predictions import read_table
 from attnx.runs.status import RunStatus
@@ -75,6 +76,5 @@ class TensorBoard:
 
 
 def _markdown(path: Path) -> str:
-    header, table = read_table(path)
-    rows = [header, ["---"] * len(header), *([*row.values()] for row in table[:MAX_TABLE_ROWS])]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
+    header, rows = read_table(path)
+    return table(header, ([*row.values()] for row in rows[:MAX_TABLE_ROWS]))

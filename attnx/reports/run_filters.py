@@ -54,7 +54,6 @@ class Filter(NamedTuple):
     limit: float = 0.0
 
     def __str__(self) -> str:
-        """The filter as a word."""
         return f"{self.key}{self.sign}{','.join(self.values)}"
 
     def admits(self, value: Any) -> bool:

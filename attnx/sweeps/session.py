@@ -71,7 +71,6 @@ class SweepSession:
         self._sent_stops = 0
 
     def __enter__(self) -> SweepSession:
-        """Become the current session."""
         global _current
         _current = self
         return self

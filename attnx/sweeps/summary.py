@@ -11,6 +11,7 @@ from typing import Literal
 from attnx.errors import ExitCode, type_and_text
 from attnx.files.atomic_files import write_text
 from attnx.files.printable import print_line, printable
+from attnx.reports.markdown import titled_table
 from attnx.runs.layout import ERROR_TXT, README, STUDY
 from attnx.runs.status import DONE_STATUSES, RunStatus
 from attnx.runs.sweep import Sweep
@@ -117,12 +118,10 @@ def write_sweep_readme(sweep: Sweep) -> None:
 
 def _jobs_table(sweep: Sweep) -> str:
     keys = sweep.swept_keys
-    header = ["job", *keys, "status", "best", "time"]
-    rows = [header, ["---"] * len(header)]
+    rows = []
     for job in sweep.jobs:
         link = f"[{job.index}]({job.index})" if sweep.folder(job).is_dir() else str(job.index)
         choices = [job.values.get(key, "") for key in keys]
         duration = format_duration(job.seconds) if job.seconds else ""
         rows.append([link, *choices, job.status, best_text(job), duration])
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-    return "\n".join(["## Jobs", "", *lines])
+    return titled_table("Jobs", ["job", *keys, "status", "best", "time"], rows)

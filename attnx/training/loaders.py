@@ -31,7 +31,6 @@ Loader = DataLoader[Row]
 
 EVALUATION_FACTOR = 4
 """How much larger batches are that need no gradients."""
-SEMAPHORES_PER_EVENT = 5
 # Parts of the messages of PyTorch, multiprocessing and the system for full shared memory.
 FULL_MEMORY_MESSAGES = ("shared memory", "unable to write to file </torch_", "Bus error")
 
@@ -52,13 +51,12 @@ class TrainingDataModule(lightning.LightningDataModule):
         batch_sampler: this rank's share of them.
 
     Raises:
-        UserError: a temperature below 1, or for data without tags; or there is no shared memory for workers.
+        UserError: a temperature below 1, or for data without tags.
     """
 
     def __init__(self, data: SequenceData, trainer: Mapping[str, Any], seed: int) -> None:
         super().__init__()
         self.data, self.workers, temperature = data, trainer["num_workers"], trainer["tag_sampling_temperature"]
-        refuse_full_memory(self.workers)
         if temperature < 1:
             raise UserError(f"trainer.tag_sampling_temperature={temperature:g} is below 1, which takes every row once")
         if temperature > 1 and not data.tags:
@@ -180,22 +178,6 @@ def begin_worker(worker_id: int) -> None:
     """Let the system kill this worker when its parent dies; it has nothing to save."""
     parent: Any = multiprocessing.parent_process()
     interrupt_with_parent(parent.pid, signal.SIGKILL)
-
-
-def refuse_full_memory(workers: int) -> None:
-    """Check before anything is written that shared memory can be used.
-
-    Raises:
-        UserError: it cannot.
-    """
-    try:
-        # A loader has semaphores for a queue to each worker, the queue of results, and the event that ends them.
-        _ = [multiprocessing.Semaphore() for _ in range(workers and 3 * (workers + 1) + SEMAPHORES_PER_EVENT)]
-    except OSError as error:
-        raise UserError(
-            f"trainer.num_workers={workers}: shared memory cannot be used (/dev/shm: {error.strerror}); "
-            "free some of it, give a container more (docker run --shm-size), or set trainer.num_workers=0"
-        ) from error
 
 
 def is_out_of_shared_memory(error: BaseException) -> bool:

@@ -195,10 +195,9 @@ def test_a_pipe_that_a_program_writes_to_is_read(work_folder: Path) -> None:
         assert list(read_lines(Path(f"/dev/fd/{writer.stdout.fileno()}"))) == [(1, "a\tb")]
 
 
-@pytest.mark.parametrize("name", ["pipe", "pipe.gz", "pipe.parquet"])
-def test_a_pipe_that_nobody_writes_to_is_refused(name: str, work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Opening it would block for ever."""
-    monkeypatch.setattr("attnx.data.readers.lines.MAX_PIPE_SECONDS", 0.05)
+@pytest.mark.parametrize("name", ["pipe.gz", "pipe.parquet"])
+def test_a_pipe_is_not_read_where_a_file_is_needed(name: str, work_folder: Path) -> None:
+    """Opening it would wait for a writer."""
     os.mkfifo(name)
     with pytest.raises(UserError, match=rf"^{name}: is a pipe"):
         read_parquet(Path(name)) if name.endswith("parquet") else list(read_lines(Path(name)))

@@ -6,16 +6,15 @@ import bz2
 import csv
 import gzip
 import lzma
-import os
 import re
-import select
 import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Final, Literal
+from typing import IO, Any, Final, Literal
 
 from attnx.data.paths import missing_file_message
 from attnx.errors import UserError
@@ -23,7 +22,6 @@ from attnx.files.bounded_files import refuse_pipe
 from attnx.files.printable import quoted
 
 MAX_LINE_BYTES: Final = 2**20
-MAX_PIPE_SECONDS: Final = 30.0
 _EXPECTED_TEXT: Final = "expected a text file of lines"
 COLUMN_NAMES: Final = re.compile(
     "(?:word|grapheme|letter|spelling|orthography|pronunciation|phone|phoneme|transcription|ipa|arpabet|"
@@ -88,22 +86,6 @@ def raw_lines(path: Path, kind: str = "text") -> Iterator[tuple[int, bytes]]:
         yield from bounded_lines(stream, str(path))
 
 
-def open_plain(path: Path) -> BinaryIO:
-    """Open a file that is not packed; a named pipe to which nobody writes is a UserError."""
-    return open(path, "rb", opener=_open_written if path.is_fifo() and path.resolve().exists() else None)
-
-
-def _open_written(path: str, flags: int) -> int:
-    """Open a pipe to which a program writes: without one, opening it would block for ever."""
-    descriptor = os.open(path, flags | os.O_NONBLOCK)
-    ready, *_ = select.select([descriptor], [], [], MAX_PIPE_SECONDS)
-    if not ready:
-        os.close(descriptor)
-        raise UserError(f"{path}: is a pipe, and no program wrote to it for {MAX_PIPE_SECONDS:g} s; name a file")
-    os.set_blocking(descriptor, True)
-    return descriptor
-
-
 @contextmanager
 def _open_zip_member(path: Path) -> Iterator[IO[bytes]]:
     """Open the only file of a .zip file; several are a UserError."""
@@ -129,7 +111,7 @@ def _open_unpacked(path: Path, kind: str) -> Iterator[IO[bytes]]:
     if path.suffix in _OPENERS:
         refuse_pipe(path)
     try:
-        with _OPENERS.get(path.suffix, open_plain)(path) as stream:
+        with _OPENERS.get(path.suffix, partial(open, mode="rb"))(path) as stream:
             yield stream
     except FileNotFoundError as error:
         raise UserError(missing_file_message(path)) from error

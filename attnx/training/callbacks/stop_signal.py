@@ -38,7 +38,6 @@ class StopSignal:
         return self.ctrl_c_count + (self.signum not in (0, signal.SIGINT))
 
     def __enter__(self) -> StopSignal:
-        """Install the handlers."""
         if threading.current_thread() is threading.main_thread():
             self._previous_handlers = {signum: signal.getsignal(signum) for signum in stop_signals()}
         self.listen()
