@@ -37,7 +37,11 @@ Place = tuple[str, int]  # a factor and the number of a choice
 # Values worth a law of their own beside each value of an option that is a choice.
 EXTRA_OPTIONS: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("scorer", "mlp"): [{"depth": 3, "hidden_sizes": [19, 5]}],
-    ("scope", "local"): [{"window": 0}],
+    ("scope", "local"): [
+        {"window": 0},
+        {"sinks": 2, "dilation": 2},
+        {"sinks": 1, "global_tokens": 2, "center": "predictive"},
+    ],
     ("normalizer", "entmax"): [{"alpha": 1.05}, {"alpha": 1.9}, {"alpha": 2.0}],
     ("normalizer", "sigmoid"): [{"bias": -2.0}],
 }

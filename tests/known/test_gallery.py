@@ -67,7 +67,8 @@ def test_choices_that_change_a_picture_are_shown() -> None:
     def drawn_options(kind: str, name: str) -> list[dict[str, Any]]:
         return [dict(choice.options) for choice in variants_to_draw(registry.describe(kind, name))]
 
-    assert drawn_options("scope", "local") == [{}, {"center": "predictive"}]
+    beside = [{"window": 1, option: value} for option, value in (("dilation", 2), ("sinks", 2), ("global_tokens", 1))]
+    assert drawn_options("scope", "local") == [{}, *beside, {"center": "predictive"}]
     assert drawn_options("scope", "history") == [{}, {"include_self": True}]
     assert drawn_options("scope", "global") == [{}]  # without the decoder's states include_self changes nothing
     assert drawn_options("scorer", "scaled") == [{}]

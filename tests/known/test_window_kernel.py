@@ -110,6 +110,26 @@ def test_windows_of_any_size_match_the_definition(window: int, center: str) -> N
 
 
 @pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("options", [{"sinks": 3}, {"dilation": 2}, {"sinks": 1, "dilation": 3}, {"sinks": 19}])
+@pytest.mark.parametrize("center", ["monotonic", "predictive"])
+def test_sinks_and_gaps_match_the_definition(options: dict[str, Any], center: str) -> None:
+    """Also where a window reaches the sinks, and where there are more sinks than positions."""
+    fast, plain = both("additive", options={"center": center, **options})
+    the_same(fast, plain, padded_memory)
+    the_same(fast, plain, lambda *parts: hide_future(padded_memory(*parts), torch.arange(Q) % 5))
+
+
+def test_long_reads_with_sinks_and_global_tokens_match_the_definition() -> None:
+    """The kernel leaves queries that read everything to the definition."""
+    for options in ({"sinks": 3}, {"dilation": 5}, {"global_tokens": 2}):
+        attention, queries, memory = long_read("dot", 4001, **options)
+        assert type(attention.kernels[0]) is WindowKernel
+        fast = attention(queries, memory).context
+        accel.disable(attention)
+        torch.testing.assert_close(fast, attention(queries, memory).context)
+
+
+@pytest.mark.usefixtures("float64")
 def test_present_may_have_holes_and_differ_by_query() -> None:
     """A row's length counts what is there, and positions in the window that are not there are not read."""
     fast, plain = both("additive", "sparsemax", {"center": "predictive"})

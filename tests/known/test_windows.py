@@ -15,6 +15,8 @@ from attnx.reports.figures.forbidden_positions import forbidden_mask, read_windo
 def test_the_window_follows_from_the_configuration() -> None:
     assert read_window({"scope": {"name": "local", "window": 3, "center": "monotonic"}}) == 3
     assert read_window({"scope": {"name": "local", "window": 0, "center": "predictive"}}) is None
+    assert read_window({"scope": {"name": "local", "window": 3, "dilation": 1, "sinks": 0}}) == 3
+    assert read_window({"scope": {"name": "local", "window": 3, "sinks": 2}}) is None
     assert read_window({"scope": {"name": "global"}}) is None
     assert read_window({}) is None
 

@@ -123,7 +123,7 @@ def test_pictures_hold_the_numbers_of_the_parts(page: Path) -> None:
     animation = animations(page)["scope=local"]
     combination = [
         dial["values"].index(text)
-        for dial, text in zip(animation["dials"], ["monotonic", "1", "[encoder]", "false"], strict=True)
+        for dial, text in zip(animation["dials"], ["monotonic", "1", "1", "0", "0", "[encoder]", "false"], strict=True)
     ]
     picture = animation["pictures"][animation["frames"][",".join(map(str, combination))]]
     reading = read_example(scope=("local", {"window": 1}))

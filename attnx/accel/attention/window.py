@@ -50,9 +50,12 @@ class WindowKernel:
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
         """Whether the memory is long compared with the windows, only the context is needed, and pairs have scores.
 
-        Scores that depend on the order of the memory would be those of a window's positions, counted from its start.
+        Queries of global tokens read everything. Scores that depend on the order of the memory would be those of a
+        window's positions, counted from its start.
         """
         if inputs.history is not None or inputs.need_weights or getattr(attention.scorer, "is_positional", False):
+            return False
+        if cast("Local", attention.scope).global_tokens:
             return False
         positions, width = inputs.memory.keys.shape[-2:]
         has_slow_scores = getattr(attention.scorer, "hidden_size", 0) and not isinstance(attention.scorer, Additive)
@@ -71,8 +74,9 @@ class WindowKernel:
 
 
 def _size(attention: Attention, inputs: AttentionInputs) -> int:
-    """How many positions a query's windows have together."""
-    return (2 * cast("Local", attention.scope).window + 1) * len(inputs.memory.source_sizes)
+    """How many positions a query's windows have together, with the sinks."""
+    scope = cast("Local", attention.scope)
+    return (2 * scope.window + 1 + scope.sinks) * len(inputs.memory.source_sizes)
 
 
 def _attend_to_windows(attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
@@ -92,17 +96,19 @@ def _attend_to_windows(attention: Attention, inputs: AttentionInputs) -> Attenti
 
 
 def _window_indices(scope: Local, inputs: AttentionInputs) -> tuple[Tensor, ScopeMask]:
-    """The positions (b, q, n) in each query's windows, one in each source, and their mask."""
+    """The positions (b, q, n) in each query's windows, one in each source after its sinks, and their mask."""
     memory = inputs.memory
     memory_mask = query_mask(memory, inputs.queries.shape[1])
     windows_by_source, start = [], 0
     for source in torch.split(memory_mask, list(memory.source_sizes), dim=-1):
         nearest, predicted = scope.window_centers(inputs.queries, inputs.steps, source.sum(-1))
-        size = min(2 * scope.window + 1, source.shape[-1])
-        # Near an end a window is moved into the source: no position occurs twice, and too distant ones are not allowed.
-        first = (nearest - scope.window).clamp(min=0).clamp(max=source.shape[-1] - size)
-        position = first[..., None] + torch.arange(size, device=first.device)
-        is_in_source = source.expand(-1, first.shape[1], -1).gather(-1, position)
+        size, reach = source.shape[-1], torch.arange(-scope.window, scope.window + 1, device=nearest.device)
+        window = nearest[..., None] + scope.dilation * (reach if size else reach[:0])
+        sinks = torch.arange(min(scope.sinks, size), device=nearest.device).expand(*nearest.shape, -1)
+        # What lies beyond an end is read nowhere, and a sink once.
+        is_real = torch.cat([sinks >= 0, (window >= scope.sinks) & (window < size)], -1)
+        position = torch.cat([sinks, window.clamp(0, size - 1)], -1)
+        is_in_source = source.expand(-1, nearest.shape[1], -1).gather(-1, position) & is_real
         windows_by_source.append((position + start, scope.window_mask(nearest, predicted, position, is_in_source)))
         start += source.shape[-1]
     index = torch.cat([position for position, _ in windows_by_source], -1)

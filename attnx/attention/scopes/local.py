@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from attnx.attention.types import ScopeMask
 from attnx.ops import at_least_float32
-from attnx.registry import NonNegativeInt, Size, register
+from attnx.registry import NonNegativeInt, PositiveInt, Size, register
 
 
 @register("scope", "local")
@@ -19,7 +19,9 @@ class Local(nn.Module):
 
     Formula: ``allowed: |s - round(p_t)| <= window; monotonic: p_t = min(t, S - 1); predictive: p_t = S sigmoid(v .
         tanh(W q_t)) and the weights are multiplied by exp(-(s - p_t)^2 / (2 sigma^2)), sigma = window / 2``
-    Source: Luong et al. 2015, section 3.2, equations 7 to 10, https://arxiv.org/abs/1508.04025
+    Source: Luong et al. 2015, section 3.2, equations 7 to 10, https://arxiv.org/abs/1508.04025; ``dilation``,
+        ``global_tokens``: Beltagy et al. 2020, section 3.1, https://arxiv.org/abs/2004.05150; ``sinks``: Xiao et al.
+        2023, section 3.2, https://arxiv.org/abs/2309.17453
 
     ``monotonic`` is the paper's local-m and has no parameters; ``predictive`` is its local-p. The Gaussian multiplies
     the weights after normalizing and they are not renormalized, as in equation 10. S is each row's own length and
@@ -27,6 +29,10 @@ class Local(nn.Module):
     2 * window + 1 positions where the paper's real-valued borders hold one fewer; ``window=0`` has sigma = 1/2, not 0.
     With several ``sources`` each has a window of its own; among the decoder's states S is how many there are, so that
     ``monotonic`` reads the latest.
+
+    ``dilation`` above 1 leaves gaps: every second position of a window of twice the width, and so on. The first
+    ``sinks`` positions of a source are read by every query, wherever its window is; so are the first
+    ``global_tokens``, and the queries of as many first steps read all positions. The Gaussian spares these.
 
     >>> import torch
     >>> scope = Local(query_size=13, window=1)
@@ -40,12 +46,16 @@ class Local(nn.Module):
         query_size: Size,
         center: Literal["monotonic", "predictive"] = "monotonic",
         window: NonNegativeInt = 3,
+        dilation: PositiveInt = 1,
+        sinks: NonNegativeInt = 0,
+        global_tokens: NonNegativeInt = 0,
         sources: Sequence[Literal["encoder", "decoder"]] = ("encoder",),
         include_self: bool = False,
     ) -> None:
         super().__init__()
         self.sources, self.include_self = tuple(sources), include_self
-        self.window = window
+        self.window, self.dilation = window, dilation
+        self.sinks, self.global_tokens = sinks, global_tokens
         self.center_predictor = (
             nn.Sequential(
                 nn.Linear(query_size, query_size, bias=False), nn.Tanh(), nn.Linear(query_size, 1, bias=False)
@@ -58,7 +68,14 @@ class Local(nn.Module):
         """(b, q, query_size), steps, (b, 1 or q, m) -> the mask, its ``allowed_mask`` and ``gain`` (b, q, m)."""
         position = torch.arange(memory_mask.shape[-1], device=memory_mask.device)
         centers, predicted = self.window_centers(queries, steps, memory_mask.sum(-1))
-        return self.window_mask(centers, predicted, position, memory_mask)
+        mask = self.window_mask(centers, predicted, position, memory_mask)
+        if not self.global_tokens:
+            return mask
+        # (b or 1, q, 1), the queries that read everything, and (m,), the positions that everything reads
+        reads_all, is_read = (steps if steps.dim() == 2 else steps[None])[..., None], position < self.global_tokens
+        is_global = is_read | (reads_all < self.global_tokens)
+        gain = None if mask.gain is None else mask.gain.masked_fill(is_global, 1.0)
+        return ScopeMask(mask.allowed_mask | (is_global & memory_mask), gain)
 
     def window_centers(self, queries: Tensor, steps: Tensor, length: Tensor) -> tuple[Tensor, Tensor | None]:
         """Where each query's window lies: the position (b, q) it is centered on, and p_t (b, q) where it is predicted.
@@ -80,9 +97,13 @@ class Local(nn.Module):
         self, nearest: Tensor, predicted: Tensor | None, position: Tensor, memory_mask: Tensor
     ) -> ScopeMask:
         """The mask of positions (m,), or (b, q, n) if they differ by query; ``memory_mask`` is True at real ones."""
-        near = (position - nearest[..., None]).abs() <= self.window
-        gain = None
+        distance = (position - nearest[..., None]).abs()
+        is_near = distance <= self.window * self.dilation
+        if self.dilation > 1:
+            is_near = is_near & (distance % self.dilation == 0)
+        is_sink, gain = position < self.sinks, None
         if predicted is not None:
-            sigma = max(self.window, 1) / 2
+            sigma = max(self.window, 1) * self.dilation / 2
             gain = torch.exp(-((position - predicted[..., None]) ** 2) / (2 * sigma**2))
-        return ScopeMask(near & memory_mask, gain)
+            gain = gain.masked_fill(is_sink, 1.0) if self.sinks else gain
+        return ScopeMask((is_near | is_sink if self.sinks else is_near) & memory_mask, gain)

@@ -17,6 +17,14 @@ from gallery.option_values import choices
 DRAWN_KINDS = ("scorer", "scope", "query", "normalizer", "bias")
 CHOICE_KEYS = {"bias": "attention.bias"}
 """The keys that choose parts which are a value of another part's option."""
+FURTHER_OPTIONS: dict[tuple[str, str], list[dict[str, Any]]] = {
+    ("scope", "local"): [
+        {"window": 1, "dilation": 2},
+        {"window": 1, "sinks": 2},
+        {"window": 1, "global_tokens": 1},
+    ],
+}
+"""Options that are numbers, and are worth a picture each."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +71,8 @@ def drawn_options(part: Part) -> list[Option]:
 
 
 def alternatives(part: Part) -> list[PartVariant]:
-    """The part with each non-default value of each option that is a bool or a Literal."""
-    variants = []
+    """The part with each non-default value of each option that is a bool or a Literal, and with further ones."""
+    variants = [PartVariant(part, options) for options in FURTHER_OPTIONS.get((part.kind, part.name), [])]
     for option in drawn_options(part):
         values = [
             value for value in choices(option) if value not in (None, option.default) and not isinstance(value, list)
