@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,10 +11,13 @@ import torch
 from torch import Tensor
 
 from attnx.attention import AttentionOutput
+from attnx.errors import in_a_line
 from attnx.models.seq2seq.model import DecoderState, Seq2seq
 from attnx.models.seq2seq.schedules import NO_DROPOUT_MASKS, DropoutMasks
 
 BACKEND = "inductor"
+# Before it, a named tuple that `_replace` or `_make` made leaves a graph without its fields, so a step is one graph.
+OLDEST_WITH_BREAKS = "2.13"
 # Shapes are symbolic, but a length of 1, or one on the other side of a kernel's bound, is compiled separately.
 MAX_RECOMPILES = 64
 
@@ -51,7 +55,13 @@ class CompiledSeq2seq(Seq2seq):
 
         # The fused layers give their weights alone, which torch does not look into unless it is allowed to.
         with dynamo.config.patch(allow_rnn=True, recompile_limit=MAX_RECOMPILES, suppress_errors=not is_strict):
-            next_state, output = _compile(has_graphs, BACKEND)(self, token, state, masks, need_weights)
+            try:
+                next_state, output = _compile(has_graphs, BACKEND)(self, token, state, masks, need_weights)
+            except dynamo.exc.TorchDynamoException as error:  # a step that has to be one graph raises it anyway
+                if is_strict:
+                    raise
+                warnings.warn(f"a step runs uncompiled: {in_a_line(error)}", stacklevel=2)
+                return super().forward_step(token, state, masks, need_weights)
         return _with_names_of(state, next_state), AttentionOutput._make(output)
 
 
@@ -73,14 +83,15 @@ def clone_gradients(model: torch.nn.Module) -> None:
 def _compile(has_graphs: bool, backend: str) -> Callable[..., Any]:
     """One for all models: torch looks at the model it receives, and recompiles what differs."""
     mode = {"mode": "reduce-overhead"} if has_graphs else {}
-    return torch.compile(_plain_step, backend=backend, **mode)  # type: ignore[call-overload, no-any-return]
+    is_whole = torch.__version__ < OLDEST_WITH_BREAKS
+    return torch.compile(_plain_step, backend=backend, fullgraph=is_whole, **mode)  # type: ignore[call-overload, no-any-return]
 
 
 def _plain_step(
     model: Seq2seq, token: Tensor, state: DecoderState, masks: DropoutMasks, need_weights: bool
 ) -> tuple[Any, Any]:
     next_state, output = Seq2seq.forward_step(model, token, state, masks, need_weights)
-    return _without_names(next_state), _without_names(output)  # torch 2.11 compiles no function that returns names
+    return _without_names(next_state), _without_names(output)
 
 
 def _without_names(value: Any) -> Any:

@@ -17,6 +17,11 @@ State = tuple[LayerState, ...]
 STEPS: dict[str, Any] = {"LSTM": torch.lstm_cell, "GRU": torch.gru_cell, "RNN_TANH": torch.rnn_tanh_cell}
 
 
+def top_hidden(state: State) -> Tensor:
+    """(b, d), h of the top layer."""
+    return state[-1][0]
+
+
 class RnnOutput(NamedTuple):
     """A pass over whole sequences."""
 

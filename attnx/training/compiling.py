@@ -21,8 +21,8 @@ from attnx.training.distributed.devices import training_device
 from attnx.training.lightning_module import TrainingModule, compute_gradients, keep_random_state, precision_plugin
 from attnx.training.loaders import TrainingDataModule
 
-# Before it, torch's compiler breaks graphs at a state of named tuples, and 2.11 lost some of their fields.
-OLDEST_COMPILER = "2.13"
+# Before it, torch's compiler does not look into `_replace` of named tuples, of which a step has many.
+OLDEST_COMPILER = "2.9"
 # Trial batches: sizes that differ between them become symbolic, so that later sizes need no compilation.
 NUM_TRIAL_BATCHES = 3
 

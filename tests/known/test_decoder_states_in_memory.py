@@ -12,6 +12,7 @@ from torch import Tensor
 
 from attnx.data.special_tokens import BOS
 from attnx.decoding.greedy import Greedy
+from attnx.nn.recurrent import top_hidden
 
 pytestmark = pytest.mark.usefixtures("float64")
 BuildModel = Callable[..., Any]
@@ -131,7 +132,7 @@ def test_states_of_different_width_are_projected(build_model: BuildModel) -> Non
     assert model.state_projection.values.weight.shape == (22, 13)
     _, state, _ = model.decode_step(torch.tensor([1]), model.init_state(SOURCE, SOURCE_MASK))
     assert state.memory.source_sizes == (5, 1)
-    torch.testing.assert_close(state.memory.values[:, 5], model.state_projection.values(state.top_hidden))
+    torch.testing.assert_close(state.memory.values[:, 5], model.state_projection.values(top_hidden(state.rnn_state)))
 
 
 def test_equal_widths_need_no_map(build_model: BuildModel) -> None:

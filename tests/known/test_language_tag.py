@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from attnx.models.resolve import resolve_model
+from attnx.nn.recurrent import top_hidden
 
 pytestmark = pytest.mark.usefixtures("float64")
 BuildModel = Callable[..., Any]
@@ -100,7 +101,7 @@ def test_a_model_with_tags_by_hand(build_model: BuildModel) -> None:
     expected = torch.tensor([3 / 5, 4 / 5, 3 / 5])[:, None]
     torch.testing.assert_close(state.memory.values[..., 0], expected.expand(3, 3))
     _, state, _ = model.decode_step(INPUTS[:, 0], state)
-    torch.testing.assert_close(state.top_hidden, expected)
+    torch.testing.assert_close(top_hidden(state.rnn_state), expected)
 
 
 @pytest.mark.parametrize("listeners", [["encoder"], ["decoder"], ["encoder", "decoder"]], ids="+".join)

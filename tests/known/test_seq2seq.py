@@ -12,6 +12,7 @@ from torch import Tensor
 
 from attnx.errors import UserError
 from attnx.models.resolve import resolve_model
+from attnx.nn.recurrent import top_hidden
 
 pytestmark = pytest.mark.usefixtures("float64")
 BuildModel = Callable[..., Any]
@@ -130,7 +131,7 @@ def test_when_the_context_reaches_the_recurrence(build_model: BuildModel, feed: 
     for step, differ in enumerate(changed):
         token = model.embedding(torch.tensor([step + 2]))
         (first, _), (two, _) = model.forward_step(token, first), model.forward_step(token, two)
-        assert torch.equal(first.top_hidden, two.top_hidden) is not differ
+        assert torch.equal(top_hidden(first.rnn_state), top_hidden(two.rnn_state)) is not differ
 
 
 @pytest.mark.parametrize("feed", ["now", "next", "none"])
@@ -153,7 +154,9 @@ def test_the_first_step_sees_the_bridge_and_no_context(build_model: BuildModel) 
     source = torch.tensor([[3, 5, 7], [11, 13, 0]])
     start = model.init_state(source, source > 0)
     _, _, read = model.decode_step(torch.tensor([1, 1]), start, need_weights=True)
-    query_states = torch.cat([start.top_hidden, torch.zeros(2, model.source_encoder.values_size)], -1)[:, None]
+    query_states = torch.cat([top_hidden(start.rnn_state), torch.zeros(2, model.source_encoder.values_size)], -1)[
+        :, None
+    ]
     torch.testing.assert_close(read.weights, model.attention(query_states, start.memory, need_weights=True).weights)
 
 

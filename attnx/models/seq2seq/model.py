@@ -20,7 +20,7 @@ from attnx.models.seq2seq.parts import Seq2seqParts
 from attnx.models.seq2seq.schedules import NO_DROPOUT_MASKS, SCHEDULES, DropoutMasks, TeacherForcedInputs
 from attnx.models.sequence_model import Output, SequenceModel, index_select_tree
 from attnx.nn.contracts import OutputInputs, TargetSpec
-from attnx.nn.recurrent import State, dropout_mask
+from attnx.nn.recurrent import State, dropout_mask, top_hidden
 from attnx.nn.source_encoder import EncodedSource
 from attnx.nn.spans import Spans
 
@@ -40,11 +40,6 @@ class DecoderState(NamedTuple):
     spans: Spans | None = None  # the steps of the memory's encoder states; None if every step has a state
     # (b, s) int64, the target ids that the output layer may copy from the source; None if it copies none
     copy_ids: Tensor | None = None
-
-    @property
-    def top_hidden(self) -> Tensor:
-        """(b, d), h of the top layer."""
-        return self.rnn_state[-1][0]
 
     def over_source_steps(self, weights: Tensor | None) -> Tensor | None:
         """Weights over the source's steps, of which an encoder may have made fewer states."""
@@ -210,7 +205,7 @@ class Seq2seq(SequenceModel[DecoderState]):
         inputs = [token] if state.tag_embedding is None else [token, state.tag_embedding]
         context = QueryContext(
             token[:, None],
-            prev_state=state.top_hidden[:, None],
+            prev_state=top_hidden(state.rnn_state)[:, None],
             context=state.context[:, None],
             tag=state.tag[:, None],
         )
@@ -220,7 +215,9 @@ class Seq2seq(SequenceModel[DecoderState]):
         else:  # Luong: the last readout enters, or nothing
             inputs = inputs if state.input_feed is None else [*inputs, state.input_feed]
             state = self._rnn_step(inputs, state, masks)
-            attention = self.attend(context._replace(state=state.top_hidden[:, None]), state, masks, need_weights)
+            attention = self.attend(
+                context._replace(state=top_hidden(state.rnn_state)[:, None]), state, masks, need_weights
+            )
         return self._after_step(token, state, attention), attention
 
     def _rnn_step(self, inputs: list[Tensor], state: DecoderState, masks: DropoutMasks) -> DecoderState:
@@ -229,7 +226,7 @@ class Seq2seq(SequenceModel[DecoderState]):
         state = state._replace(rnn_state=rnn_state)
         if self.state_projection is None:
             return state
-        memory = self.append_decoder_states(state.memory, state.top_hidden[:, None], state.step[:, None])
+        memory = self.append_decoder_states(state.memory, top_hidden(state.rnn_state)[:, None], state.step[:, None])
         return state._replace(memory=memory)
 
     def attend(
@@ -255,17 +252,19 @@ class Seq2seq(SequenceModel[DecoderState]):
         context, history = attention.context[:, 0], None
         if state.history is not None and attention.weights is not None:
             history = update_history(state.history, attention)
-        feed = None if state.input_feed is None else self.readout(state.top_hidden, context, token)
+        feed = None if state.input_feed is None else self.readout(top_hidden(state.rnn_state), context, token)
         return state._replace(context=context, input_feed=feed, step=state.step + 1, history=history)
 
     def logits(self, token: Tensor, state: DecoderState, attention: AttentionOutput) -> Tensor:
         """The output layer's values (b, width) after a step that read ``token``."""
         readout = state.input_feed
         if readout is None:
-            readout = self.readout(state.top_hidden, state.context, token)
+            readout = self.readout(top_hidden(state.rnn_state), state.context, token)
         weights = self._mean_over_heads(state.over_source_steps(attention.weights))
         weights = None if weights is None else weights[..., 0, :]
-        return self.output(readout, OutputInputs(state.top_hidden, state.context, token, weights, state.copy_ids))
+        return self.output(
+            readout, OutputInputs(top_hidden(state.rnn_state), state.context, token, weights, state.copy_ids)
+        )
 
     def reorder_beams(self, state: DecoderState, rows: Tensor) -> DecoderState:
         """As :meth:`select_rows`, of rows of the same source: what was encoded stays where it is."""

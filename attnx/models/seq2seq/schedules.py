@@ -9,6 +9,7 @@ from torch import Tensor
 
 from attnx.attention import QueryContext
 from attnx.attention.memory import stack_step_weights
+from attnx.nn.recurrent import top_hidden
 
 if TYPE_CHECKING:
     from attnx.attention import AttentionOutput
@@ -62,7 +63,7 @@ def run_then_attend(model: Seq2seq, inputs: TeacherForcedInputs) -> DecoderOutpu
     """Run the recurrence over all steps, then attend once: no context enters the recurrence."""
     tokens, start, masks = inputs.tokens, inputs.start, inputs.masks
     states = _run(model, inputs)
-    prev_states = torch.cat([start.top_hidden[:, None], states[:, :-1]], dim=1)
+    prev_states = torch.cat([top_hidden(start.rnn_state)[:, None], states[:, :-1]], dim=1)
     query = model.query(QueryContext(tokens, prev_state=prev_states, state=states, tag=_tag_per_step(inputs)))
     steps = torch.arange(tokens.shape[1], device=tokens.device)
     memory = start.memory
@@ -122,7 +123,7 @@ def step_by_step(model: Seq2seq, inputs: TeacherForcedInputs) -> DecoderOutputs:
     log_probs = [attention.log_prob for attention in outputs if attention.log_prob is not None]
     readouts = [state.input_feed for state in states if state.input_feed is not None]
     return DecoderOutputs(
-        states=torch.stack([state.top_hidden for state in states], dim=1),
+        states=torch.stack([top_hidden(state.rnn_state) for state in states], dim=1),
         contexts=torch.stack([state.context for state in states], dim=1),
         tokens=torch.stack(used, dim=1),
         readouts=torch.stack(readouts, dim=1) if readouts else None,

@@ -15,7 +15,7 @@ from attnx.errors import UserError
 from attnx.models.planner import PlannerInputs, plan
 from attnx.models.sequence_model import Output, SequenceModel
 from attnx.nn.decoders.recurrent import RecurrentDecoder
-from attnx.nn.recurrent import State, dropout_mask
+from attnx.nn.recurrent import State, dropout_mask, top_hidden
 from attnx.nn.source_encoder import SourceEncoder
 
 from .constraints import (
@@ -123,7 +123,7 @@ class Pointer(SequenceModel[PointerState]):
         """The recurrence over all steps, then attention for all steps."""
         steps = tokens.shape[1]
         states = self.decoder.run([tokens], state=state.rnn_state, dropout_masks=masks).outputs[-1]
-        prev_states = torch.cat([state.rnn_state[-1][0][:, None], states[:, :-1]], dim=1)
+        prev_states = torch.cat([top_hidden(state.rnn_state)[:, None], states[:, :-1]], dim=1)
         context = QueryContext(tokens, prev_state=prev_states, state=states, tag=state.tag[:, None].expand(-1, steps))
         history = history_per_step(inputs, state.source_mask.shape[1])
         logits, _ = self._logits(context, state, history, torch.arange(steps, device=tokens.device))
@@ -198,8 +198,8 @@ class Pointer(SequenceModel[PointerState]):
         history = update_pointer_history(state.history, inputs)
         context = QueryContext(
             tokens[:, None],
-            prev_state=state.rnn_state[-1][0][:, None],
-            state=rnn_state[-1][0][:, None],
+            prev_state=top_hidden(state.rnn_state)[:, None],
+            state=top_hidden(rnn_state)[:, None],
             tag=state.tag[:, None],
         )
         step_history = PointerHistory(history.counts[:, None], history.first[:, None])
