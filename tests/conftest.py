@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import itertools
 import os
 import sys
@@ -14,6 +15,8 @@ from types import ModuleType
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command does; numpy reads it when it is imported
+# Collected tests are a million objects that stay, and to walk over them again and again took a fifth of all time.
+gc.set_threshold(50_000)
 # Many tests fork this process, and a fork of one that has used a GPU cannot train.
 if os.environ.get("ATTNX_TEST_GPU") != "1":
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
@@ -65,6 +68,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collect_file() -> Iterator[list[pytest.Collector]]:
     """Look for no docstrings to test among tests: it takes seconds."""
     return [collector for collector in (yield) if not isinstance(collector, DoctestModule)]
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is imported and collected to no later collection of garbage, nor to the copies of forks."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
