@@ -178,7 +178,10 @@ def server(no_pictures_folder: str) -> Iterator[ForkServerProcesses]:
 
 
 class ForkedCommand:
-    """The command in a fork of this process, used like a Popen: a new process imports for seconds."""
+    """The command in a fork of this process, used like a Popen, with a process group of its own, as a terminal gives it.
+
+    A new process imports for seconds.
+    """
 
     def __init__(self, words: Sequence[str], variables: Mapping[str, str]) -> None:
         self.files = [tempfile.TemporaryFile() for _ in range(2)]  # noqa: SIM115
@@ -192,6 +195,7 @@ class ForkedCommand:
     def _run(self, words: Sequence[str], variables: Mapping[str, str]) -> None:
         code: Any = 1
         try:
+            os.setpgid(0, 0)
             for descriptor, file in enumerate(self.files, 1):
                 os.dup2(file.fileno(), descriptor)
             sys.stdout, sys.stderr = (os.fdopen(descriptor, "w", buffering=1) for descriptor in (1, 2))

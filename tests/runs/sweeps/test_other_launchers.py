@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -84,8 +83,8 @@ def test_another_launcher_runs_the_jobs_and_isolates_failures(
 @pytest.mark.parametrize(
     ("launcher", "options", "send", "signum"),
     [
-        pytest.param(*LAUNCHERS[0].values, ["-j", "2"], os.killpg, signal.SIGINT, marks=LAUNCHERS[0].marks),
-        pytest.param(*LAUNCHERS[1].values, [], os.kill, signal.SIGTERM, marks=LAUNCHERS[1].marks),
+        pytest.param(*LAUNCHERS[0].values, ["-j", "2", "seed=1,2"], os.killpg, signal.SIGINT, marks=LAUNCHERS[0].marks),
+        pytest.param(*LAUNCHERS[1].values, ["seed=1"], os.kill, signal.SIGTERM, marks=LAUNCHERS[1].marks),
     ],
 )
 def test_a_signal_makes_the_jobs_of_another_launcher_save_and_end(
@@ -94,19 +93,20 @@ def test_a_signal_makes_the_jobs_of_another_launcher_save_and_end(
     send: Callable[[int, int], None],
     signum: signal.Signals,
     moody: Path,
-    start_command: Callable[..., subprocess.Popen[str]],
+    fork_sweep: Callable[..., Any],
     wait_for_jobs: Callable[..., list[int]],
 ) -> None:
     """As under the default one; a terminal's Ctrl-C reaches joblib's workers, too."""
     Path("wait").touch()
-    with start_command("-m", *options, f"hydra/launcher={launcher}", "scorer=moody", "seed=1,2", "name=cut") as process:
-        wait_for_jobs(lambda: process.poll() is None, 2)
-        send(process.pid, signum)
-        _, err = process.communicate()
+    process = fork_sweep(*options, f"hydra/launcher={launcher}", "scorer=moody", "name=cut")
+    count = options[-1].count(",") + 1
+    wait_for_jobs(lambda: not process.has_ended(), count)
+    send(process.pid, signum)
+    _, err = process.communicate()
     assert process.returncode == 128 + signum, err
     assert err.endswith("resume with: attnx resume multirun/cut\n")
     record = read_sweep("multirun/cut")
-    assert (record.status, [job.status for job in record.jobs]) == ("interrupted", ["interrupted", "interrupted"])
+    assert (record.status, [job.status for job in record.jobs]) == ("interrupted", ["interrupted"] * count)
     for job in record.jobs:
         assert "attnx: interrupted\n" in record.log(job).read_text(encoding="utf-8")
         assert (record.folder(job) / "checkpoints" / "last.ckpt").is_file()
