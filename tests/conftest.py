@@ -15,8 +15,6 @@ from types import ModuleType
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command does; numpy reads it when it is imported
-# Collected tests are a million objects that stay, and to walk over them again and again took a fifth of all time.
-gc.set_threshold(50_000)
 # Many tests fork this process, and a fork of one that has used a GPU cannot train.
 if os.environ.get("ATTNX_TEST_GPU") != "1":
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
@@ -33,6 +31,9 @@ from attnx.laws.check import broken_plug_ins, sound_names
 from attnx.laws.small import SMALL, small_config, small_model
 from attnx.registry import plugin_files, source_scan
 from attnx.registry.source_scan import catalog
+
+# Collected tests are a million objects that stay, and to walk over them again and again took a fifth of all time.
+gc.set_threshold(50_000)
 
 Choice = tuple[str, dict[str, Any]]
 Place = tuple[str, int]  # a factor and the number of a choice

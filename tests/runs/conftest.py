@@ -178,9 +178,9 @@ def server(no_pictures_folder: str) -> Iterator[ForkServerProcesses]:
 
 
 class ForkedCommand:
-    """The command in a fork of this process, used like a Popen, with a process group of its own, as a terminal gives it.
+    """The command in a fork of this process, used like a Popen: a new process imports for seconds.
 
-    A new process imports for seconds.
+    It has a process group of its own, as a terminal gives it.
     """
 
     def __init__(self, words: Sequence[str], variables: Mapping[str, str]) -> None:
