@@ -1,4 +1,4 @@
-"""Reads and writes run.json; checks its format and the types of its values."""
+"""Reads and writes run.json, with its format and types checked; and reads config.yaml."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Final
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import read_json, read_mapping
+from attnx.registry.part import KINDS
 from attnx.runs.layout import FORMAT, RUN_JSON
 
 # Types of the values in run.json, and how a message names them.
@@ -74,3 +75,16 @@ def _plugin_section(info: Mapping[str, Any], name: str) -> dict[str, Any]:
     plugins = info.get("plugins")
     section = plugins.get(name) if isinstance(plugins, Mapping) else None
     return {str(key): value for key, value in section.items()} if isinstance(section, Mapping) else {}
+
+
+def read_config(file: Path) -> dict[str, Any]:
+    """Read config.yaml; empty without the file.
+
+    Raises:
+        UserError: it cannot be read, or a part in it is a number or a word.
+    """
+    config = read_mapping(file)
+    for kind in KINDS:
+        if isinstance(config.get(kind), str | int | float):
+            raise UserError(f"{file}: {kind}: expected a name and options, found {config[kind]!r}")
+    return config

@@ -1,10 +1,11 @@
-"""A run folder: its files, each read when it is first needed. Without torch."""
+"""A run folder: its files, each read when it is first needed; and the run folders below others. Without torch."""
 
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -14,9 +15,8 @@ from typing import Any, Self
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_mapping
 from attnx.files.file_lock import is_lock_held, is_lock_left
-from attnx.runs.config_yaml import read_config
 from attnx.runs.disk_usage import DiskUsage, disk_usage
-from attnx.runs.info import read_info
+from attnx.runs.info import read_config, read_info
 from attnx.runs.layout import CHECKPOINTS, CONFIG_YAML, LAST, LOG_TXT, METRICS, PROGRESS, README, RUN_JSON, RUN_LOCK
 from attnx.runs.metrics_csv import Curve, read_curves
 from attnx.runs.results_json import BaselineDifference, Interval, Results, read_results
@@ -237,3 +237,32 @@ def read_run(folder: Path | str) -> Run:
     if not run.path.is_dir():
         raise UserError(f"{run.path}: not a folder")
     return run.load()
+
+
+def find_runs(roots: Sequence[Path]) -> tuple[list[Run], list[str]]:
+    """The runs in some folders, each once, and a message for each that cannot be read."""
+    runs: dict[Path, Run] = {}
+    messages: list[str] = []
+    for root in roots:
+        if not root.is_dir():
+            raise UserError(f"{root}: not a folder")
+        for path in run_folders(root, lambda error: messages.append(f"{error.filename}: {error.strerror}")):
+            try:
+                run = Run(path).load()
+                _ = run.status
+                runs.setdefault(path.resolve() if len(roots) > 1 else path, run)
+            except (UserError, OSError) as error:
+                messages.append(str(error))
+    return list(runs.values()), messages
+
+
+def run_folders(root: Path, report: Callable[[OSError], object] | None = None) -> Iterator[Path]:
+    """The run folders below a folder, itself included; links and hidden folders are skipped.
+
+    ``report`` is told of each folder that cannot be read.
+    """
+    for folder, names, files in os.walk(root, onerror=report):
+        if RUN_JSON in files:
+            yield Path(folder)
+            names.clear()
+        names[:] = sorted(name for name in names if not name.startswith("."))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -9,18 +10,19 @@ from typing import Any
 
 from rich.console import Console
 
+from attnx.config.changes import changed_options
 from attnx.config.groups import PART_GROUPS
-from attnx.config.view import names_text
+from attnx.config.view import names_text, value_text
 from attnx.errors import Interrupted, UserError
 from attnx.files.printable import printable
 from attnx.loggers.contract import RunStart
-from attnx.loggers.display_name import display_name
 from attnx.registry.part import MULTI_SELECT_KINDS
 from attnx.reports.run.readme import write_run_readme
 from attnx.runs.info import update_info
 from attnx.runs.layout import ALIGNMENTS, ALIGNMENTS_PICTURE, PAGE, PREDICTIONS, PREDICTIONS_PICTURE
 from attnx.runs.run import Run, read_run
 from attnx.runs.status import RunStatus
+from attnx.runs.sweep import read_sweep
 from attnx.training.distributed import process_group
 from attnx.training.failure_report import is_deleted
 from attnx.training.train import PreparedRun
@@ -114,3 +116,32 @@ def _summary(run: Run, monitor: str, maximize: bool) -> dict[str, float]:
         valid = {name: curve for name, curve in curves.items() if name.startswith("valid_") and best in curve}
         summary |= {**{f"best/{name}": curve[best] for name, curve in valid.items()}, "best/step": best}
     return summary
+
+
+MAX_LENGTH = 120  # characters
+# Keys that are not part of a name: the folder, and the loggers.
+IGNORED_KEYS = ("name", "folder", "logger")
+
+
+def display_name(run: Run, config: Mapping[str, Any]) -> str:
+    """The options in which a job differs from the others of its sweep, or a run from the default composition.
+
+    A single run goes by the name it was given, if any; the only job of a sweep by its overrides; a run without any
+    difference by its folder.
+    """
+    folder, name = run.path.resolve().name, run.info.get("name")
+    if run.sweep:
+        sweep = read_sweep(run.sweep)
+        name = next((sweep.label(job) for job in sweep.jobs if job.index == int(folder) and sweep.swept_keys), "")
+    words = [word.lstrip("+") for word in run.info.get("overrides", [])]
+    overrides = " ".join(word for word in words if word.partition("=")[0].partition(".")[0] not in IGNORED_KEYS)
+    text = name or overrides or _differences(config) or folder
+    if len(text.split()[0]) > MAX_LENGTH:  # no whole word fits
+        return f"{text[: MAX_LENGTH - 4]} ..."
+    return textwrap.shorten(text, MAX_LENGTH, placeholder=" ...")
+
+
+def _differences(config: Mapping[str, Any]) -> str:
+    """Parts other than the default ones, and options other than their part's defaults."""
+    changed = changed_options({key: value for key, value in config.items() if key not in IGNORED_KEYS})
+    return " ".join(f"{key}={value_text(value)}" for key, value in changed.items())

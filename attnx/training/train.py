@@ -33,8 +33,7 @@ from attnx.models.resolve import ResolvedConfig, resolve_model
 from attnx.registry.plugin_errors import report_plug_in_errors
 from attnx.runs.layout import CHECKPOINTS, METRICS
 from attnx.tasks.contract import SequenceData
-from attnx.training.callbacks.checkpoint import CheckpointManager
-from attnx.training.callbacks.early_stopping import ResumableEarlyStopping
+from attnx.training.callbacks.checkpoint import CheckpointManager, ResumableEarlyStopping
 from attnx.training.callbacks.logger_rows import HeatMaps, LoggerCallback
 from attnx.training.callbacks.metrics_csv import MetricsCsv
 from attnx.training.callbacks.nan_guard import NanGuard

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import attnx
-from attnx.loggers.display_name import display_name
 from attnx.runs.run import Run
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save_sweep
+from attnx.training.logger_session import display_name
 
 
 def shown_name(*overrides: str, path: str = "multirun/runs/20260131-120000-abcdef", command: bool = True) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import attnx
-from attnx.cli.commands.predict.heatmap import heatmap
+from attnx.cli.commands.predict.write import heatmap
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from rich.console import Console
 from attnx.cli.commands import runs
 from attnx.cli.commands.runs import prune, table
 from attnx.files.bounded_files import read_mapping
-from attnx.runs.config_yaml import read_config
+from attnx.runs.info import read_config
 from attnx.runs.layout import README, SWEEP_LOCK
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps.record import open_record, save_sweep

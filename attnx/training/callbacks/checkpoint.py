@@ -1,4 +1,4 @@
-"""Save the last and the best checkpoints, and stop a run where it can be resumed."""
+"""Save the last and the best checkpoints, stop a run where it can be resumed, and end it when it improves no more."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from lightning import LightningModule, Trainer
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
-from lightning.pytorch.callbacks import Checkpoint
+from lightning.pytorch.callbacks import Checkpoint, EarlyStopping
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
@@ -207,3 +207,36 @@ class AtomicCheckpointIO(TorchCheckpointIO):
                 torch.save(checkpoint, file)
             fsync(partial)
         fsync(path.parent)
+
+
+class ResumableEarlyStopping(EarlyStopping):
+    """Lightning's early stopping, for which a lower loss at an equal metric is an improvement.
+
+    A metric may stay at its worst for long, as a BLEU of 0. It remembers that it has stopped a run: one that is killed
+    during its test would otherwise train on when it is resumed.
+    """
+
+    has_stopped = False
+    best_loss = math.inf
+
+    def on_train_start(self, trainer: Trainer, *_: Any) -> None:
+        """Stop again."""
+        trainer.should_stop = self.has_stopped
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Decide whether to stop, and remember it."""
+        score, loss = trainer.callback_metrics[self.monitor], float(trainer.callback_metrics[LOSS])
+        if float(score) == float(self.best_score) and loss < self.best_loss:
+            self.wait_count = -1  # Lightning will add one, since the metric is no better
+        super().on_validation_end(trainer, pl_module)
+        self.best_loss = loss if self.wait_count == 0 else self.best_loss
+        self.has_stopped = self.has_stopped or trainer.should_stop
+
+    def state_dict(self) -> dict[str, Any]:
+        """State for a resumed run."""
+        return {**super().state_dict(), "has_stopped": self.has_stopped, "best_loss": self.best_loss}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore the state."""
+        super().load_state_dict(state_dict)
+        self.has_stopped, self.best_loss = state_dict["has_stopped"], state_dict["best_loss"]

@@ -25,7 +25,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from attnx.cli.args import add_checkpoint, decoding_override, split_overrides, whole_number
-from attnx.cli.commands.predict.heatmap import heatmap
 from attnx.cli.commands.predict.read import InputOptions, LineReader, ParsedLine, has_feature_files, numbered_lines
 from attnx.cli.commands.predict.write import (
     JSON_LINES,
@@ -33,6 +32,7 @@ from attnx.cli.commands.predict.write import (
     Layout,
     format_alignments,
     format_output,
+    heatmap,
     labels,
     mean_weights,
 )

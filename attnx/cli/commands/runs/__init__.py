@@ -45,8 +45,7 @@ from attnx.errors import UserError, suggest
 from attnx.files.parse_number import is_count
 from attnx.files.printable import print_line, printable, text_for
 from attnx.reports.run_filters import WORD, Filter, apply_filters, check_keys, keys_of, parse_filter, sort_key, value_of
-from attnx.runs.find import find_runs
-from attnx.runs.run import Run, read_run
+from attnx.runs.run import Run, find_runs, read_run
 from attnx.runs.status import LISTED_STATUSES
 
 ROOT = Path("multirun")
