@@ -16,8 +16,8 @@ from attnx.attention.contracts import (
     SampledNormalizer,
     Scorer,
 )
-from attnx.attention.inputs import check_query, check_states, query_steps, zero_padding
-from attnx.attention.memory import empty_history, query_mask
+from attnx.attention.inputs import check_query, check_states, query_mask, query_steps, zero_padding
+from attnx.attention.memory import empty_history
 from attnx.attention.types import (
     AttentionHistory,
     AttentionInputs,

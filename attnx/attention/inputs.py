@@ -79,6 +79,17 @@ def query_steps(queries: Tensor, steps: Tensor | None) -> Tensor:
     return steps.expand(*steps.shape[:-1], count)
 
 
+def query_mask(memory: Memory, queries: int) -> Tensor:
+    """The positions that are there when each of so many queries asks: (b, 1, m) bool, or (b, q, m) if they differ."""
+    mask = memory.mask if memory.mask.dim() == 3 else memory.mask[:, None]
+    if not memory.is_causal:
+        return mask
+    rows, _, positions = mask.shape
+    last = torch.arange(positions - queries, positions, device=mask.device)
+    is_past = torch.arange(positions, device=mask.device) <= last[:, None]  # (q, m)
+    return mask & is_past if memory.has_padding else is_past.expand(rows, queries, positions)
+
+
 def check_query(
     queries: Tensor, memory: Memory, allowed_mask: Tensor | None, steps: Tensor | None, query_size: int
 ) -> None:

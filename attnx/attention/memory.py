@@ -46,17 +46,6 @@ def _append(first: Memory, second: Memory, source_sizes: tuple[int, ...]) -> Mem
     )
 
 
-def query_mask(memory: Memory, queries: int) -> Tensor:
-    """The positions that are there when each of so many queries asks: (b, 1, m) bool, or (b, q, m) if they differ."""
-    mask = memory.mask if memory.mask.dim() == 3 else memory.mask[:, None]
-    if not memory.is_causal:
-        return mask
-    rows, _, positions = mask.shape
-    last = torch.arange(positions - queries, positions, device=mask.device)
-    is_past = torch.arange(positions, device=mask.device) <= last[:, None]  # (q, m)
-    return mask & is_past if memory.has_padding else is_past.expand(rows, queries, positions)
-
-
 def hide_future(memory: Memory, first: Tensor) -> Memory:
     """Hide from each query the positions of the last source from ``first`` on: (q,) or (b, q) int64.
 

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention.attention import Attention
-from attnx.attention.inputs import check_query, check_states, query_steps, zero_padding
-from attnx.attention.memory import query_mask
+from attnx.attention.inputs import check_query, check_states, query_mask, query_steps, zero_padding
 from attnx.attention.types import AttentionHistory, AttentionInputs, AttentionOutput, Memory
 from attnx.errors import UserError
 from attnx.ops import apply_rope, unit_vectors

@@ -38,18 +38,25 @@ class PositionEncoding(nn.Module):
 
     ``sinusoidal`` (Vaswani et al. 2017, section 3.5) and ``learned`` (Gehring et al. 2017, section 3.1,
     https://arxiv.org/abs/1705.03122) are added; ``rotary`` (Su et al. 2021, https://arxiv.org/abs/2104.09864) rotates
-    queries and keys.
+    queries and keys, by angles of ``rotary_base``.
     There are ``max_positions`` learned vectors; later positions share the last.
 
     Raises:
         UserError: rotary positions, which rotate pairs of numbers, with an odd ``head_size``.
     """
 
-    def __init__(self, hidden_size: int, kind: PositionKind, max_positions: int, head_size: int) -> None:
+    def __init__(
+        self,
+        hidden_size: int,
+        kind: PositionKind,
+        max_positions: int,
+        head_size: int,
+        rotary_base: float = 10_000.0,
+    ) -> None:
         super().__init__()
         if kind == "rotary" and head_size % 2:
             raise UserError(f"position_encoding=rotary needs an even size per head, not {head_size}")
-        self.hidden_size, self.kind, self.head_size = hidden_size, kind, head_size
+        self.hidden_size, self.kind, self.head_size, self.rotary_base = hidden_size, kind, head_size, rotary_base
         vectors = torch.randn(max_positions, hidden_size) * hidden_size**-0.5 if kind == "learned" else None
         self.learned = None if vectors is None else nn.Parameter(vectors)
 
@@ -61,4 +68,4 @@ class PositionEncoding(nn.Module):
 
     def rotary(self, positions: Tensor) -> Tensor | None:
         """(b or 1, t) int64 -> rotations of queries and keys (2, b or 1, t, head_size / 2); None unless ``rotary``."""
-        return rope_cos_sin(positions, self.head_size) if self.kind == "rotary" else None
+        return rope_cos_sin(positions, self.head_size, self.rotary_base) if self.kind == "rotary" else None

@@ -8,21 +8,22 @@ from torch import Tensor
 from attnx.ops.normalize import at_least_float32
 
 
-def rope_cos_sin(positions: Tensor, width: int) -> Tensor:
+def rope_cos_sin(positions: Tensor, width: int, base: float = 10_000.0) -> Tensor:
     """Cosines and sines of the angles by which vectors of an even width are turned at each position.
 
-    Su et al. 2021, equations 15 and 34, https://arxiv.org/abs/2104.09864: pair i turns by position / 10,000^(2i / d).
+    Su et al. 2021, equations 15 and 34, https://arxiv.org/abs/2104.09864: pair i turns by position / base^(2i / d).
 
     Args:
         positions: (..., m) int64.
         width: of the vectors.
+        base: the larger it is, the more slowly the last pairs turn.
 
     Returns:
         (2, ..., m, width / 2).
     """
     dtype = at_least_float32(torch.get_default_dtype())  # 16 bits do not hold angles
     pairs = torch.arange(width // 2, device=positions.device, dtype=dtype)
-    angles = positions[..., None] * 10_000.0 ** (-2 * pairs / width)
+    angles = positions[..., None] * base ** (-2 * pairs / width)
     return torch.stack([angles.cos(), angles.sin()]).to(torch.get_default_dtype())
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention import AttentionOutput, Memory, ScopeMask, build
-from attnx.attention.inputs import zero_padding
+from attnx.attention.inputs import query_mask, zero_padding
 from attnx.attention.memory import (
     append_positions,
     concat_sources,
@@ -15,7 +15,6 @@ from attnx.attention.memory import (
     hide_future,
     pad_history_to_memory,
     pad_positions,
-    query_mask,
     stack_step_weights,
     update_history,
 )

@@ -121,6 +121,19 @@ def test_a_decoder_only_model_reads_source_and_output(scope: str) -> None:
     torch.testing.assert_close(weights, torch.tensor(expected))
 
 
+def test_a_causal_prefix_reads_no_later_position() -> None:
+    """A source of 3 symbols: each reads itself and those before it, of which the second layer's keys are made."""
+    model = build_model("recipe=llama", "attention.heads=1", "model.hidden_size=4", "model.layers=1")
+    assert not model.is_bidirectional
+    model = build_model(
+        "model=transformer", "scorer=dot", "model.hidden_size=4", "model.form=decoder_only", "model.prefix=causal"
+    )
+    changed = SOURCE.index_fill(1, torch.tensor([2]), 9)
+    first, second = (model.init_state(source, source > 0).self_memories[1].keys[0] for source in (SOURCE, changed))
+    torch.testing.assert_close(first[:, :2], second[:, :2])
+    assert not torch.allclose(first[:, 2], second[:, 2])
+
+
 def test_a_window_applies_to_source_and_decoder_states() -> None:
     """Window 1: of the source the positions next to step t, or to its end; of its own the step before and itself."""
     weights = uniform_weights("model.form=decoder_only", "scope=local", "scope.window=1")
@@ -152,6 +165,35 @@ def test_feed_forward_by_hand() -> None:
     assert layer(torch.tensor([3.0, -5.0])).tolist() == [13.0, 7.0]
 
 
+def test_a_gated_feed_forward_layer_by_hand() -> None:
+    """The gate relu(3, -5) = (3, 0) times what is twice the input, (6, -10), with no bias: (18, 0), tripled below."""
+    layer = FeedForward(2, 2, "relu", is_gated=True, has_bias=False)
+    assert layer.gate is not None
+    assert len(list(layer.parameters())) == 3
+    with torch.no_grad():
+        for linear, factor in ((layer.gate, 1), (layer.up, 2), (layer.down, 3)):
+            linear.weight.copy_(factor * torch.eye(2))
+    assert layer(torch.tensor([3.0, -5.0])).tolist() == [54.0, 0.0]
+
+
+def test_a_gate_takes_as_many_weights_as_no_gate() -> None:
+    """Three maps of 8/3 times the width, two of four times the width."""
+    counts = []
+    for gated in ("true", "false"):
+        layer = build_model(*RECIPE[:1], "model.hidden_size=24", f"model.gated={gated}", "model.linear_bias=false")
+        feed_forward = layer.decoder.layers[0].feed_forward
+        counts.append(sum(parameter.numel() for parameter in feed_forward.parameters()))
+        assert layer.output.bias is None
+    assert counts == [3 * 24 * 64, 2 * 24 * 96]
+
+
+def test_the_root_of_the_mean_square_by_hand() -> None:
+    """Of (1, 7) it is 5; the mean stays in, and there is no bias."""
+    around = Residual(2, "pre", dropout=0.0, norm_type="rms")
+    assert [name for name, _ in around.named_parameters()] == ["norm.weight"]
+    torch.testing.assert_close(around.pre(torch.tensor([1.0, 7.0])), torch.tensor([0.2, 1.4]), rtol=1e-5, atol=1e-5)
+
+
 def test_norm_before_and_after() -> None:
     """(1, 5): normalized (-1, 1). Twice what is given is added: before 2 (-1, 1), after 2 (1, 5), normalized."""
     states = torch.tensor([1.0, 5.0])
@@ -168,6 +210,13 @@ def test_a_rotation_by_hand() -> None:
     actual = apply_rope(torch.tensor([[1.0, 0.0, 0.0, 2.0]]), by)
     expected = [[math.cos(3), -2 * math.sin(0.03), math.sin(3), 2 * math.cos(0.03)]]
     torch.testing.assert_close(actual, torch.tensor(expected))
+
+
+def test_the_base_of_a_rotation_by_hand() -> None:
+    """Of width 4 the second pair turns by position / sqrt(base)."""
+    cosine, sine = PositionEncoding(8, "rotary", 5, 4, rotary_base=400.0).rotary(torch.tensor([[3]]))  # type: ignore[misc]
+    torch.testing.assert_close(cosine, torch.tensor([[[math.cos(3), math.cos(3 / 20)]]]))
+    torch.testing.assert_close(sine, torch.tensor([[[math.sin(3), math.sin(3 / 20)]]]))
 
 
 def test_rotary_products_depend_on_the_distance() -> None:

@@ -68,6 +68,10 @@ FACTORS: dict[str, Any] = {
     "normalizer": [name for name in sound_names("normalizer") if ("normalizer", name) not in [*RECURRENT, *SAMPLED]],
     "read": ["symbols", "features"],
     "norm": ["pre", "post"],
+    "norm_type": ["layer", "rms"],
+    "gated": [False, True],
+    "linear_bias": [True, False],
+    "prefix": ["bidirectional", "causal"],
     "heads": [1, 2, 3],
     "tag_inputs": [None, ["encoder"], ["decoder"], BOTH],
     "layers": [(1, None), (2, 1), (2, 3)],
@@ -84,6 +88,7 @@ def possible(choices: Config) -> bool:
         ("form", "cross_scope"): lambda: not alone or choices["cross_scope"] is None,
         ("form", "cross_scorer"): lambda: not alone or choices["cross_scorer"] is None,
         ("form", "layers"): lambda: not alone or choices["layers"][1] is None,
+        ("form", "prefix"): lambda: alone or choices["prefix"] == "bidirectional",
         ("form", "scope"): lambda: alone or choices["scope"] != "encoder_decoder",
         ("form", "scope", "cross_scope"): lambda: alone or choices["scope"] != "history" or choices["cross_scope"],
         ("scorer", "position_encoding"): lambda: (
@@ -269,6 +274,16 @@ def test_encoder_history_reads_no_later_positions() -> None:
         model = build_model(scope=scope, cross_scope="global")
         read = [model.init_state(source, SOURCE_MASK).cross_memories[0].keys[:, :, :2] for source in (SOURCE, changed)]
         assert torch.allclose(*read) is same
+
+
+def test_a_causal_prefix_is_read_as_by_the_scope_history() -> None:
+    """With the same weights; read in both directions it gives something else."""
+    models = [build_model(form="decoder_only", **choice) for choice in ({"prefix": "causal"}, {"scope": "history"}, {})]
+    for model in models[1:]:
+        model.load_state_dict(models[0].state_dict())
+    causal, history, bidirectional = (model(SOURCE, SOURCE_MASK, INPUTS).logits for model in models)
+    torch.testing.assert_close(causal, history)
+    assert not torch.allclose(causal, bidirectional)
 
 
 @pytest.mark.parametrize("heads", [1, 2])

@@ -37,6 +37,18 @@ def build_model(sizes: dict[str, int], **options: Any) -> Any:
         (True, {}),
         (False, {"form": "decoder_only", "position_encoding": "learned"}),
         (True, {"norm": "post", "activation": "gelu"}),
+        (
+            False,
+            {
+                "form": "decoder_only",
+                "prefix": "causal",
+                "position_encoding": "rotary",
+                "norm_type": "rms",
+                "gated": True,
+                "activation": "silu",
+                "linear_bias": False,
+            },
+        ),
     ],
     ids=str,
 )

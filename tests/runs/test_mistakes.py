@@ -140,6 +140,18 @@ CONFIGURATIONS = {
         "scorer=additive has no effect beside model.self_scorer=dot and model.cross_scorer=mlp; leave it out"
     ],
     "model=transformer model.form=decoder_only scope=local model.self_scope=history": ["scope=local has no effect"],
+    "model=transformer scorer=scaled model.rotary_base=500": [
+        "model.rotary_base=500 has no effect beside model.position_encoding=sinusoidal; leave it out, or set "
+        "model.position_encoding=rotary"
+    ],
+    "model=transformer scorer=scaled model.prefix=causal": [
+        "model.prefix=causal has no effect beside model.form=encoder_decoder; leave it out, or set "
+        "model.form=decoder_only"
+    ],
+    "recipe=llama model.prefix=causal": ["model.prefix=causal has no effect beside scope=history; leave it out"],
+    "task=language_model model=transformer model.form=decoder_only scorer=scaled model.prefix=causal": [
+        "model.prefix=causal has no effect beside task=language_model, which has no source; leave it out"
+    ],
     "model=transformer attention.bias=alibi model.self_bias=relative model.cross_bias=alibi": ["attention.bias=alibi"],
     "model=transformer model.form=decoder_only model.cross_scorer=dot": ["set model.form=encoder_decoder"],
     "trainer.batch_size=32 trainer.batch_tokens=1000": [

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from attnx.attention.attention import Attention
-from attnx.attention.memory import query_mask
+from attnx.attention.inputs import query_mask
 from attnx.attention.types import AttentionInputs, AttentionOutput, Memory
 from attnx.registry import register
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnx.accel.attention.checkpointed import attend_in_chunks, pairs_per_chunk
 from attnx.attention.attention import Attention
-from attnx.attention.memory import query_mask
+from attnx.attention.inputs import query_mask
 from attnx.attention.scopes.local import Local
 from attnx.attention.scorers.additive import Additive
 from attnx.attention.types import AttentionInputs, AttentionOutput, Memory, ScopeMask

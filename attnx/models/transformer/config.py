@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from attnx import registry
-from attnx.attention.options import check_kv_heads
 from attnx.errors import UserError
 from attnx.models.resolve import (
     Config,
@@ -15,13 +14,8 @@ from attnx.models.resolve import (
     ModelConfig,
     NoEffect,
     ResolvedConfig,
-    names_declaring,
-    reject_history,
     reject_hops,
-    reject_recurrent,
-    reject_sampled,
     require_attention,
-    scope_sources,
 )
 from attnx.models.transformer.layer_choices import (
     LayerChoice,
@@ -30,12 +24,12 @@ from attnx.models.transformer.layer_choices import (
     without_attention,
 )
 from attnx.models.transformer.options import AttentionSite
-from attnx.registry import Depth, PartSpec, PositiveInt, Probability, Width, register
+from attnx.models.transformer.sites import check_positions, replaced_parts, resolve_site
+from attnx.registry import Depth, PartSpec, PositiveFloat, PositiveInt, Probability, Width, register
 
 if TYPE_CHECKING:
     from attnx.models.transformer.model import Transformer
 
-KINDS = ("scorer", "scope", "normalizer")
 UNSUPPORTED_QUERIES = {
     "previous_state": "a transformer has no recurrent state; its layers attend to earlier steps instead",
     "last_context": "a transformer computes all steps at once, so no step has a previous context",
@@ -55,6 +49,8 @@ UNSUPPORTED_QUERIES = {
         "cross_normalizer": "form=encoder_decoder",
         "cross_bias": "form=encoder_decoder",
         "max_positions": "position_encoding=learned",
+        "rotary_base": "position_encoding=rotary",
+        "prefix": "form=decoder_only",
     },
     has_head_sites=True,
 )
@@ -68,13 +64,17 @@ class TransformerConfig(ModelConfig):
         https://arxiv.org/abs/1801.10198
 
     ``form=decoder_only`` reads the source, a separator (BOS) and the target as one sequence; positions of the source
-    attend to each other in both directions, with ``scope=history`` only to earlier ones. The decoder has ``layers``,
-    the encoder ``encoder_layers`` or as many. ``feedforward_size`` defaults to 4 * ``hidden_size``. ``norm=pre``
-    normalizes before each sublayer, ``post`` after each sum. ``position_encoding`` is added to the embeddings, or
-    (``rotary``) rotates the queries and keys of self-attention, or there is ``none``; ``max_positions`` is the number
-    of ``learned`` ones (512). ``self_scorer``, ``cross_scorer`` and the like choose a part for self- or cross-attention
-    alone, by name or as ``{name: local, window: 5}``. ``tag_inputs`` names the streams to whose embeddings the row's
-    tag (its language) is added. ``tie_embeddings`` makes the target embedding the weight of the output layer.
+    attend to each other in both directions, with ``prefix=causal`` or ``scope=history`` only to earlier ones. The
+    decoder has ``layers``, the encoder ``encoder_layers`` or as many. Feed-forward layers have ``feedforward_size``
+    units, 4 * ``hidden_size`` if left out; ``gated`` multiplies them by a third linear map, and there are 8/3 times
+    ``hidden_size``, as many weights. ``linear_bias=false`` leaves out the biases of these maps and of the output layer.
+    ``norm=pre`` normalizes before each sublayer, ``post`` after each sum; ``norm_type`` is ``layer`` normalization or
+    ``rms``, by the root of the mean square. ``position_encoding`` is added to the embeddings, or (``rotary``) rotates
+    the queries and keys of self-attention by position / ``rotary_base``^(2i / d), or there is ``none``;
+    ``max_positions`` is the number of ``learned`` ones (512). ``self_scorer``, ``cross_scorer`` and the like choose a
+    part for self- or cross-attention alone, by name or as ``{name: local, window: 5}``. ``tag_inputs`` names the
+    streams to whose embeddings the row's tag (its language) is added. ``tie_embeddings`` makes the target embedding the
+    weight of the output layer.
     ``mixer`` names what the layers of a decoder-only model hold instead of the chosen attention: one name, such as
     ``linear`` or ``{name: linear, heads: 2}``, or a list by layer that is repeated, ``[linear,standard]``.
     """
@@ -85,9 +85,14 @@ class TransformerConfig(ModelConfig):
     encoder_layers: Depth | None = None
     feedforward_size: Width | None = None
     activation: Literal["relu", "gelu", "silu"] = "relu"
+    gated: bool = False
+    linear_bias: bool = True
     norm: Literal["pre", "post"] = "pre"
+    norm_type: Literal["layer", "rms"] = "layer"
     position_encoding: Literal["sinusoidal", "learned", "rotary", "none"] = "sinusoidal"
     max_positions: PositiveInt | None = None
+    rotary_base: PositiveFloat = 10_000.0
+    prefix: Literal["bidirectional", "causal"] = "bidirectional"
     self_scorer: PartSpec | None = None
     cross_scorer: PartSpec | None = None
     self_scope: PartSpec | None = None
@@ -109,12 +114,13 @@ class TransformerConfig(ModelConfig):
         is_decoder_only = self.form == "decoder_only"
         if not ineffective:
             _check_attends(config)
-            self_attention, heads = _resolve_site(self, config, "self"), config["attention"]["heads"]
-            _check_positions(self, self_attention, heads)
-            ineffective = _replaced(self, ("self",) if is_decoder_only else ("self", "cross"))
-        cross_attention = None if is_decoder_only else _resolve_site(self, config, "cross")
+            self_attention, heads = resolve_site(self, config, "self"), config["attention"]["heads"]
+            check_positions(self, self_attention, heads)
+            ineffective = replaced_parts(self, ("self",) if is_decoder_only else ("self", "cross"))
+        cross_attention = None if is_decoder_only else resolve_site(self, config, "cross")
         has_source = _has_source(self, config)
-        check_one_way(layer_choices, has_source)
+        check_one_way(layer_choices, reads_both_ways=has_source and self.prefix == "bidirectional")
+        ineffective = ineffective | _unread_prefix(config, has_source, self_attention)
         return ResolvedTransformerConfig(
             config,
             options=self,
@@ -193,16 +199,13 @@ def _check_attends(config: Config) -> None:
         raise UserError("the query is empty, but a transformer needs query=current_state; remove query")
 
 
-def _replaced(options: TransformerConfig, sites: Collection[str]) -> dict[str, NoEffect]:
-    """The parts of the whole model that every site of attention replaces by its own."""
-    replaced = {}
-    for key in (*KINDS, "attention.bias"):
-        kind = key.rpartition(".")[2]
-        replacements = {f"model.{site}_{kind}": getattr(options, f"{site}_{kind}") for site in sites}
-        if None not in replacements.values():
-            settings = [f"{option}={registry.parse_spec(kind, choice)[0]}" for option, choice in replacements.items()]
-            replaced[key] = NoEffect(" and ".join(settings))
-    return replaced
+def _unread_prefix(config: Config, has_source: bool, self_attention: AttentionSite) -> dict[str, NoEffect]:
+    """The option ``prefix``, where there is none or every position attends to earlier ones alone."""
+    if not has_source:
+        return {"model.prefix": NoEffect(f"task={config['task']['name']}, which has no source")}
+    if self_attention.is_causal:
+        return {"model.prefix": NoEffect(f"scope={registry.parse_spec('scope', self_attention.scope)[0]}")}
+    return {}
 
 
 def _has_source(options: TransformerConfig, config: Config) -> bool:
@@ -215,73 +218,3 @@ def _has_source(options: TransformerConfig, config: Config) -> bool:
     if "encoder" in (options.tag_inputs or []):
         raise UserError(f"model.tag_inputs=[encoder]: task={task} has no source; use model.tag_inputs=[decoder]")
     return False
-
-
-def _resolve_site(options: TransformerConfig, config: Config, site: str) -> AttentionSite:
-    """The parts of ``self`` or ``cross`` attention: those chosen for it, else those of the whole model."""
-    parts = {}
-    for kind in KINDS:
-        choice = getattr(options, f"{site}_{kind}")
-        name, values = registry.parse_spec(kind, config[kind] if choice is None else choice)
-        parts[kind] = {"name": name, **registry.check(kind, name, values)}
-        option = f"{kind}={name}" if choice is None else f"model.{site}_{kind}={name}"
-        if kind == "scorer":
-            check_kv_heads(name, config["attention"]["heads"], config["attention"]["kv_heads"])
-            reject_history(name, option.partition("=")[0], "a transformer computes all steps at once")
-        reject_recurrent(kind, name, option.partition("=")[0], "a layer of a transformer computes all steps alike")
-        if kind == "normalizer":
-            reject_sampled(name, option.partition("=")[0], "model=transformer passes none on")
-        if kind == "scope":
-            _check_scope(parts[kind], option, site, options.form == "decoder_only")
-    return AttentionSite(**parts, bias=_resolve_bias(options, config, site))
-
-
-def _resolve_bias(options: TransformerConfig, config: Config, site: str) -> dict[str, Any] | None:
-    """The bias of ``self`` or ``cross`` attention, if any: the one chosen for it, else that of the whole model."""
-    choice = getattr(options, f"{site}_bias") or config["attention"]["bias"]
-    if choice is None:
-        return None
-    name, values = registry.parse_spec("bias", choice)
-    return {"name": name, **registry.check("bias", name, values)}
-
-
-def _check_scope(scope: Mapping[str, Any], option: str, site: str, is_decoder_only: bool) -> None:
-    """Check that a scope has no option that contradicts its site."""
-    defaults = {option.name: option.default for option in registry.describe("scope", scope["name"]).options}
-    if scope.get("include_self"):
-        raise UserError(
-            f"{option} with include_self=true: a transformer's positions always attend to themselves; remove it"
-        )
-    if scope.get("sources") != defaults.get("sources"):
-        raise UserError(
-            f"{option} with sources=[{','.join(scope['sources'])}]: in a transformer the site determines the source; "
-            "remove sources, and choose the site by model.self_scope or model.cross_scope"
-        )
-    sources = scope_sources(scope)
-    if site == "cross" and sources == ["decoder"]:
-        raise UserError(
-            f"{option} is over the decoder's own past, but cross-attention reads the source; choose another "
-            "model.cross_scope, or model.form=decoder_only"
-        )
-    if not is_decoder_only and len(sources) > 1:
-        raise UserError(
-            f"{option} joins the source and the decoder's own past, but a decoder layer attends to them separately; "
-            "use scope=global, or model.form=decoder_only"
-        )
-
-
-def _check_positions(options: TransformerConfig, self_attention: AttentionSite, heads: int) -> None:
-    if options.position_encoding != "rotary":
-        return
-    scorer = registry.parse_spec("scorer", self_attention.scorer)[0]
-    comparing = names_declaring("scorer", "requires_equal_dims")
-    if scorer not in comparing:
-        raise UserError(
-            f"model.position_encoding=rotary rotates queries and keys that are compared directly, but scorer={scorer} "
-            f"maps them first; choose {', '.join(comparing)}, or another position encoding"
-        )
-    if options.hidden_size % (2 * heads):
-        raise UserError(
-            f"model.position_encoding=rotary needs an even size per head, but model.hidden_size={options.hidden_size} "
-            f"is split among {heads} head(s); choose a multiple of {2 * heads}"
-        )

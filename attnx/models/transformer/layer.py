@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from attnx.attention.memory import append_positions
 from attnx.attention.multi_head import MultiHeadAttention
 from attnx.mixers.contracts import Mixer
 from attnx.nn.feed_forward import FeedForward
-from attnx.nn.residual import Norm, Residual
+from attnx.nn.residual import Residual
 
 LayerMemory = Memory | tuple[Tensor, ...] | None
 """What a layer keeps of earlier positions: a memory for attention, the state of a mixer, or nothing."""
@@ -50,18 +50,16 @@ class TransformerLayer(nn.Module):
         self_attention: MultiHeadAttention | None,
         cross_attention: MultiHeadAttention | None,
         feed_forward: FeedForward,
-        hidden_size: int,
-        norm: Norm,
-        dropout: float,
+        build_residual: Callable[[], Residual],
         mixer: Mixer[Any] | None = None,
     ) -> None:
         super().__init__()
         self.mixer = mixer
         self.self_attention, self.cross_attention, self.feed_forward = self_attention, cross_attention, feed_forward
         is_alone = self_attention is None and mixer is None  # the feed-forward map
-        self.self_residual = None if is_alone else Residual(hidden_size, norm, dropout)
-        self.cross_residual = None if cross_attention is None else Residual(hidden_size, norm, dropout)
-        self.feed_forward_residual = Residual(hidden_size, norm, dropout)
+        self.self_residual = None if is_alone else build_residual()
+        self.cross_residual = None if cross_attention is None else build_residual()
+        self.feed_forward_residual = build_residual()
 
     def empty_memory(self, rows: int, like: Tensor) -> LayerMemory:
         """What the layer keeps before the first position."""
@@ -139,12 +137,12 @@ def _append_chunk(attention: MultiHeadAttention, memory: Memory | None, inputs: 
 
 
 class TransformerStack(nn.Module):
-    """Layers on top of each other, lowest first, with a final layer normalization if ``norm=pre``."""
+    """Layers on top of each other, lowest first, and a final normalization, which ``norm=pre`` needs."""
 
-    def __init__(self, layers: Iterable[TransformerLayer], hidden_size: int, norm: Norm) -> None:
+    def __init__(self, layers: Iterable[TransformerLayer], norm: nn.Module) -> None:
         super().__init__()
         self.layers: Sequence[TransformerLayer] = nn.ModuleList(layers)  # type: ignore[assignment]
-        self.norm = nn.LayerNorm(hidden_size) if norm == "pre" else nn.Identity()
+        self.norm = norm
 
     def forward(
         self,

@@ -77,16 +77,16 @@ def _parse(choice: PartSpec) -> LayerChoice:
     return LayerChoice("attention", name)
 
 
-def check_one_way(choices: Sequence[LayerChoice], has_source: bool) -> None:
+def check_one_way(choices: Sequence[LayerChoice], reads_both_ways: bool) -> None:
     """Check that no mixer would read a source in both directions.
 
     Raises:
         UserError: one would.
     """
-    if has_source and any(choice.kind == "mixer" for choice in choices):
+    if reads_both_ways and any(choice.kind == "mixer" for choice in choices):
         raise UserError(
             f"{mixer_option(choices)}: a decoder-only model reads the source of this task in both directions, but a "
-            f"mixer {ONE_WAY}; use a task without a source, such as task=language_model"
+            f"mixer {ONE_WAY}; use model.prefix=causal, or a task without a source, such as task=language_model"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import cycle, islice
 from typing import NamedTuple, TypeVar
 
@@ -31,6 +32,7 @@ from attnx.models.transformer.options import AttentionSite, TransformerOptions
 from attnx.nn.contracts import TargetSpec
 from attnx.nn.feed_forward import FeedForward
 from attnx.nn.position_encoding import PositionEncoding
+from attnx.nn.residual import NORMS, Residual
 from attnx.nn.source_encoder import zero_feature_padding
 
 Embedding = TypeVar("Embedding", bound=nn.Module)
@@ -52,7 +54,7 @@ class Transformer(SequenceModel[TransformerState]):
     """Layers of attention and feed-forward maps: an encoder and a decoder, or a decoder alone.
 
     Without an encoder (``encoder_layers=0``) the decoder reads the source, a separator (BOS) and the target as one
-    sequence; positions of the source attend to each other in both directions.
+    sequence; positions of the source attend to each other in both directions, unless ``options.prefix`` is causal.
 
     Args:
         source: what a source step is: ``Symbols(23)``, or ``Numbers(3)`` for rows of 3 features; None without a source.
@@ -88,7 +90,8 @@ class Transformer(SequenceModel[TransformerState]):
         self.target, self.dropout, self.tag_inputs = target, options.dropout, options.tag_inputs
         self.sources = ("encoder",) if encoder_layers else ("encoder", "decoder") if source else ("decoder",)
         self.site: Site = "cross" if encoder_layers else "self"
-        self.is_bidirectional = not options.self_attention.is_causal
+        is_causal_prefix = options.prefix == "causal" and not encoder_layers
+        self.is_bidirectional = not (options.self_attention.is_causal or is_causal_prefix)
         self.embedding = _init_embedding(target.embedding(size))
         self.tags = nn.Embedding(num_tags, size) if options.tag_inputs else None
         self.source_embedding = None if source is None else _init_embedding(source.embedding(size))
@@ -96,7 +99,7 @@ class Transformer(SequenceModel[TransformerState]):
         self.decoder = _build_stack(options, layers, has_source=encoder_layers > 0)
         self.source_positions = _build_positions(options)
         self.target_positions = _build_positions(options) if encoder_layers else self.source_positions
-        self.output = nn.Linear(size, target.width, bias=not tie_embeddings)
+        self.output = nn.Linear(size, target.width, bias=options.linear_bias and not tie_embeddings)
         if tie_embeddings:
             self.output.weight = self.embedding.weight  # type: ignore[assignment]
 
@@ -240,7 +243,9 @@ def _join_layers(weights: list[Tensor]) -> Tensor | None:
 
 def _build_stack(options: TransformerOptions, layers: int, has_source: bool) -> TransformerStack:
     """A stack of layers, with cross-attention if there is a source."""
-    size, norm = options.hidden_size, options.norm
+    size = options.hidden_size
+    # The gate is a third map: two thirds of the units make as many weights (Shazeer 2020, section 3.1).
+    units = options.feedforward_size or (8 * size // 3 if options.gated else 4 * size)
 
     def build_attention(site: AttentionSite) -> MultiHeadAttention:
         choices, shared = (site.scorer, site.scope, site.normalizer), options.attention
@@ -255,17 +260,17 @@ def _build_stack(options: TransformerOptions, layers: int, has_source: bool) -> 
         return TransformerLayer(
             build_attention(options.self_attention) if choice.is_attending else None,
             build_attention(options.cross_attention or options.self_attention) if has_source else None,
-            FeedForward(size, options.feedforward_size or 4 * size, options.activation),
-            hidden_size=size,
-            norm=norm,
-            dropout=options.dropout,
+            FeedForward(size, units, options.activation, options.gated, options.linear_bias),
+            partial(Residual, size, options.norm, options.dropout, options.norm_type),
             mixer=registry.build("mixer", (choice.name, choice.options), hidden_size=size) if is_mixer else None,
         )
 
     choices = islice(cycle(options.layer_choices), layers)
-    return TransformerStack(map(build_layer, choices), size, norm)
+    return TransformerStack(
+        map(build_layer, choices), NORMS[options.norm_type](size) if options.norm == "pre" else nn.Identity()
+    )
 
 
 def _build_positions(options: TransformerOptions) -> PositionEncoding:
-    size = options.hidden_size
-    return PositionEncoding(size, options.position_encoding, options.max_positions, head_size=size // options.heads)
+    size, kind = options.hidden_size, options.position_encoding
+    return PositionEncoding(size, kind, options.max_positions, size // options.heads, options.rotary_base)

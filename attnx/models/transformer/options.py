@@ -38,13 +38,21 @@ class TransformerOptions:
 
     hidden_size: int = 256  # width of embeddings and states
     heads: int = 4  # of every attention; they divide ``hidden_size``
-    feedforward_size: int | None = None  # width inside the feed-forward layers; 4 * ``hidden_size`` if left out
+    feedforward_size: int | None = (
+        None  # width inside the feed-forward layers; 4 * ``hidden_size``, gated 8/3, if left out
+    )
     activation: Literal["relu", "gelu", "silu"] = "relu"  # of the feed-forward layers
+    gated: bool = False  # whether feed-forward layers multiply their activations by a third linear map
+    linear_bias: bool = True  # whether feed-forward layers and the output layer have biases; attention has none
     norm: Literal["pre", "post"] = "pre"  # normalize before each sublayer (``pre``) or after each sum (``post``)
+    norm_type: Literal["layer", "rms"] = "layer"  # by mean and variance, or by the root of the mean square
     # ``sinusoidal`` or ``learned`` vectors are added to the embeddings; ``rotary`` rotates the queries and keys of
     # self-attention; ``none`` leaves positions to a bias, or to the scope
     position_encoding: Literal["sinusoidal", "learned", "rotary", "none"] = "sinusoidal"
     max_positions: int = 512  # number of ``learned`` positions; later ones share the last
+    rotary_base: float = 10_000.0  # of the angles of ``rotary``
+    # whether positions of a source that the decoder reads attend to later ones, too
+    prefix: Literal["bidirectional", "causal"] = "bidirectional"
     dropout: float = 0.1  # share of the embeddings and of each sublayer's outputs dropped while training
     # the streams to whose embeddings the row's tag is added, ``encoder`` or ``decoder`` or both
     tag_inputs: tuple[str, ...] = ()

@@ -1,0 +1,116 @@
+"""The parts of the attention at each site of a transformer's layers, and what contradicts the site."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from attnx import registry
+from attnx.attention.options import check_kv_heads
+from attnx.errors import UserError
+from attnx.models.resolve import (
+    Config,
+    NoEffect,
+    names_declaring,
+    reject_history,
+    reject_recurrent,
+    reject_sampled,
+    scope_sources,
+)
+from attnx.models.transformer.options import AttentionSite
+
+if TYPE_CHECKING:
+    from attnx.models.transformer.config import TransformerConfig
+
+KINDS = ("scorer", "scope", "normalizer")
+
+
+def resolve_site(options: TransformerConfig, config: Config, site: str) -> AttentionSite:
+    """The parts of ``self`` or ``cross`` attention: those chosen for it, else those of the whole model.
+
+    Raises:
+        UserError: a part does not work in a transformer, or at this site.
+    """
+    parts = {}
+    for kind in KINDS:
+        choice = getattr(options, f"{site}_{kind}")
+        name, values = registry.parse_spec(kind, config[kind] if choice is None else choice)
+        parts[kind] = {"name": name, **registry.check(kind, name, values)}
+        option = f"{kind}={name}" if choice is None else f"model.{site}_{kind}={name}"
+        if kind == "scorer":
+            check_kv_heads(name, config["attention"]["heads"], config["attention"]["kv_heads"])
+            reject_history(name, option.partition("=")[0], "a transformer computes all steps at once")
+        reject_recurrent(kind, name, option.partition("=")[0], "a layer of a transformer computes all steps alike")
+        if kind == "normalizer":
+            reject_sampled(name, option.partition("=")[0], "model=transformer passes none on")
+        if kind == "scope":
+            _check_scope(parts[kind], option, site, options.form == "decoder_only")
+    return AttentionSite(**parts, bias=_resolve_bias(options, config, site))
+
+
+def _resolve_bias(options: TransformerConfig, config: Config, site: str) -> dict[str, Any] | None:
+    """The bias of ``self`` or ``cross`` attention, if any: the one chosen for it, else that of the whole model."""
+    choice = getattr(options, f"{site}_bias") or config["attention"]["bias"]
+    if choice is None:
+        return None
+    name, values = registry.parse_spec("bias", choice)
+    return {"name": name, **registry.check("bias", name, values)}
+
+
+def _check_scope(scope: Mapping[str, Any], option: str, site: str, is_decoder_only: bool) -> None:
+    """Check that a scope has no option that contradicts its site."""
+    defaults = {option.name: option.default for option in registry.describe("scope", scope["name"]).options}
+    if scope.get("include_self"):
+        raise UserError(
+            f"{option} with include_self=true: a transformer's positions always attend to themselves; remove it"
+        )
+    if scope.get("sources") != defaults.get("sources"):
+        raise UserError(
+            f"{option} with sources=[{','.join(scope['sources'])}]: in a transformer the site determines the source; "
+            "remove sources, and choose the site by model.self_scope or model.cross_scope"
+        )
+    sources = scope_sources(scope)
+    if site == "cross" and sources == ["decoder"]:
+        raise UserError(
+            f"{option} is over the decoder's own past, but cross-attention reads the source; choose another "
+            "model.cross_scope, or model.form=decoder_only"
+        )
+    if not is_decoder_only and len(sources) > 1:
+        raise UserError(
+            f"{option} joins the source and the decoder's own past, but a decoder layer attends to them separately; "
+            "use scope=global, or model.form=decoder_only"
+        )
+
+
+def check_positions(options: TransformerConfig, self_attention: AttentionSite, heads: int) -> None:
+    """Check that rotary positions meet a scorer that compares directly, and an even size per head.
+
+    Raises:
+        UserError: they do not.
+    """
+    if options.position_encoding != "rotary":
+        return
+    scorer = registry.parse_spec("scorer", self_attention.scorer)[0]
+    comparing = names_declaring("scorer", "requires_equal_dims")
+    if scorer not in comparing:
+        raise UserError(
+            f"model.position_encoding=rotary rotates queries and keys that are compared directly, but scorer={scorer} "
+            f"maps them first; choose {', '.join(comparing)}, or another position encoding"
+        )
+    if options.hidden_size % (2 * heads):
+        raise UserError(
+            f"model.position_encoding=rotary needs an even size per head, but model.hidden_size={options.hidden_size} "
+            f"is split among {heads} head(s); choose a multiple of {2 * heads}"
+        )
+
+
+def replaced_parts(options: TransformerConfig, sites: Collection[str]) -> dict[str, NoEffect]:
+    """The parts of the whole model that every site of attention replaces by its own."""
+    replaced = {}
+    for key in (*KINDS, "attention.bias"):
+        kind = key.rpartition(".")[2]
+        replacements = {f"model.{site}_{kind}": getattr(options, f"{site}_{kind}") for site in sites}
+        if None not in replacements.values():
+            settings = [f"{option}={registry.parse_spec(kind, choice)[0]}" for option, choice in replacements.items()]
+            replaced[key] = NoEffect(" and ".join(settings))
+    return replaced
