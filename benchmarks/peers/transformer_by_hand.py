@@ -30,18 +30,24 @@ class Block(nn.Module):
 
 
 class HandWrittenTransformer(nn.Module):
-    """Embedded symbols with sinusoidal positions, blocks, and an output layer."""
+    """Embedded symbols with positions, sinusoidal or learned as nanoGPT's, blocks, and an output layer."""
 
     positions: Tensor
 
-    def __init__(self, symbols: int, size: int, layers: int, heads: int, length: int) -> None:
+    def __init__(
+        self, symbols: int, size: int, layers: int, heads: int, length: int, has_learned_positions: bool = False
+    ) -> None:
         super().__init__()
         self.size = size
         self.embedding = nn.Embedding(symbols, size)
         self.blocks = nn.ModuleList(Block(size, heads) for _ in range(layers))
         self.norm, self.output = nn.LayerNorm(size), nn.Linear(size, symbols)
         angles = torch.arange(length)[:, None] * 10_000.0 ** (-torch.arange(size // 2) / (size // 2))
-        self.register_buffer("positions", torch.cat([angles.sin(), angles.cos()], -1), persistent=False)
+        positions = torch.cat([angles.sin(), angles.cos()], -1)
+        if has_learned_positions:
+            self.positions = nn.Parameter(torch.randn_like(positions) * size**-0.5)
+        else:
+            self.register_buffer("positions", positions, persistent=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(b, t) ids -> logits (b, t, symbols)."""
@@ -66,6 +72,8 @@ def weights_of_attnx(model: HandWrittenTransformer, state: Mapping[str, Tensor])
     """The weights of attnx's transformer under the names of this one."""
 
     def find(name: str) -> Tensor:
+        if name == "positions":
+            return state["target_positions.learned"]
         if not name.startswith("blocks."):
             return state[name.replace("norm.", "decoder.norm.")]
         _, index, part, kind = name.split(".")

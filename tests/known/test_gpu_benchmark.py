@@ -112,6 +112,24 @@ def test_the_transformer_by_hand_is_that_of_attnx(benchmark: Import) -> None:
     assert sum(weight.numel() for weight in copied.parameters()) == sum(map(torch.numel, model.parameters()))
 
 
+def test_the_decoder_by_hand_is_that_of_attnx(benchmark: Import) -> None:
+    """With the same weights the logits are the same; and decoded by copied memories the same is written."""
+    by_hand, speed = benchmark("peers.transformer_by_hand"), benchmark("decoder_speed")
+    torch.manual_seed(0)
+    model, tokens = speed.build_attnx(2, 11), torch.randint(4, speed.SYMBOLS, (5, 11))
+    copied = by_hand.HandWrittenTransformer(speed.SYMBOLS, speed.WIDTH, 2, speed.HEADS, 11, has_learned_positions=True)
+    copied.load_state_dict(by_hand.weights_of_attnx(copied, model.state_dict()))
+    nothing = tokens[:, :0]
+    logits = model(nothing, nothing > 0, tokens).logits
+    torch.testing.assert_close(copied(tokens), logits, rtol=1e-4, atol=1e-4)
+    with torch.no_grad(), speed.copied_memories():
+        state = model.init_state(nothing, nothing > 0)
+        for step in range(11):
+            predictions, state, _ = model.decode_step(tokens[:, step], state)
+    assert state.self_memories[0].cache is None
+    torch.testing.assert_close(predictions, logits[:, -1].log_softmax(-1), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_it_ends_in_one_line(benchmark: Import, capsys: pytest.CaptureFixture[str]) -> None:
     assert benchmark("gpu").main([]) == 2
