@@ -13,11 +13,15 @@ from attnx.data.batches import as_batch, collate
 from attnx.data.buckets import collate_shard
 from attnx.data.examples import Pair
 from attnx.errors import UserError
+from attnx.problems.probes.copying import Copying, Induction, Memorization
 from attnx.problems.probes.drawn import NOWHERE, Setting
-from attnx.problems.probes.metrics import DistanceAccuracy, LabelAccuracy, SequenceAccuracy
+from attnx.problems.probes.fuzzy_recall import FuzzyRecall
+from attnx.problems.probes.metrics import DistanceAccuracy, LabelAccuracy, ScaledAccuracy, SequenceAccuracy
+from attnx.problems.probes.options import CHOICES
 from attnx.problems.probes.probe import Probe
-from attnx.problems.probes.recall import Mqar
+from attnx.problems.probes.recall import Mqar, Recall
 from attnx.problems.probes.sampling import draw_distinct, draw_weighted
+from attnx.problems.probes.state_tracking import ModularCounting, Permutations
 from attnx.problems.probes.target import StepLabels
 
 SMALL: Any = {"length": 16, "pairs": 3, "vocabulary": 22, "examples": 211, "num_held_out": 53}
@@ -68,10 +72,168 @@ def test_queries_of_mqar_stand_near_the_pairs_by_their_power() -> None:
     assert np.bincount(slots, minlength=7) / len(slots) == pytest.approx(140 / 363 / np.arange(1, 8), abs=0.012)
 
 
+def rows_of(problem: Any, length: int, rows: int = 211) -> Any:
+    drawn = problem.draw(np.random.default_rng(7), rows, Setting(length))
+    assert drawn.inputs.shape == (rows, length)
+    assert drawn.inputs.min() >= 0
+    assert drawn.inputs.max() < len(problem.symbols)
+    assert ((drawn.labels >= 0) | ~drawn.scored).all()
+    has_origin = drawn.origins >= 0
+    assert (np.take_along_axis(drawn.inputs, np.maximum(drawn.origins, 0), 1) == drawn.labels)[has_origin].all()
+    assert (drawn.origins < np.arange(length))[has_origin].all()
+    return zip(*(part.tolist() for part in drawn), strict=True)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.4])
+def test_recall_asks_for_the_values_of_keys_seen_before(noise: float) -> None:
+    for inputs, labels, _, scored in rows_of(Recall(vocabulary=10, noise=noise, filler_symbols=3), 22):
+        value_of: dict[int, int] = {}
+        for position in range(0, 22, 2):
+            key, value = inputs[position : position + 2]
+            is_noise = key >= 10
+            assert is_noise == (value >= 10)
+            assert is_noise or (key < 5 <= value)
+            assert scored[position] == (key in value_of and not is_noise)
+            assert not scored[position + 1]
+            assert value_of.setdefault(key, value) == value or is_noise
+        assert labels == [*inputs[1:], NOWHERE]
+        assert scored[20]
+
+
+def test_fuzzy_recall_asks_for_values_of_several_symbols() -> None:
+    """A row is read from its first symbol after the blanks: symbols below 5 are of keys, others of values."""
+    for inputs, labels, _, scored in rows_of(FuzzyRecall(vocabulary=10, motif=3), 31):
+        start = next(position for position, symbol in enumerate(inputs) if symbol != 10)
+        assert labels[:start] == [NOWHERE] * start
+        assert labels[start:] == [*inputs[start + 1 :], NOWHERE]
+        value_of: dict[tuple[int, ...], tuple[int, ...]] = {}
+        position, seen = start, False
+        while position < 31:
+            motifs = []
+            for is_value in (False, True):
+                end = position
+                while end < 31 and (inputs[end] >= 5) == is_value:
+                    end += 1
+                motifs.append((position, tuple(inputs[position:end])))
+                position = end
+            (_, key), (first, value) = motifs
+            assert len({*key}) == len(key) <= 3
+            assert len({*value}) == len(value) <= 3
+            seen = key in value_of
+            assert value_of.setdefault(key, value) == value
+            assert scored[first - 1 : first - 1 + len(value)] == [seen] * len(value)
+        assert seen
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_what_is_copied_comes_again_in_its_order(spread: bool) -> None:
+    for inputs, labels, origins, scored in rows_of(Copying(vocabulary=7, tokens=4, spread=spread), 17):
+        copied = [symbol for symbol in inputs[:12] if symbol != 5]
+        assert inputs[12:] == [6, 5, 5, 5, 5]
+        assert labels[13:] == copied
+        assert len(copied) == 4
+        assert sum(scored) == 4
+        assert origins[13:] == sorted(origins[13:])
+        assert spread or origins[13:] == [0, 1, 2, 3]
+
+
+def test_induction_asks_for_what_followed_the_star() -> None:
+    for inputs, labels, _, scored in rows_of(Induction(vocabulary=5), 9):
+        assert [position for position, symbol in enumerate(inputs) if symbol == 4] == [inputs.index(4), 8]
+        assert labels[8] == inputs[inputs.index(4) + 1]
+        assert scored == [False] * 8 + [True]
+
+
+def test_memorized_values_are_the_same_in_all_sequences() -> None:
+    value_of: dict[int, int] = {}
+    for seed in (1, 2):
+        value_of.clear()
+        for inputs, labels, _, scored in rows_of(Memorization(vocabulary=12, seed=seed), 10):
+            assert inputs[1::2] == [11] * 5
+            assert scored == [False, True] * 5
+            assert all(value_of.setdefault(*pair) == pair[1] for pair in zip(inputs[::2], labels[1::2], strict=True))
+        assert {*value_of} == {0, 1, 2, 3, 4}
+        assert len({*value_of.values()}) == 5
+
+
+def test_parity_and_sums_are_asked_for_at_the_end() -> None:
+    for modulus in (2, 5):
+        for inputs, labels, _, scored in rows_of(ModularCounting(modulus, "none"), 8):
+            assert inputs[7] == modulus
+            assert labels == [NOWHERE] * 7 + [sum(inputs[:7]) % modulus]
+            assert scored == [False] * 7 + [True]
+
+
+@pytest.mark.parametrize("operators", ["sum", "all"])
+def test_arithmetic_has_the_result_of_its_expression(operators: Any) -> None:
+    problem = ModularCounting(7, operators)
+    for length in (3, 11):
+        for inputs, labels, _, _ in rows_of(problem, length):
+            text = "".join(problem.symbols[symbol] for symbol in inputs)
+            assert text.endswith("=?")
+            assert "*" not in text or operators == "all"
+            assert labels[-1] == eval(text[:-2]) % 7
+
+
+def test_permutations_are_multiplied() -> None:
+    """Each step takes the elements on from where the steps before it took them."""
+    for moves, moved in (("all", 4), ("three", 3), ("swaps", 2)):
+        problem: Any = Permutations(elements=4, moves=moves)
+        seen = set()
+        for inputs, labels, _, scored in rows_of(problem, 6):
+            places = list(range(4))
+            for step, label in zip(inputs, labels, strict=True):
+                order = [int(place) for place in problem.symbols[step]]
+                seen.add(sum(place != element for element, place in enumerate(order)))
+                places = [order[place] for place in places]
+                assert problem.symbols[label] == "".join(map(str, places))
+            assert all(scored)
+        assert max(seen) == moved
+
+
+@pytest.mark.parametrize("problem", CHOICES)
+def test_every_problem_is_drawn_and_measured_by_default(problem: Any) -> None:
+    task = Probe(problem=problem, examples=131, num_held_out=17)
+    data = task.load()
+    metrics = torch.nn.ModuleDict(task.metrics(()))
+    task.update(metrics, [list(pair.references[0]) for pair in data.pairs.test], data.pairs.test)
+    values = {name: value for metric in metrics.values() for name, value in metric.compute().items()}  # type: ignore[operator]
+    assert {float(value) for value in values.values() if not value.isnan()} == {100.0}
+    assert all(any(pair.loss_mask) for pair in data.pairs.test)
+    counts = [int(row.loss_mask.sum()) for row in map(data.train_dataset().__getitem__, range(131))]  # type: ignore[union-attr]
+    assert min(counts) > 0
+
+
+def test_a_range_is_of_the_lengths_that_a_problem_can_have() -> None:
+    task = Probe(problem="modular_counting", length="3-8", test=["40-256", 9], examples=11, num_held_out=7)
+    assert [setting.length for setting in task.train_settings] == [3, 5, 7]
+    assert [setting.length for setting in task.test_settings] == [*range(41, 256, 2), 9]
+    names = [*task.metrics(())["accuracy"].groups]  # type: ignore[arg-type]
+    assert names == ["32_63", "64_127", "128_255", "8_15", "2_3", "4_7"]
+
+
+def test_a_note_says_where_few_sequences_are_different() -> None:
+    """Of the two of one bit a split, at least, has those of another."""
+    task = Probe(problem="parity", length=2, examples=101, num_held_out=13)
+    task.load()
+    assert task.notes
+    assert all("split are also in the training split: there are few different ones" in note for note in task.notes)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"pairs": 5}, "task.pairs=5 and task.length=16: 5 pairs and their queries need a length of 20 or more"),
+        ({"problem": "recall", "length": 17}, "pairs need an even length"),
+        ({"problem": "fuzzy_recall", "motif": 12}, "task.motif=12 needs a vocabulary of 24 or more"),
+        ({"problem": "copying", "tokens": 8}, "task.tokens=8 need a length of 17 or more, not 16"),
+        ({"problem": "copying", "vocabulary": 2}, "has the blank and the signal"),
+        ({"problem": "memorization", "length": 17}, "memorization needs an even length"),
+        ({"problem": "induction", "length": 2}, "two stars and a symbol between need 3 or more"),
+        ({"problem": "parity", "length": 1}, "a length of 1: digits and their result need 2 or more steps"),
+        ({"problem": "modular_counting"}, "a length of 16: digits and their result need an odd number of steps"),
+        ({"problem": "permutations", "elements": 7}, "task.elements=7: use 2 to 6, which have 720 permutations"),
+        ({"problem": "parity", "test": "16x4"}, "task.test=16x4: this problem has no pairs"),
         ({"length": 17}, "12 or more, which is even"),
         ({"vocabulary": 16}, "task.vocabulary=16 must be even and more than the length 16"),
         ({"test": "16x5"}, "task.pairs=5 and task.length=16"),
@@ -139,7 +301,7 @@ def test_accuracies_by_hand() -> None:
     """2 of 3 right and 1 of 1: 5/6, scaled by a chance of 1/2 it is 2/3; by distance 1: 1/2, 2 to 3: 2/2."""
     pairs = [pair("abc", "3", (1, 2, 3)), pair("a", "1", (1,))]
     outputs = [list("xbc"), list("a")]
-    accuracy, scaled = LabelAccuracy(["3", "1"]), LabelAccuracy(["3", "1"], chance=0.5)
+    accuracy, scaled = LabelAccuracy(["3", "1"]), ScaledAccuracy(["3", "1"], chance=0.5)
     whole, distance = SequenceAccuracy(["3"]), DistanceAccuracy()
     for metric in (accuracy, scaled, distance):
         metric.update(outputs, pairs)

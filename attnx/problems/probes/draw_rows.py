@@ -11,8 +11,9 @@ import numpy.typing as npt
 from attnx.data.splits import SplitName
 
 from .drawn import Drawn, Integers, Problem, Setting
+from .sampling import mix
 
-TOKENS_PER_CHUNK = 2**18  # drawn at once: they stay in a cache
+TOKENS_PER_CHUNK, MIN_ROWS = 2**18, 64  # drawn at once: they stay in a cache
 NUM_SHARES: Final = 8
 # The shares of all hashes that are validation and test; training has the others.
 HELD_OUT: Final[dict[SplitName, int]] = {"valid": 0, "test": 1}
@@ -36,8 +37,9 @@ def draw_split(
         turns = np.array([other == setting for other in settings])
         remaining = int(turns[np.arange(count) % len(settings)].sum())
         rng = np.random.default_rng((number, ["train", "valid", "test"].index(split), index))
-        rows, rounds = max(1, TOKENS_PER_CHUNK // setting.length), 0
+        rounds = 0
         while remaining:
+            rows = min(MIN_ROWS + NUM_SHARES * remaining, max(1, TOKENS_PER_CHUNK // setting.length))
             drawn = problem.draw(rng, rows, setting)
             if setting in shared and rounds < MAX_ROUNDS:
                 kept = is_in_split(drawn.inputs, split)
@@ -55,11 +57,8 @@ def is_in_split(rows: Integers, split: SplitName) -> npt.NDArray[np.bool_]:
 
 
 def hash_rows(rows: Integers) -> npt.NDArray[np.uint64]:
-    """A hash of 64 bits of each row (n, t): its symbols times random odd numbers, mixed as in SplitMix64."""
+    """A hash of each row (n, t), from the sum of its symbols times random odd numbers."""
     factors = np.random.default_rng(0).integers(2**63, size=rows.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(
         1
     )
-    mixed: npt.NDArray[np.uint64] = (rows + 1).astype(np.uint64) @ factors
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return mixed
+    return mix((rows + 1).astype(np.uint64) @ factors)

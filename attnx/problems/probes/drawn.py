@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -49,16 +49,17 @@ class Drawn(NamedTuple):
 
 
 class Problem(Protocol):
-    """A family of sequences; its fields are the options that all of its settings share."""
+    """A family of sequences; its fields are the options that all of its settings share.
+
+    Attributes:
+        metrics: what is measured besides the accuracy of labels.
+    """
+
+    metrics: ClassVar[tuple[str, ...]]
 
     @property
     def symbols(self) -> tuple[str, ...]:
         """The name of each symbol."""
-        ...
-
-    @property
-    def chance(self) -> float | None:
-        """The accuracy of guessing by which results are scaled; None where results are not."""
         ...
 
     def check(self, setting: Setting) -> None:

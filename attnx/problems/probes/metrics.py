@@ -24,15 +24,24 @@ def right_labels(output: Sequence[str], pair: Pair) -> list[bool]:
     return [written == label for written, label, is_counted in steps if is_counted]
 
 
+def name_group(setting: str) -> str:
+    """The numbers that share a group with a length or a distance.
+
+    >>> name_group("1"), name_group("5"), name_group("64x4")
+    ('1', '4_7', '64_127')
+    """
+    first = 2 ** (int(setting.partition("x")[0]).bit_length() - 1)
+    return "_".join(dict.fromkeys([str(first), str(2 * first - 1)]))
+
+
 @register("metric", "label_accuracy")
 class LabelAccuracy(AdditiveMetric):
     """Labels that are right, in percent of those that count in a sequence, averaged over sequences.
 
-    Formula: ``100 * mean over sequences of right / counted``, scaled ``100 * (a - chance) / (1 - chance)``
-    Source: Arora et al. 2023, https://arxiv.org/abs/2312.04927; scaled: Grazzi et al. 2025,
-        https://arxiv.org/abs/2411.12537
+    Formula: ``100 * mean over sequences of right / counted``
+    Source: Arora et al. 2023, https://arxiv.org/abs/2312.04927
 
-    Of two to twelve settings, such as lengths, each has its own.
+    Of two to twelve settings, such as lengths, each has its own; of more, lengths from 2^k to 2^(k + 1) - 1 together.
 
     >>> metric = LabelAccuracy(settings=("2",))
     >>> metric.update([["5", "7"]], [Pair(("1", "2"), (("5", "3"),), name="2", loss_mask=(True, True))])
@@ -42,30 +51,27 @@ class LabelAccuracy(AdditiveMetric):
 
     higher_is_better = True
 
-    def __init__(self, settings: Sequence[str], chance: float = 0.0) -> None:
-        super().__init__(2, len(settings))  # the shares of right labels, and the number of sequences
-        self.settings, self.chance = tuple(settings), chance
+    def __init__(self, settings: Sequence[str]) -> None:
+        names = {setting: setting if len(settings) <= MAX_ENTRIES else name_group(setting) for setting in settings}
+        self.groups = list(dict.fromkeys(names.values()))
+        self.indices = {setting: self.groups.index(name) for setting, name in names.items()}
+        super().__init__(2, len(self.groups))  # the shares of right labels, and the number of sequences
 
     def update(self, predictions: Sequence[Sequence[str]], references: Sequence[Pair]) -> None:
         """Add a batch of outputs, each with its pair."""
         for output, pair in zip(predictions, references, strict=True):
             share = self.share(right_labels(output, pair))
-            self.sums[:, self.settings.index(pair.name)] += self.sums.new_tensor([share, 1])
+            self.sums[:, self.indices[pair.name]] += self.sums.new_tensor([share, 1])
 
     def share(self, is_right: Sequence[bool]) -> float:
         """What a sequence adds."""
         return sum(is_right) / len(is_right)
 
     def compute(self) -> dict[str, Tensor]:
-        """Return the percentage over all sequences as ``""``, and of each setting, by its name."""
-        return {name: 100 * (share - self.chance) / (1 - self.chance) for name, share in self._shares().items()}
-
-    def _shares(self) -> dict[str, Tensor]:
-        right, sequences = self.sums
-        shares = {"": right.sum() / sequences.sum()}
-        if 1 < len(self.settings) <= MAX_ENTRIES:
-            shares |= dict(zip(self.settings, right / sequences, strict=True))
-        return shares
+        """Return the percentage over all sequences as ``""``, and of each setting or group of them, by its name."""
+        right, sequences = 100 * self.sums[0], self.sums[1]
+        by_group = dict(zip(self.groups, right / sequences, strict=True)) if len(self.groups) > 1 else {}
+        return {"": right.sum() / sequences.sum(), **by_group}
 
 
 @register("metric", "sequence_accuracy")
@@ -79,6 +85,24 @@ class SequenceAccuracy(LabelAccuracy):
     def share(self, is_right: Sequence[bool]) -> float:
         """Whether all are right."""
         return all(is_right)
+
+
+@register("metric", "scaled_accuracy")
+class ScaledAccuracy(LabelAccuracy):
+    """Accuracy of labels on a scale on which guessing has 0.
+
+    Formula: ``100 * (a - c) / (1 - c)``, a the accuracy of labels and c that of guessing
+    Source: Grazzi et al. 2025, section 5.1, https://arxiv.org/abs/2411.12537
+    """
+
+    def __init__(self, settings: Sequence[str], chance: float) -> None:
+        super().__init__(settings)
+        self.chance = chance
+
+    def compute(self) -> dict[str, Tensor]:
+        """Return the percentages; below 0 where guessing is better."""
+        accuracies = super().compute()
+        return {name: (value - 100 * self.chance) / (1 - self.chance) for name, value in accuracies.items()}
 
 
 @register("metric", "distance_accuracy")
@@ -109,4 +133,4 @@ class DistanceAccuracy(AdditiveMetric):
         """Return the percentage of each group that has labels, by its distances: ``1``, ``2_3``, ``4_7``."""
         right, labels = self.sums
         groups = labels.nonzero()[:, 0].tolist()
-        return {"_".join(dict.fromkeys([str(2**k), str(2 ** (k + 1) - 1)])): 100 * right[k] / labels[k] for k in groups}
+        return {name_group(str(2**k)): 100 * right[k] / labels[k] for k in groups}

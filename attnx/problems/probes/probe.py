@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 from torch import nn
 
 from attnx import registry
@@ -17,10 +18,10 @@ from attnx.data.splits import SplitName, Splits
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import update_all
-from attnx.registry import NonNegativeFloat, NonNegativeInt, PositiveInt, register
+from attnx.registry import NonNegativeFloat, NonNegativeInt, PositiveInt, Probability, register
 from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
 
-from .draw_rows import draw_split
+from .draw_rows import draw_split, hash_rows
 from .drawn import NOWHERE, Drawn, Setting
 from .options import read_design
 from .target import StepLabels
@@ -29,19 +30,47 @@ from .target import StepLabels
 @register(
     "task",
     "probe",
-    read_if={"pairs": "problem=mqar", "power": "problem=mqar", "filler_symbols": "fillers=own"},
+    read_if={
+        "pairs": "problem=mqar",
+        "power": "problem=mqar",
+        "fillers": "problem=mqar",
+        "filler_symbols": ["problem=mqar fillers=own", "problem=noisy_recall"],
+        "vocabulary": "problem!=parity|modular_counting|permutations",
+        "noise": "problem=noisy_recall",
+        "motif": "problem=fuzzy_recall",
+        "train_labels": "problem=recall|noisy_recall|fuzzy_recall",
+        "tokens": "problem=copying|selective_copying",
+        "modulus": "problem=modular_counting",
+        "operators": "problem=modular_counting",
+        "elements": "problem=permutations",
+        "moves": "problem=permutations",
+    },
     check_options=".options.check_options",
 )
 class Probe(SequenceTask):
     """Made sequences that test one ability: the label of a marked step follows from the steps up to it.
 
     Formula: ``minimize -sum over marked t of log p(y_t | x_1, ..., x_t)``
-    Source: ``mqar``: Arora et al. 2023, https://arxiv.org/abs/2312.04927
+    Source: ``mqar``: Arora et al. 2023, https://arxiv.org/abs/2312.04927; ``recall``, ``noisy_recall``,
+        ``fuzzy_recall``, ``selective_copying``, ``memorization``: Poli et al. 2024, https://arxiv.org/abs/2403.17844;
+        ``copying``: Arjovsky et al. 2016, https://arxiv.org/abs/1511.06464; ``induction``: Fu et al. 2023,
+        https://arxiv.org/abs/2212.14052; ``parity``, ``modular_counting``: Grazzi et al. 2025,
+        https://arxiv.org/abs/2411.12537; ``permutations``: Merrill et al. 2024, https://arxiv.org/abs/2404.08819
 
     ``mqar`` is multi-query associative recall: ``pairs`` of a key and a value, then each key once more, which is
     labeled by its value. Half of the ``vocabulary`` are keys. Slot i after the pairs holds a query with weight
     i^(``power`` - 1). The other slots hold ``fillers``: one ``blank`` symbol, ``filler_symbols`` of their ``own``, or
     ``any`` symbol, as in a later setting of its authors, where a filler may be a key.
+
+    ``recall`` are pairs of a key and its value in this sequence, of which the values of keys seen before count;
+    ``train_labels=all`` trains on every next symbol. In ``noisy_recall`` a pair is, with probability ``noise``, two
+    of ``filler_symbols`` further symbols; in ``fuzzy_recall`` keys and values are of 1 to ``motif`` symbols.
+    ``copying`` repeats the first ``tokens`` symbols, ``selective_copying`` those that stand among blanks.
+    ``memorization`` asks for the values of keys, which are the same in all sequences; ``induction`` for what followed
+    the star. ``parity`` is of bits. ``modular_counting`` is of digits modulo ``modulus``: their sum, or with
+    ``operators`` between them (``all`` are + - and *, ``sum`` + and -) the result. ``permutations`` labels each step by
+    the product of the permutations of ``elements`` so far; ``moves`` limits them to those of at most ``three``
+    elements, or to ``swaps``.
 
     ``length`` is that of the sequences: a number, a range such as ``3-40``, or a list of them, taken in turn; ``64x4``
     are 64 steps with 4 pairs. ``test`` are those of the test split, by default the same; results are split by them.
@@ -59,7 +88,19 @@ class Probe(SequenceTask):
 
     def __init__(
         self,
-        problem: Literal["mqar"] = "mqar",
+        problem: Literal[
+            "mqar",
+            "recall",
+            "noisy_recall",
+            "fuzzy_recall",
+            "copying",
+            "selective_copying",
+            "memorization",
+            "induction",
+            "parity",
+            "modular_counting",
+            "permutations",
+        ] = "mqar",
         length: PositiveInt | str | list[PositiveInt | str] | None = None,
         test: PositiveInt | str | list[PositiveInt | str] | None = None,
         pairs: PositiveInt | None = None,
@@ -67,23 +108,33 @@ class Probe(SequenceTask):
         power: NonNegativeFloat = 0.01,
         fillers: Literal["blank", "own", "any"] = "blank",
         filler_symbols: PositiveInt = 16,
+        noise: Probability = 0.2,
+        motif: PositiveInt = 3,
+        train_labels: Literal["all", "marked"] = "all",
+        tokens: PositiveInt | None = None,
+        modulus: PositiveInt = 5,
+        operators: Literal["none", "sum", "all"] = "all",
+        elements: PositiveInt = 5,
+        moves: Literal["all", "three", "swaps"] = "all",
         examples: PositiveInt = 100_000,
         num_held_out: PositiveInt = 1000,
         seed: NonNegativeInt = 1,
     ) -> None:
-        options = {
+        options: dict[str, Any] = {
             "problem": problem,
             "length": length,
             "test": test,
             "pairs": pairs,
             "vocabulary": vocabulary,
-            "power": power,
-            "fillers": fillers,
-            "filler_symbols": filler_symbols,
         }
+        options |= {"power": power, "fillers": fillers, "filler_symbols": filler_symbols, "noise": noise}
+        options |= {"motif": motif, "tokens": tokens, "modulus": modulus, "operators": operators}
+        options |= {"elements": elements, "moves": moves, "seed": seed}
         self.problem, self.train_settings, self.test_settings = read_design(options)
+        self.trains_on_all = train_labels == "all"
         self.examples, self.num_held_out, self.seed = examples, num_held_out, seed
         self.notes: list[str] = []
+        self._hashes: dict[str, list[npt.NDArray[np.uint64]]] = {}  # of the sequences of each split
 
     @classmethod
     def build_target(cls, options: Mapping[str, Any], symbols: int, features: int) -> StepLabels:
@@ -91,19 +142,34 @@ class Probe(SequenceTask):
         return StepLabels(symbols)
 
     def load(self) -> SequenceData:
-        """Draw the data."""
-        self.notes = []
+        """Draw the data; ``notes`` then says how many examples are in two splits, where few are different."""
         vocabulary = Vocabulary(SPECIALS + self.problem.symbols)
-        valid = self._draw_pairs("valid", self.train_settings)
-        return SequenceData(Splits([], valid, self.test_pairs()), vocabulary, vocabulary, rows=self._draw_train())
+        splits = Splits([], self._draw_pairs("valid", self.train_settings), self.test_pairs())
+        rows = self._draw_train()
+        self.notes = list(self._overlap_notes())
+        return SequenceData(splits, vocabulary, vocabulary, rows=rows)
+
+    def _overlap_notes(self) -> Iterator[str]:
+        known = np.concatenate(self._hashes["train"])
+        for split in ("valid", "test"):
+            hashes = np.concatenate(self._hashes[split])
+            if count := int(np.isin(hashes, known).sum()):
+                yield (
+                    f"{count:,} of {len(hashes):,} sequences of the {split} split are also in the training split: "
+                    "there are few different ones of their lengths"
+                )
 
     def test_pairs(self) -> list[Pair]:
         """Draw the test split alone."""
         return self._draw_pairs("test", self.test_settings)
 
     def _draw(self, split: SplitName, settings: Sequence[Setting], count: int) -> Iterator[tuple[Setting, Drawn]]:
+        """Draw a split, and remember its hashes."""
+        self._hashes[split] = []
         shared = {*self.train_settings}  # validation has them, too
-        return draw_split(self.problem, settings, count, (self.seed, split), shared)
+        for setting, drawn in draw_split(self.problem, settings, count, (self.seed, split), shared):
+            self._hashes[split].append(hash_rows(drawn.inputs))
+            yield setting, drawn
 
     def _draw_train(self) -> PairDataset:
         """The training split as ids, in as few bytes as they need."""
@@ -112,7 +178,7 @@ class Probe(SequenceTask):
         for setting, drawn in self._draw("train", self.train_settings, self.examples):
             sources.append((drawn.inputs + len(SPECIALS)).astype(ids).ravel())
             targets.append(np.where(drawn.labels == NOWHERE, PAD, drawn.labels + len(SPECIALS)).astype(ids).ravel())
-            masks.append(drawn.scored.ravel())
+            masks.append((drawn.labels != NOWHERE if self.trains_on_all else drawn.scored).ravel())
             lengths.append(np.full(len(drawn.inputs), setting.length))
         offsets = np.append(0, np.cumsum(np.concatenate(lengths)))
         rows, labels, counted = (Ragged(np.concatenate(part), offsets) for part in (sources, targets, masks))
@@ -131,11 +197,17 @@ class Probe(SequenceTask):
         return pairs
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
-        """Build the accuracy of labels, by setting, and by distance where an answer stands in the sequence."""
+        """Build the accuracy of labels, by setting, and what else the problem measures."""
         settings = [str(setting) for setting in dict.fromkeys([*self.test_settings, *self.train_settings])]
+        supplied: dict[str, dict[str, Any]] = {
+            "sequence_accuracy": {"settings": settings},
+            "distance_accuracy": {},
+            "scaled_accuracy": {"settings": settings, "chance": getattr(self.problem, "chance", 0.0)},
+        }
+        names = self.problem.metrics
         return {
             "accuracy": registry.build("metric", "label_accuracy", settings=settings),
-            "distance_accuracy": registry.build("metric", "distance_accuracy"),
+            **{name: registry.build("metric", name, **supplied[name]) for name in names},
         }
 
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[TaskOutput], pairs: Sequence[Pair]) -> None:

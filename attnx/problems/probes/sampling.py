@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -48,3 +50,28 @@ def previous_occurrence(numbers: Integers) -> Integers:
     previous = np.full_like(order, -1)
     np.put_along_axis(previous, order[:, 1:], earlier, 1)
     return previous
+
+
+def different_numbers(codes: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+    """Different numbers below ``size`` (..., k) by codes (..., k), as random as these: each among those not yet taken.
+
+    >>> different_numbers(np.array([[1, 1, 0], [3, 0, 0]]), 4).tolist()
+    [[1, 2, 0], [3, 0, 1]]
+    """
+    numbers = np.empty_like(codes)
+    for place in range(codes.shape[-1]):
+        number = codes[..., place] % (size - place)
+        for taken in np.moveaxis(np.sort(numbers[..., :place], -1), -1, 0):
+            number = number + (number >= taken)
+        numbers[..., place] = number
+    return numbers
+
+
+def mix(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Hash 64 bits to 64 bits; equal numbers to equal ones.
+
+    Source: SplitMix64, Steele et al. 2014, https://doi.org/10.1145/2660193.2660195
+    """
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
+    return numbers ^ (numbers >> np.uint64(31))
