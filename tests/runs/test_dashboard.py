@@ -1,4 +1,4 @@
-"""A dashboard is built from logged runs; without W&B it is written to a file."""
+"""A dashboard is built from logged runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import attnx
 from attnx import registry
-from attnx.cli.commands.dashboard import WorkspaceRequest, dumped, workspace, workspace_request
+from attnx.cli.commands.dashboard import WorkspaceRequest, workspace, workspace_request
 from attnx.cli.main import run as run_command
 from attnx.runs.sweep import Sweep
 from attnx.sweeps.record import save_sweep
@@ -20,6 +20,11 @@ from tests.run_folder import write_run_folder
 
 pytest.importorskip("wandb_workspaces")
 KINDS = ("scorer", "scope", "query", "normalizer")
+
+
+def dumped(space: Any) -> str:
+    """A workspace as JSON, as it would be sent."""
+    return str(space._to_model().model_dump_json(by_alias=True, exclude_none=True, indent=1))
 
 
 @pytest.fixture(autouse=True)
@@ -161,51 +166,38 @@ def test_a_workspace_shows_logged_keys(run: Callable[..., Any], monkeypatch: pyt
             assert path in logged, name
 
 
-def test_without_w_and_b_the_workspace_is_written_to_a_file(
+def test_without_w_and_b_there_is_one_line(
     write_run: Callable[..., Path], command: Callable[..., Any], work_folder: Path
 ) -> None:
     write_run("multirun/scorers/0", wandb_with())
     answer = command("dashboard", "multirun/scorers")
-    assert (answer.code, answer.err) == (0, "")
-    message, path = answer.out.splitlines()
     why = "wandb: no API key (`wandb login`, or WANDB_API_KEY)"
-    assert message == f"{why}: nothing is at W&B yet; run this again when it can be reached"
-    assert path == "multirun/scorers/dashboard.json"
-    assert json.loads(Path(path).read_text(encoding="utf-8"))["displayName"] == "attnx: scorers"
-    answer = command("dashboard", "us/theirs", "--metric", "wer", "--out", "theirs.json")
-    written = json.loads(Path("theirs.json").read_text(encoding="utf-8"))
-    assert (written["entity"], written["project"]) == ("us", "theirs")
-    assert "test/wer" in Path("theirs.json").read_text(encoding="utf-8")
+    line = f"attnx: {why}: nothing is at W&B yet; run this again when it can be reached\n"
+    assert answer == (2, "", line)
     answer = command("dashboard", "us/theirs", "--metric", "bluu")
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.endswith("--metric bluu: no such metric; did you mean bleu?\n")
 
 
-def test_a_metric_decides(write_run: Callable[..., Path], command: Callable[..., Any]) -> None:
-    """Instead of the monitored one, in its own direction: the best run is on top."""
-    write_run("multirun/scorers/0", wandb_with())
-    for target in ("multirun/scorers", "us/theirs"):
-        for metric, is_ascending in (("wer", True), ("bleu", False)):
-            assert command("dashboard", target, "--metric", metric, "--out", "space.json").code == 0
-            text = Path("space.json").read_text(encoding="utf-8")
-            assert f"test/{metric}" in text
-            assert "test/per" not in text
-            assert json.loads(text)["spec"]["section"]["runSets"][0]["sort"]["keys"][0]["ascending"] is is_ascending
-
-
+@pytest.mark.parametrize(("metric", "is_ascending"), [([], True), (["--metric", "bleu"], False)])
 def test_a_workspace_is_saved_online(
-    write_run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    metric: list[str],
+    is_ascending: bool,
+    write_run: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from wandb_workspaces.workspaces import Workspace
-
+    """By the monitored metric, or another, in its own direction: the best run is on top."""
     from attnx.loggers import wandb_server
 
     write_run("multirun/scorers/0", wandb_with(entity="us"))
-    saved: list[str] = []
+    kind = type(workspace(WorkspaceRequest("mine")))
+    saved: list[Any] = []
     monkeypatch.setattr(wandb_server, "offline_reason", lambda settings, timeout: "")
-    monkeypatch.setattr(Workspace, "save", lambda self: saved.append(self.name))
-    monkeypatch.setattr(Workspace, "url", property(lambda self: f"https://wandb.ai/{self.entity}/{self.project}"))
-    assert run_command(["dashboard", "multirun/scorers"]) == 0
-    assert saved == ["attnx: scorers"]
+    monkeypatch.setattr(kind, "save", lambda self: saved.append(self))
+    monkeypatch.setattr(kind, "url", property(lambda self: f"https://wandb.ai/{self.entity}/{self.project}"))
+    assert run_command(["dashboard", "multirun/scorers", *metric]) == 0
+    (space,) = saved
+    assert space.name == "attnx: scorers"
+    assert json.loads(dumped(space))["spec"]["section"]["runSets"][0]["sort"]["keys"][0]["ascending"] is is_ascending
     assert capsys.readouterr().out == "https://wandb.ai/us/attnx\n"
-    assert not Path("multirun/scorers/dashboard.json").exists()

@@ -197,7 +197,6 @@ CONFIGURATIONS = {
     "evaluate ''": ["an argument of attnx evaluate is empty"],
     f"optimizer.lr={'1' * 400}": ["expected a number above 0"],
     f"trainer.max_steps={'1' * 400}": ["expected a whole number, 1 or more"],
-    "dashboard mine --out .": ["--out .: it is a folder"],
     "additive": [
         "unknown command 'additive'; did you mean scorer=additive?; attnx trains without a command, by key=value\n"
     ],

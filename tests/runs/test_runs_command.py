@@ -274,11 +274,7 @@ MISTAKES = {
     "--yaml": "unknown flag --yaml",
     "--yes": "attnx runs has no flag --yes",
     "--json --csv": "--csv and --json cannot go together",
-    "compare scorer=additive": "1 run(s) selected; attnx runs compare takes two or more",
-    "compare --json": "attnx runs compare has no flag --json",
-    "diff multirun/a": "say which runs differ",
-    "diff multirun/a multirun/none": "multirun/none: not a folder",
-    "diff multirun/a multirun": "multirun: not a run folder",
+    "prune --json": "attnx runs prune has no flag --json",
     "prune keep=bst": "keep=bst: expected one of best, last, none",
     "prune what=all --yes": "what=all: expected one of checkpoints, folders",
     "prune scoerr=dot --yes": "no run here has a key 'scoerr'",
@@ -321,29 +317,6 @@ def test_an_empty_selection_is_explained(write_run: Make, command: Command) -> N
     write_run("multirun/a", "additive")
     answer = command("runs", "scorer=aditive")
     assert answer == (0, "", "attnx: none left: scorer=aditive of 1 run(s); scorer is additive\n")
-
-
-def test_two_runs_are_described_by_their_differences(write_run: Make, command: Command) -> None:
-    write_run("multirun/a", "additive", seed=3)
-    write_run("multirun/b", "dot")
-    answer = command("runs", "diff", "a", "multirun/b")
-    assert [line.split() for line in answer.out.splitlines()] == [
-        ["key", "multirun/a", "multirun/b"],
-        ["seed", "3", "1"],
-        ["scorer", "additive", "dot"],
-        ["scorer.hidden_size", "64", "-"],
-    ]
-    same = command("runs", "diff", "multirun/a", "multirun/a")
-    assert same == (0, "no difference: the configurations are the same\n", "")
-
-
-def test_runs_compare_equals_attnx_compare(write_run: Make, command: Command) -> None:
-    first, two = str(write_run("multirun/a", "additive", 7.0)), str(write_run("multirun/b", "dot", 5.0))
-    write_run("multirun/c", "cosine", 3.0)
-    selected = command("runs", "compare", "scorer=additive,dot", "sort=test_per")
-    assert selected == command("compare", two, first)
-    assert "5.00" in selected.out
-    assert "3.00" not in selected.out
 
 
 def test_prune_deletes_only_with_yes(write_run: Make, command: Command) -> None:
@@ -623,7 +596,7 @@ def test_the_command_imports_neither_torch_nor_hydra(write_run: Make) -> None:
     check = """
 import sys
 from attnx.cli.main import run
-asked = ["", "--json", "scorer=dot sort=test_per", "diff one two", "prune what=folders --yes"]
+asked = ["", "--json", "scorer=dot sort=test_per", "prune what=folders --yes"]
 for words in asked:
     run(["runs", *words.split()])
 found = {"torch", "lightning", "hydra", "omegaconf", "matplotlib"} & set(sys.modules)
@@ -644,7 +617,7 @@ def documented_uses() -> list[list[str]]:
 
 
 def test_some_uses_are_documented() -> None:
-    assert len(documented_uses()) >= 13
+    assert len(documented_uses()) >= 11
 
 
 @pytest.mark.parametrize("words", documented_uses(), ids=shlex.join)

@@ -14,7 +14,7 @@ COMMANDS = {
     "check": ("NAME", "the laws of a part, yours too: which hold"),
     "data": ("list | get | check", "public data sets: fetch them, check them"),
     "resume": ("FOLDER", "continue an interrupted run or sweep"),
-    "runs": ("[FOLDER ...] [KEY=VALUE]", "list, filter, compare and prune runs"),
+    "runs": ("[FOLDER ...] [KEY=VALUE]", "list, filter and prune runs"),
     "compare": ("FOLDER FOLDER ...", "runs side by side, with confidence intervals"),
     "report": ("FOLDER ...", "rank settings and test the differences: a page"),
     "predict": ("RUN [FILE]", "the output for each line of a file, or typed"),

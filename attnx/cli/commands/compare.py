@@ -8,7 +8,7 @@ Examples:
   attnx compare multirun/scorers/0 multirun/scorers/1
 
 attnx report ranks many runs and shows the effect of each choice. attnx runs
-compare selects runs by their configuration.
+FILTER --paths selects runs by their configuration.
 """
 
 from __future__ import annotations

@@ -16,19 +16,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attnx import registry
-from attnx.cli.args import check_output_file
 from attnx.errors import UserError, suggest
-from attnx.files.atomic_files import write_text
 from attnx.files.printable import print_line
 from attnx.registry.optional_deps import require_package
 from attnx.reports.metric_names import HIGHER_IS_BETTER, LOWER_IS_BETTER, declared_facts, is_higher_better
 from attnx.runs.layout import RUN_JSON
-from attnx.runs.naming import refuse_links
 from attnx.runs.run import read_run
 from attnx.runs.sweep import sweep_of
 
-FILE = "dashboard.json"
-BEGINNING = '{\n "'  # of a workspace as JSON
 PATIENCE = 10.0  # seconds for W&B to answer
 # The choices that runs are told apart by, and what a row of the table shows beside them and the result.
 CHOICES = ("scorer", "scope", "query", "normalizer")
@@ -60,43 +55,34 @@ class WorkspaceRequest(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.usage = "%(prog)s FOLDER|[ENTITY/]PROJECT [--metric NAME] [--out FILE]"
+    parser.usage = "%(prog)s FOLDER|[ENTITY/]PROJECT [--metric NAME]"
     parser.add_argument("target", metavar="FOLDER|PROJECT", help="a run, a sweep, or a W&B project: [ENTITY/]PROJECT")
     metric = "the metric that decides: wer, bleu ... (default: the monitored one; per for a project)"
     parser.add_argument("--metric", metavar="NAME", help=metric)
-    parser.add_argument("--out", metavar="FILE", type=Path, help="where to write if W&B cannot be reached")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Save the workspace to W&B, or write it to a file if W&B cannot be reached."""
+    """Save the workspace to W&B."""
     target = Path(arguments.target)
     if target.is_dir():
-        request, out = workspace_request(target), target / FILE
-        refuse_links(target)
+        request = workspace_request(target)
     else:
         entity, _, project = arguments.target.rpartition("/")
         if not re.fullmatch(r"[\w.-]+", project) or not re.fullmatch(r"[\w.-]*", entity):
-            raise UserError(
-                f"{arguments.target}: neither a folder that is there nor a project of W&B, [ENTITY/]PROJECT"
-            )
+            raise UserError(f"{target}: neither a folder that is there nor a project of W&B, [ENTITY/]PROJECT")
         if entity and Path(entity).is_dir():
-            raise UserError(f"{arguments.target}: no such folder in {entity}")
+            raise UserError(f"{target}: no such folder in {entity}")
         request = WorkspaceRequest(project, entity)
-        out = Path(f"{request.project}-{FILE}")
     if arguments.metric is not None:
         is_higher = is_higher_better(arguments.metric)
         if is_higher is None:
             known = (*LOWER_IS_BETTER, *HIGHER_IS_BETTER, *declared_facts())
             raise UserError(f"--metric {arguments.metric}: no such metric{suggest(arguments.metric, known)}")
         request = request._replace(metric=arguments.metric, maximize=is_higher)
-    if arguments.out is not None:
-        out = arguments.out
-        check_output_file("--out", out, BEGINNING)
-    saved_workspace = workspace(request)
-    if problem := _saved(saved_workspace):
-        write_text(out, dumped(saved_workspace) + "\n")
-        print_line(f"{problem}: nothing is at W&B yet; run this again when it can be reached")
-    print_line(out if problem else saved_workspace.url)
+    space = workspace(request)
+    if problem := _saved(space):
+        raise UserError(f"{problem}: nothing is at W&B yet; run this again when it can be reached")
+    print_line(space.url)
     return 0
 
 
@@ -163,11 +149,6 @@ def _need(module: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it is written for an older pydantic
         return require_package(f"wandb_workspaces.{module}", "dashboard", "attnx dashboard")
-
-
-def dumped(space: Any) -> str:
-    """A workspace as JSON, as it would be sent."""
-    return str(space._to_model().model_dump_json(by_alias=True, exclude_none=True, indent=1))
 
 
 def _table(request: WorkspaceRequest, spaces: Any) -> Any:

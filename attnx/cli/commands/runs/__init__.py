@@ -2,8 +2,6 @@
 status, result, the options in which they differ, creation, duration, size.
 
   attnx runs              list runs, the newest first
-  attnx runs compare      compare the selected runs, as attnx compare does
-  attnx runs diff         what differs in the configurations of the RUNs
   attnx runs prune        show what would be deleted; with --yes delete it. Runs
                           that are running are left alone.
 
@@ -24,6 +22,7 @@ filters and options:
 Examples:
   attnx runs scorer=additive status=failed seed=1,2
   attnx runs multirun/scorers 'test_per<10' sort=test_per limit=5
+  attnx compare $(attnx runs scorer=additive limit=3 --paths)
   attnx runs prune until=30d what=checkpoints --yes
 """
 
@@ -36,16 +35,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rich.console import Console
 from rich.filesize import decimal
 
 from attnx.cli.commands.runs.prune import KEEP, WHAT, delete, plan_deletions, refuse_running, show_plan
-from attnx.cli.commands.runs.table import columns_of, difference_columns, print_columns, print_csv, print_json
+from attnx.cli.commands.runs.table import columns_of, print_columns, print_csv, print_json
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import is_count
 from attnx.files.printable import print_line, printable, text_for
 from attnx.reports.run_filters import WORD, Filter, apply_filters, check_keys, keys_of, parse_filter, sort_key, value_of
-from attnx.runs.run import Run, find_runs, read_run
+from attnx.runs.run import Run, find_runs
 from attnx.runs.status import LISTED_STATUSES
 
 ROOT = Path("multirun")
@@ -55,7 +53,7 @@ FORMS: dict[str | None, Callable[[Sequence[Run]], None]] = {
     "--csv": print_csv,
     "--paths": lambda runs: print(text_for(sys.stdout, "\n".join(str(run.path) for run in runs))) if runs else None,
 }
-OPTIONS = {"list": ("sort", "limit"), "compare": ("sort", "limit"), "prune": ("sort", "limit", "what", "keep")}
+OPTIONS = {"list": ("sort", "limit"), "prune": ("sort", "limit", "what", "keep")}
 
 
 class RunsQuery(NamedTuple):
@@ -68,8 +66,7 @@ class RunsQuery(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.usage = """attnx runs [compare] [FOLDER ...] [FILTER ...] [FLAGS]
-       attnx runs diff RUN RUN ...
+    parser.usage = """attnx runs [FOLDER ...] [FILTER ...] [FLAGS]
        attnx runs prune [FOLDER ...] [FILTER ...] [--yes]"""
     parser.add_argument("words", nargs="*", metavar="FOLDER", help="where to look (multirun)")
     forms = parser.add_mutually_exclusive_group()
@@ -79,19 +76,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List, compare or prune runs."""
+    """List or prune runs."""
     words = arguments.words
-    action = words[0] if words and words[0] in ("compare", "diff", "prune") else "list"
-    words = words[action != "list" :]
+    action = "prune" if words[:1] == ["prune"] else "list"
     for flag, owner in ((arguments.form, "list"), ("--yes" * arguments.yes, "prune")):
         if flag and action != owner:
             raise UserError(f"attnx runs{f' {action}' * (action != 'list')} has no flag {flag}")
-    if action == "diff":
-        return _diff(words)
-    query = parse_query(words, action)
+    query = parse_query(words[action != "list" :], action)
     selected = select_runs(query)
-    if action == "compare":
-        return _compare(selected)
     if action == "prune":
         return _prune(selected, query, arguments.yes)
     FORMS[arguments.form](selected)
@@ -174,26 +166,6 @@ def _check_statuses(filters: Sequence[Filter]) -> None:
         for value in condition.values if condition.key == "status" else ():
             if value not in LISTED_STATUSES and not set("*?") & set(value):
                 raise UserError(f"status={value}: no such status{suggest(value, LISTED_STATUSES)}")
-
-
-def _compare(runs: Sequence[Run]) -> int:
-    if len(runs) < 2:
-        raise UserError(f"{len(runs)} run(s) selected; attnx runs compare takes two or more")
-    from attnx.reports.sweep.compare import compare
-
-    Console().print(compare([run.path for run in runs]))
-    return 0
-
-
-def _diff(words: Sequence[str]) -> int:
-    if len(words) < 2:
-        raise UserError("say which runs differ: attnx runs diff RUN RUN")
-    columns = difference_columns([read_run(_folder(word)) for word in words])
-    if columns[0].cells:
-        print_columns(columns)
-    else:
-        print("no difference: the configurations are the same")
-    return 0
 
 
 def _prune(runs: Sequence[Run], query: RunsQuery, is_confirmed: bool) -> int:

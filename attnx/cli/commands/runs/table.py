@@ -110,16 +110,6 @@ def columns_of(runs: Sequence[Run]) -> list[Column]:
     ]
 
 
-def difference_columns(runs: Sequence[Run]) -> list[Column]:
-    """The keys in which the configurations differ, in the order of config.yaml, and a column of values for each run."""
-    options = [options_of(run) for run in runs]
-    cells = {key: option_cells(options, key) for run_options in options for key in run_options}
-    rows = {key: texts for key, texts in cells.items() if len(set(texts)) > 1}
-    values = zip(*rows.values(), strict=True) if rows else [()] * len(runs)
-    columns = [Column(str(run.path), list(texts), 1) for run, texts in zip(runs, values, strict=True)]
-    return [Column("key", list(rows), 0), *columns]
-
-
 def option_cells(options: Sequence[Mapping[str, Any]], key: str) -> list[str]:
     """The value of a key in each configuration, as text."""
     return [value_text(values[key]) if key in values else ABSENT for values in options]
