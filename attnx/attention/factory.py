@@ -66,6 +66,8 @@ def build_attention(
     memory_size: int,
     values_size: int,
     options: Mapping[str, Any],
+    layer: int = 0,
+    min_projected_heads: int = 2,
 ) -> ComposedAttention:
     """Build the parts, given as in :func:`build`, and the attention that they compose.
 
@@ -77,6 +79,8 @@ def build_attention(
         memory_size: width of the memory's states.
         values_size: width of the values.
         options: the ``attention`` node.
+        layer: which layer of the model it is in, from 0.
+        min_projected_heads: from how many heads on there are projections around them.
     """
     attention: ComposedAttention = registry.build(
         "attention",
@@ -87,6 +91,8 @@ def build_attention(
         query_size=query_size,
         memory_size=memory_size,
         values_size=values_size,
+        layer=layer,
+        min_projected_heads=min_projected_heads,
     )
     return attention
 
@@ -99,6 +105,7 @@ def build_standard(
     query_size: Size,
     memory_size: Size,
     values_size: Size,
+    min_projected_heads: Size,
     projection: Literal["auto", "never"] = "auto",
     dropout: Probability = 0.0,
     heads: Depth = 1,
@@ -141,7 +148,7 @@ def build_standard(
         AttentionOptions(projection, dropout, bias, chunk_mib, softcap, kv_heads, qk_norm),
     )
     attention: Attention | MultiHeadAttention
-    if heads == 1:
+    if heads < min_projected_heads:
         check_heads({"heads": heads, "kv_heads": kv_heads, "qk_norm": qk_norm}, scorer)
         attention = _build_single(choices, query_size, memory_size, options)
     else:
@@ -166,12 +173,17 @@ def build_multi_head(
     width = head_width(heads, memory_size, "the width of the memory")
     kv_heads = options.kv_heads or heads
     check_kv_heads(choices[0], heads, kv_heads)
-    # Copied, so that heads which are built from an instance do not share its parameters.
-    single_heads = [_build_single(copy.deepcopy(choices), width, width, options, head, heads) for head in range(heads)]
+    single_heads = build_heads(choices, width, heads, options)
     first = single_heads[0].scorer
     if kv_heads < heads and first.project_keys(torch.zeros(1, 1, width)).requires_grad:
         raise unshared_keys(registry.registered_name("scorer", type(first)) or type(first).__name__, kv_heads)
     return MultiHeadAttention(single_heads, query_size, memory_size, values_size, kv_heads, options.qk_norm)
+
+
+def build_heads(choices: PartChoices, width: int, heads: int, options: AttentionOptions) -> list[Attention]:
+    """Build so many heads for queries and memories of a width, of the same choices."""
+    # Copied, so that heads which are built from an instance do not share its parameters.
+    return [_build_single(copy.deepcopy(choices), width, width, options, head, heads) for head in range(heads)]
 
 
 def _build_single(

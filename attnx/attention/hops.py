@@ -51,9 +51,19 @@ class Hops(nn.Module):
         """Whether weights sum to 1, as far as the normalizer declares it."""
         return self.attention.is_distribution
 
-    def make_memory(self, states: Tensor, memory_mask: Tensor | None = None, values: Tensor | None = None) -> Memory:
-        """As :meth:`Attention.make_memory`: all hops read the same memory; values of another width are a UserError."""
-        memory = self.attention.make_memory(states, memory_mask, values)
+    def make_memory(
+        self,
+        states: Tensor,
+        memory_mask: Tensor | None = None,
+        values: Tensor | None = None,
+        rotation: Tensor | None = None,
+    ) -> Memory:
+        """As :meth:`Attention.make_memory`: all hops read the same memory; values of another width are a UserError.
+
+        ``rotation`` is for several heads: :meth:`MultiHeadAttention.make_memory`.
+        """
+        rotated = {} if rotation is None else {"rotation": rotation}
+        memory = self.attention.make_memory(states, memory_mask, values, **rotated)
         check_values_width(states, values, self.values_size)
         return memory
 
@@ -69,15 +79,17 @@ class Hops(nn.Module):
         history: AttentionHistory | None = None,
         need_weights: bool = False,
         dropout_mask: Tensor | None = None,
+        rotation: Tensor | None = None,
     ) -> AttentionOutput:
         """As :meth:`Attention.forward`; every hop drops the weights of a ``dropout_mask`` that is passed."""
+        rotated = {} if rotation is None else {"rotation": rotation}
         reads = []
         for _ in range(self.hops - 1):
-            read = self.attention(queries, memory, allowed_mask, steps, dropout_mask=dropout_mask)
+            read = self.attention(queries, memory, allowed_mask, steps, dropout_mask=dropout_mask, **rotated)
             reads.append(read)
             queries = self.refine(queries) + self.project(read.context)
         last = self.attention(
-            queries, memory, allowed_mask, steps, need_weights=need_weights, dropout_mask=dropout_mask
+            queries, memory, allowed_mask, steps, need_weights=need_weights, dropout_mask=dropout_mask, **rotated
         )
         reads.append(last)
         penalty, log_prob = _sum([read.penalty for read in reads]), _sum([read.log_prob for read in reads])

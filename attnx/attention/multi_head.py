@@ -53,6 +53,8 @@ class MultiHeadAttention(nn.Module):
         kv_heads: how many heads of keys and values there are; each is read by ``heads / kv_heads`` heads in a row. As
             many as heads if left out.
         qk_norm: normalizes queries and keys of each head, before a rotation: ``l2`` or ``rms``.
+        difference: makes one head of each pair of heads, which have a head of values in common
+            (:mod:`attnx.attention.differential`); none if left out.
     """
 
     def __init__(
@@ -63,19 +65,23 @@ class MultiHeadAttention(nn.Module):
         values_size: int,
         kv_heads: int | None = None,
         qk_norm: Literal["none", "l2", "rms"] = "none",
+        difference: Callable[[AttentionOutput], AttentionOutput] | None = None,
     ) -> None:
         super().__init__()
         self.heads: Sequence[Attention] = nn.ModuleList(heads)  # type: ignore[assignment]
-        self.num_heads, first = len(self.heads), self.heads[0]
-        self.kv_heads = kv_heads or self.num_heads
-        self.group_size = self.num_heads // self.kv_heads
+        first, maps = self.heads[0], len(self.heads)
+        self.difference = difference
+        self.num_heads = maps if difference is None else maps // 2
+        self.kv_heads = kv_heads or maps
+        self.value_heads = self.kv_heads if difference is None else self.num_heads
+        self.group_size = maps // self.kv_heads
         self.query = nn.Linear(query_size, memory_size, bias=False)
         self.keys = nn.Linear(memory_size, memory_size // self.group_size, bias=False)
         self.values = nn.Linear(values_size, values_size // self.group_size, bias=False)
         self.out = nn.Linear(values_size, values_size, bias=False)
-        self.query_norm, self.key_norm = QK_NORMS[qk_norm](memory_size // self.num_heads)
+        self.query_norm, self.key_norm = QK_NORMS[qk_norm](memory_size // maps)
         self.dropout, self.needs_history = first.dropout, first.needs_history
-        self.is_distribution = first.is_distribution
+        self.is_distribution = first.is_distribution and difference is None
         has_history = first.needs_history or hasattr(first.scorer, "penalty")
         # A bias without parameters may still be another one in each head.
         self.heads_are_parameter_free = not (has_history or first.bias is not None or first.state_dict())
@@ -101,7 +107,7 @@ class MultiHeadAttention(nn.Module):
         else:
             heads = zip(self.heads, projected.unbind(1), strict=True)
             keys = torch.stack([head.scorer.project_keys(part) for head, part in heads], dim=1)
-        values = _split_heads(values, self.values, self.kv_heads)  # (b, g, m, v / h)
+        values = _split_heads(values, self.values, self.value_heads)  # (b, g, m, v / h)
         return Memory(keys, values, memory_mask, (states.shape[1],), has_padding)
 
     def init_history(self, memory: Memory) -> AttentionHistory | None:
@@ -130,11 +136,16 @@ class MultiHeadAttention(nn.Module):
         check_query(queries, memory, allowed_mask, steps, self.query.in_features)
         steps = query_steps(queries, steps)
         # (b, q, query_size) -> (b, h, q, k)
-        queries = _rotate(self.query_norm(_split_heads(queries, self.query, self.num_heads)), rotation)
+        queries = _rotate(self.query_norm(_split_heads(queries, self.query, len(self.heads))), rotation)
+        if self.difference is not None:  # a pair of heads reads the same values
+            memory = memory._replace(values=memory.values.repeat_interleave(2, 1), cache=None)
+            dropout_mask = None if dropout_mask is None else dropout_mask.repeat_interleave(2, 1)
         # every head attends: (b, h, q, k) -> (b, h, q, v / h)
         output = self.attend_heads(
             AttentionInputs(queries, queries, memory, steps, allowed_mask, history, dropout_mask, need_weights)
         )
+        if self.difference is not None:
+            output = self.difference(output)
         # (b, h, q, v / h) -> (b, q, v)
         context = self.out(output.context.transpose(1, 2).flatten(2))
         # What heads add to the loss, (b, h, q) -> (b, q): the mean penalty, and the joint log-probability.
@@ -154,7 +165,7 @@ class MultiHeadAttention(nn.Module):
                     rows.queries, rows.memory, rows.allowed_mask, rows.steps, None, rows.need_weights, rows.dropout_mask
                 )
             )
-        nothing = [None] * self.num_heads
+        nothing = [None] * len(self.heads)
         parts = zip(
             self.heads,
             inputs.queries.unbind(1),

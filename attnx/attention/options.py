@@ -1,4 +1,4 @@
-"""What the heads of an attention share besides their parts."""
+"""What attention has besides its parts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attnx.registry import PartSpec
 
 @dataclass(frozen=True)
 class AttentionOptions:
-    """The options of each head; :func:`attnx.attention.factory.build_standard` says what they do."""
+    """The options besides the number of heads; :func:`attnx.attention.factory.build_standard` says what they do."""
 
     projection: Literal["auto", "never"] = "auto"
     dropout: float = 0.0
@@ -22,11 +22,35 @@ class AttentionOptions:
     softcap: float | None = None
     kv_heads: int | None = None
     qk_norm: Literal["none", "l2", "rms"] = "none"
+    hops: int = 1
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
         """Take them from an ``attention`` node, which has others, too."""
-        return cls(**{field.name: options[field.name] for field in fields(cls)})
+        return cls(**{field.name: options[field.name] for field in fields(cls) if field.name in options})
+
+    def options_of(self, attention: str) -> dict[str, Any]:
+        """Those that an attention of a name has, by name."""
+        names = {option.name for option in registry.describe("attention", attention).options}
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name in names}
+
+
+def check_pairs(attention: str, **parts: PartSpec) -> None:
+    """Check that an attention of a name, if its heads have two maps each, has parts that see one step at a time.
+
+    Raises:
+        UserError: a scorer or normalizer reads earlier steps or samples positions.
+    """
+    if registry.describe("attention", attention).declarations.get("maps_per_head", 1) == 1:
+        return
+    for kind, spec in parts.items():
+        name = registry.parse_spec(kind, spec)[0]
+        declared = registry.describe(kind, name).declarations
+        if any(declared.get(reads) for reads in ("needs_history", "is_recurrent", "is_sampled")):
+            raise UserError(
+                f"attention={attention}: {kind}={name} reads earlier steps or samples positions, and a head has two "
+                f"maps of weights; use another {kind}"
+            )
 
 
 def check_heads(options: Mapping[str, Any], scorer: object) -> None:
@@ -37,8 +61,15 @@ def check_heads(options: Mapping[str, Any], scorer: object) -> None:
     """
     if "heads" not in options:
         return
-    check_kv_heads(scorer, options["heads"], options["kv_heads"])
-    if options["heads"] == 1 and options["qk_norm"] != "none":
+    check_kv_heads(scorer, options["heads"], options.get("kv_heads"))
+    if options["heads"] > 1:
+        return
+    if registry.describe("attention", options.get("name", "standard")).declarations.get("maps_per_head", 1) > 1:
+        raise UserError(
+            f"attention={options['name']} projects queries and keys of heads, and one head has no projections; use "
+            "attention.heads=2 or more"
+        )
+    if options["qk_norm"] != "none":
         raise UserError(
             f"attention.qk_norm={options['qk_norm']} normalizes the projections of heads, and one head has none; use "
             "attention.heads=2 or more"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from attnx import registry
-from attnx.attention.options import check_heads
+from attnx.attention.options import check_heads, check_pairs
 from attnx.errors import UserError
 from attnx.models.planner import KNOWN_IN_ADVANCE
 from attnx.registry.plugin_errors import name_plug_in
@@ -98,6 +98,8 @@ def resolve_model(config: Config) -> ResolvedConfig:
     check_bias(config)
     if not part.declarations.get("has_head_sites"):
         check_heads(config.get("attention", {}), config.get("scorer"))
+    if "scorer" in config and "normalizer" in config:
+        check_pairs(config["attention"]["name"], scorer=config["scorer"], normalizer=config["normalizer"])
     if not part.declarations.get("is_torch_free"):
         return ResolvedConfig(config)
     options: ModelConfig = registry.build("model", config["model"])

@@ -61,7 +61,6 @@ REFUSALS = {
     "+query=[token,self_attentive]": r"query=\[token,self_attentive\] holds none",
     "scorer=coverage": r"attention.hops=2: scorer=coverage reads the weights of earlier steps",
     "normalizer=monotonic": r"attention.hops=2: normalizer=monotonic reads the weights of earlier steps",
-    "model=transformer": r"no meaning beside model=transformer: its layers are its hops",
     "attention.hops=0": r"attention.hops=0: expected",
 }
 

@@ -71,6 +71,11 @@ def _check_copies(resolved: ResolvedSeq2seqConfig) -> None:
         raise UserError(f"{name} copies what attention reads, and attention=none reads nothing; leave one out")
     if "encoder" not in sources:
         raise UserError(f"{name} copies from the source, but scope.sources=[{','.join(sources)}] does not read it")
+    if part_declarations(config, "attention").get("is_distribution") is False:
+        raise UserError(
+            f"{name} takes weights for probabilities, and those of attention={config['attention']['name']} do not sum "
+            "to 1; use attention=standard"
+        )
     if not part_declarations(config, "normalizer").get("is_distribution"):
         raise UserError(
             f"{name} takes weights for probabilities, and weights of normalizer={config['normalizer']['name']} do not "

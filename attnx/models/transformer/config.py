@@ -14,7 +14,6 @@ from attnx.models.resolve import (
     ModelConfig,
     NoEffect,
     ResolvedConfig,
-    reject_hops,
     require_attention,
 )
 from attnx.models.transformer.layer_choices import (
@@ -115,7 +114,8 @@ class TransformerConfig(ModelConfig):
         if not ineffective:
             _check_attends(config)
             self_attention, heads = resolve_site(self, config, "self"), config["attention"]["heads"]
-            check_positions(self, self_attention, heads)
+            maps = [heads * choice.maps_per_head for choice in layer_choices if choice.is_attending]
+            check_positions(self, self_attention, maps)
             ineffective = replaced_parts(self, ("self",) if is_decoder_only else ("self", "cross"))
         cross_attention = None if is_decoder_only else resolve_site(self, config, "cross")
         has_source = _has_source(self, config)
@@ -187,10 +187,9 @@ class ResolvedTransformerConfig(ResolvedConfig):
 
 def _check_attends(config: Config) -> None:
     require_attention(config, "transformer")
-    if config["attention"]["projection"] != "auto":
+    if config["attention"].get("projection", "auto") != "auto":
         option = f"attention.projection={config['attention']['projection']}"
         raise UserError(f"{option} has no effect: a transformer projects to one width; leave it out")
-    reject_hops(config, "transformer", "its layers are its hops")
     for name in config["query"]:
         if name != "current_state":
             reason = UNSUPPORTED_QUERIES.get(name, "the queries of a layer are its states")

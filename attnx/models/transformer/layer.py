@@ -8,12 +8,15 @@ from typing import Any, Literal, NamedTuple, cast
 from torch import Tensor, nn
 
 from attnx.attention import Memory
+from attnx.attention.hops import Hops
 from attnx.attention.memory import append_positions
 from attnx.attention.multi_head import MultiHeadAttention
 from attnx.mixers.contracts import Mixer
 from attnx.nn.feed_forward import FeedForward
 from attnx.nn.residual import Residual
 
+LayerAttention = MultiHeadAttention | Hops
+"""What a layer attends by."""
 LayerMemory = Memory | tuple[Tensor, ...] | None
 """What a layer keeps of earlier positions: a memory for attention, the state of a mixer, or nothing."""
 Site = Literal["self", "cross"]
@@ -47,8 +50,8 @@ class TransformerLayer(nn.Module):
 
     def __init__(
         self,
-        self_attention: MultiHeadAttention | None,
-        cross_attention: MultiHeadAttention | None,
+        self_attention: LayerAttention | None,
+        cross_attention: LayerAttention | None,
         feed_forward: FeedForward,
         build_residual: Callable[[], Residual],
         mixer: Mixer[Any] | None = None,
@@ -131,7 +134,7 @@ class TransformerLayer(nn.Module):
         return attention.context, joined, attention.weights
 
 
-def _append_chunk(attention: MultiHeadAttention, memory: Memory | None, inputs: Tensor, chunk: SequenceChunk) -> Memory:
+def _append_chunk(attention: LayerAttention, memory: Memory | None, inputs: Tensor, chunk: SequenceChunk) -> Memory:
     positions = attention.make_memory(inputs, chunk.mask, rotation=chunk.rotation)
     return positions if memory is None else append_positions(memory, positions)
 

@@ -28,6 +28,12 @@ class LayerChoice(NamedTuple):
         """Whether the layer has attention weights."""
         return self.kind == "attention" and self.name != "none"
 
+    @property
+    def maps_per_head(self) -> int:
+        """How many maps of weights a head has."""
+        maps: int = registry.describe(self.kind, self.name).declarations.get("maps_per_head", 1)
+        return maps
+
 
 def resolve_layer_choices(mixer: PartSpec | list[PartSpec] | None, config: Config) -> tuple[LayerChoice, ...]:
     """What each layer holds: the option ``mixer``, repeated for all layers, else the chosen attention.

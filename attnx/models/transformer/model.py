@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from itertools import cycle, islice
+from itertools import cycle, islice, starmap
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -13,13 +13,15 @@ from torch import Tensor, nn
 
 from attnx import registry
 from attnx.attention import AttentionOutput, Memory
-from attnx.attention.factory import build_multi_head
+from attnx.attention.factory import build_attention
+from attnx.attention.hops import Hops
 from attnx.attention.memory import concat_sources
 from attnx.attention.multi_head import MultiHeadAttention
 from attnx.data.special_tokens import PAD
 from attnx.errors import UserError
 from attnx.models.sequence_model import Output, SequenceModel, index_select_tree
 from attnx.models.transformer.layer import (
+    LayerAttention,
     LayerMemory,
     SequenceChunk,
     Site,
@@ -247,19 +249,21 @@ def _build_stack(options: TransformerOptions, layers: int, has_source: bool) -> 
     # The gate is a third map: two thirds of the units make as many weights (Shazeer 2020, section 3.1).
     units = options.feedforward_size or (8 * size // 3 if options.gated else 4 * size)
 
-    def build_attention(site: AttentionSite) -> MultiHeadAttention:
-        choices, shared = (site.scorer, site.scope, site.normalizer), options.attention
-        shared = shared if site.bias is None else replace(shared, bias=site.bias)
-        attention = build_multi_head(choices, size, size, size, options.heads, shared)
+    def build(site: AttentionSite, name: str, layer: int) -> LayerAttention:
+        choices = site.scorer, site.scope, site.normalizer
+        shared = options.attention if site.bias is None else replace(options.attention, bias=site.bias)
+        node = {"name": name, "heads": options.heads, **shared.options_of(name)}
+        attention = build_attention(*choices, size, size, size, node, layer, min_projected_heads=1)
+        assert isinstance(attention, MultiHeadAttention | Hops)
         if attention.needs_history:
             raise UserError(f"{site}: a layer computes all steps at once, and a part reads earlier ones; use others")
         return attention
 
-    def build_layer(choice: LayerChoice) -> TransformerLayer:
+    def build_layer(layer: int, choice: LayerChoice) -> TransformerLayer:
         is_mixer = choice.kind == "mixer"
         return TransformerLayer(
-            build_attention(options.self_attention) if choice.is_attending else None,
-            build_attention(options.cross_attention or options.self_attention) if has_source else None,
+            build(options.self_attention, choice.name, layer) if choice.is_attending else None,
+            build(options.cross_attention or options.self_attention, choice.name, layer) if has_source else None,
             FeedForward(size, units, options.activation, options.gated, options.linear_bias),
             partial(Residual, size, options.norm, options.dropout, options.norm_type),
             mixer=registry.build("mixer", (choice.name, choice.options), hidden_size=size) if is_mixer else None,
@@ -267,10 +271,12 @@ def _build_stack(options: TransformerOptions, layers: int, has_source: bool) -> 
 
     choices = islice(cycle(options.layer_choices), layers)
     return TransformerStack(
-        map(build_layer, choices), NORMS[options.norm_type](size) if options.norm == "pre" else nn.Identity()
+        starmap(build_layer, enumerate(choices)),
+        NORMS[options.norm_type](size) if options.norm == "pre" else nn.Identity(),
     )
 
 
 def _build_positions(options: TransformerOptions) -> PositionEncoding:
     size, kind = options.hidden_size, options.position_encoding
-    return PositionEncoding(size, kind, options.max_positions, size // options.heads, options.rotary_base)
+    maps = options.heads * max(choice.maps_per_head for choice in options.layer_choices)
+    return PositionEncoding(size, kind, options.max_positions, size // maps, options.rotary_base)

@@ -38,7 +38,7 @@ def resolve_site(options: TransformerConfig, config: Config, site: str) -> Atten
         parts[kind] = {"name": name, **registry.check(kind, name, values)}
         option = f"{kind}={name}" if choice is None else f"model.{site}_{kind}={name}"
         if kind == "scorer":
-            check_kv_heads(name, config["attention"]["heads"], config["attention"]["kv_heads"])
+            check_kv_heads(name, config["attention"]["heads"], config["attention"].get("kv_heads"))
             reject_history(name, option.partition("=")[0], "a transformer computes all steps at once")
         reject_recurrent(kind, name, option.partition("=")[0], "a layer of a transformer computes all steps alike")
         if kind == "normalizer":
@@ -82,8 +82,10 @@ def _check_scope(scope: Mapping[str, Any], option: str, site: str, is_decoder_on
         )
 
 
-def check_positions(options: TransformerConfig, self_attention: AttentionSite, heads: int) -> None:
-    """Check that rotary positions meet a scorer that compares directly, and an even size per head.
+def check_positions(options: TransformerConfig, self_attention: AttentionSite, maps: Collection[int]) -> None:
+    """Check that rotary positions meet a scorer that compares directly, and one even size per map of weights.
+
+    ``maps`` are how many maps the layers have.
 
     Raises:
         UserError: they do not.
@@ -97,6 +99,12 @@ def check_positions(options: TransformerConfig, self_attention: AttentionSite, h
             f"model.position_encoding=rotary rotates queries and keys that are compared directly, but scorer={scorer} "
             f"maps them first; choose {', '.join(comparing)}, or another position encoding"
         )
+    if len(set(maps)) > 1:
+        raise UserError(
+            "model.position_encoding=rotary rotates queries and keys of one width, but the layers of model.mixer have "
+            "heads of several; choose one attention, or another position encoding"
+        )
+    (heads,) = set(maps)
     if options.hidden_size % (2 * heads):
         raise UserError(
             f"model.position_encoding=rotary needs an even size per head, but model.hidden_size={options.hidden_size} "

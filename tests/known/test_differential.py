@@ -1,0 +1,141 @@
+"""Differential attention, ``attention=differential``, by hand: Ye et al. 2024, section 2.1."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+import attnx
+from attnx import accel, registry
+from attnx.attention.options import AttentionOptions
+from attnx.errors import UserError
+from attnx.models.transformer.layer_choices import LayerChoice
+from attnx.models.transformer.model import Transformer
+from attnx.models.transformer.options import TransformerOptions
+from attnx.nn.targets.symbols import Symbols
+
+LN3 = math.log(3)
+
+
+def differential(heads: int, query: int, memory: int, values: int, layer: int = 0, **options: Any) -> Any:
+    parts = {"scorer": options.pop("scorer", "dot"), "scope": "global", "normalizer": "softmax"}
+    sizes = {"query_size": query, "memory_size": memory, "values_size": values, "layer": layer}
+    return registry.build("attention", ("differential", {"heads": heads, **options}), **parts, **sizes)
+
+
+def test_a_head_by_hand() -> None:
+    """Maps of 1/4, 3/4 and 1/2, 1/2, less 0.2 of the second; values 4 and 8 give 7 - 0.2 * 6 = 5.8, normalized to 1."""
+    attention = differential(1, 2, 2, 1)
+    with torch.no_grad():
+        attention.difference.share.zero_()  # exp(0) - exp(0) + 0.2
+        attention.query.weight.copy_(torch.eye(2))
+        attention.keys.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 0.0]]))
+        attention.values.weight.fill_(1.0)
+        attention.out.weight.fill_(1.0)
+    memory = attention.make_memory(torch.tensor([[[0.0, 5.0], [LN3, 7.0]]]), values=torch.tensor([[[4.0], [8.0]]]))
+    read = attention(torch.ones(1, 1, 2), memory, need_weights=True)
+    expected = torch.tensor([1 / 4 - 0.2 / 2, 3 / 4 - 0.2 / 2])
+    torch.testing.assert_close(read.weights, expected.view(1, 1, 1, 2))
+    normalized = 5.8 / math.sqrt(5.8**2 + 1e-5)
+    torch.testing.assert_close(read.context, torch.tensor([[[0.8 * normalized]]]))
+    assert not attention.is_distribution
+
+
+@pytest.mark.parametrize(("layer", "decay"), [(0, 1.0), (1, math.exp(-0.3)), (11, math.exp(-3.3))])
+def test_the_share_starts_by_depth(layer: int, decay: float) -> None:
+    start = 0.8 - 0.6 * decay
+    attention = differential(2, 8, 8, 8, layer)
+    with torch.no_grad():
+        attention.difference.share.zero_()
+    torch.testing.assert_close(attention.difference.subtracted_share(), torch.tensor(start))
+    with torch.no_grad():  # a_1 . b_1 = 2 ln 3 and a_2 . b_2 = 0
+        attention.difference.share[0] = torch.tensor([[LN3, LN3], [1.0, 1.0]])
+    torch.testing.assert_close(attention.difference.subtracted_share(), torch.tensor(9 - 1 + start))
+
+
+@pytest.mark.parametrize("scorer", ["scaled", "additive", "cosine"])
+def test_it_is_the_difference_of_two_attentions(scorer: str) -> None:
+    """Each over the first or second halves of queries and keys, with the same values; accel computes the same."""
+    attention = differential(2, 5, 8, 12, scorer=scorer, qk_norm="rms")
+    queries, states, values = torch.randn(3, 4, 5), torch.randn(3, 7, 8), torch.randn(3, 7, 12)
+    memory_mask = torch.arange(7) < torch.tensor([[7], [3], [1]])
+    memory = attention.make_memory(states, memory_mask, values)
+    assert memory.keys.shape[1] == 4
+    assert memory.values.shape == (3, 2, 7, 6)
+    read = attention(queries, memory, need_weights=True)
+    prepared = attention.query_norm((queries @ attention.query.weight.T).view(3, 4, 4, 2).transpose(1, 2))
+    share, contexts = attention.difference.subtracted_share(), []
+    for head in range(2):
+        weights = []
+        for index in (2 * head, 2 * head + 1):
+            part = attention.heads[index]
+            scores = part.scorer.score(part.scorer.project_queries(prepared[:, index]), memory.keys[:, index])
+            weights.append(torch.softmax(scores.masked_fill(~memory_mask[:, None], -torch.inf), -1))
+        difference = weights[0] - share * weights[1]
+        torch.testing.assert_close(read.weights[:, head], difference)
+        contexts.append(0.8 * attention.difference.norm(difference @ memory.values[:, head]))
+    torch.testing.assert_close(read.context, torch.cat(contexts, -1) @ attention.out.weight.T)
+    accel.enable(attention)
+    fast = attention(queries, attention.make_memory(states, memory_mask, values))
+    torch.testing.assert_close(fast.context, read.context)
+
+
+@pytest.mark.parametrize(
+    ("position_encoding", "layers", "hops"),
+    [
+        ("rotary", ["differential"], 1),
+        ("learned", ["differential", "standard", "none"], 1),
+        ("rotary", ["standard"], 2),
+    ],
+)
+def test_a_transformer_takes_any_attention(position_encoding: Any, layers: list[str], hops: int) -> None:
+    """Steps give what one pass gives, and every parameter learns."""
+    torch.manual_seed(0)
+    choices = tuple(LayerChoice("attention", name) for name in layers)
+    options = TransformerOptions(
+        hidden_size=16,
+        heads=2,
+        position_encoding=position_encoding,
+        dropout=0.0,
+        layer_choices=choices,
+        attention=AttentionOptions(hops=hops),
+    )
+    model = Transformer(Symbols(17), Symbols(17), layers=3, encoder_layers=0, options=options).eval()
+    source, inputs = torch.randint(4, 17, (3, 4)), torch.randint(4, 17, (3, 5))
+    output = model(source, source > 0, inputs, need_weights=True)
+    attending = sum(layers[index % len(layers)] != "none" for index in range(3))
+    assert output.weights.shape[:3] == (3, 2 * attending, 5)
+    state, expected = model.init_state(source, source > 0), output.logits.log_softmax(-1)
+    with torch.no_grad():
+        for step in range(5):
+            log_probs, state, _ = model.decode_step(inputs[:, step], state)
+            torch.testing.assert_close(log_probs, expected[:, step], rtol=1e-4, atol=1e-4)
+    output.logits.square().sum().backward()
+    assert [name for name, weight in model.named_parameters() if weight.grad is None] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("attention.heads=1", "one head has no projections; use attention.heads=2 or more"),
+        ("scorer=coverage", "scorer=coverage reads earlier steps or samples positions"),
+        ("normalizer=reinforced", "normalizer=reinforced reads earlier steps or samples positions"),
+        ("output=copy", "those of attention=differential do not sum to 1"),
+        (
+            "model=transformer scorer=scaled model.form=decoder_only model.position_encoding=rotary "
+            "model.layers=2 model.mixer=[standard,differential] attention.heads=2",
+            "the layers of model.mixer have heads of several",
+        ),
+    ],
+)
+def test_what_has_no_difference_is_refused(words: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        attnx.compose(["attention=differential", *words.split()])
+
+
+@pytest.mark.parametrize("words", ["model=transformer scorer=scaled attention.heads=1", "model.feed=next", ""])
+def test_models_compose_with_it(words: str) -> None:
+    assert attnx.compose(["attention=differential", *words.split()])["attention"]["name"] == "differential"
