@@ -73,7 +73,7 @@ Hydra's flags that attnx has are listed by attnx --help all.
 
 Those about sweeps:
   hydra/launcher=NAME             where jobs run: processes, slurm, slurm_here;
-                                  with their packages joblib and ray
+                                  with its package joblib
   hydra/sweeper=NAME              who chooses the jobs: grid, or search (Optuna)
   hydra.launcher.KEY=VALUE        shown by attnx --cfg hydra -p hydra.launcher
   hydra.sweeper.KEY=VALUE         shown by attnx --cfg hydra -p hydra.sweeper

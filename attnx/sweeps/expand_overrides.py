@@ -18,7 +18,7 @@ GRID_SWEEPERS = (f"{PLUGIN_MODULE}.GridSweeper", BASIC_SWEEPER)
 SEARCH_SWEEPER = f"{PLUGIN_MODULE}.OptunaSweeper"
 SLURM_LAUNCHER = f"{PLUGIN_MODULE}.SlurmLauncher"
 # Packages that Hydra plug-ins of others need, and the extras of attnx that install both.
-EXTRAS = {"joblib": "joblib", "submitit": "slurm", "ray": "ray"}
+EXTRAS = {"joblib": "joblib", "submitit": "slurm"}
 
 
 class SweepRequest(NamedTuple):

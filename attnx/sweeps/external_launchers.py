@@ -1,4 +1,4 @@
-"""Entry point for Hydra's launchers of others (joblib, Ray) and for SLURM's jobs: run one job in a subprocess."""
+"""Entry point for Hydra's launchers of others (joblib) and for SLURM's jobs: run one job in a subprocess."""
 
 from __future__ import annotations
 

@@ -25,7 +25,6 @@ def launcher_param(launcher: str, module: str) -> Any:
 LAUNCHERS = [
     launcher_param("joblib", "hydra_plugins.hydra_joblib_launcher"),
     launcher_param("slurm_here", "submitit"),
-    launcher_param("ray", "hydra_plugins.hydra_ray_launcher"),
 ]
 
 

@@ -159,4 +159,4 @@ def test_only_local_jobs_are_checked_locally() -> None:
     assert is_local("hydra_plugins.attnx.SlurmLauncher", "local")
     assert is_local("hydra_plugins.hydra_joblib_launcher.joblib_launcher.JoblibLauncher", "")
     assert not is_local("hydra_plugins.attnx.SlurmLauncher", "slurm")
-    assert not is_local("hydra_plugins.hydra_ray_launcher.ray_launcher.RayLauncher", "")
+    assert not is_local("hydra_plugins.mine.CloudLauncher", "")
