@@ -13,7 +13,7 @@ from attnx.ops import at_least_float32
 from attnx.registry import Size, register
 
 
-class LstmState(NamedTuple):
+class MemoryCellsState(NamedTuple):
     """The state of the cells."""
 
     hidden: Tensor  # (b, hidden_size)
@@ -21,7 +21,7 @@ class LstmState(NamedTuple):
 
 
 @register("mixer", "lstm")
-class Lstm(nn.Module):
+class MemoryCells(nn.Module):
     """A layer of LSTM cells, whose state depends on the one before in a way that is not linear.
 
     Formula: ``c_t = f_t * c_{t-1} + i_t * tanh(W x_t + U h_{t-1} + b), h_t = o_t * tanh(c_t)``
@@ -29,7 +29,7 @@ class Lstm(nn.Module):
 
     It runs position by position in training, too. With ``accel=auto`` the C kernel of recurrent layers runs it.
 
-    >>> mixer = Lstm(hidden_size=8)
+    >>> mixer = MemoryCells(hidden_size=8)
     >>> outputs, state = mixer(torch.ones(3, 5, 8))
     >>> outputs.shape, state.cell.shape
     (torch.Size([3, 5, 8]), torch.Size([3, 8]))
@@ -40,14 +40,14 @@ class Lstm(nn.Module):
         self.cells = MemoryCellLayer(hidden_size, hidden_size, batch_first=True)
         self.hidden_size, self.state_size = hidden_size, 2 * hidden_size
 
-    def init_state(self, rows: int, like: Tensor) -> LstmState:
+    def init_state(self, rows: int, like: Tensor) -> MemoryCellsState:
         """Zeros."""
         zeros = like.new_zeros(rows, self.hidden_size, dtype=at_least_float32(like.dtype))
-        return LstmState(zeros, zeros)
+        return MemoryCellsState(zeros, zeros)
 
     def forward(
-        self, states: Tensor, mask: Tensor | None = None, state: LstmState | None = None
-    ) -> tuple[Tensor, LstmState]:
+        self, states: Tensor, mask: Tensor | None = None, state: MemoryCellsState | None = None
+    ) -> tuple[Tensor, MemoryCellsState]:
         """(b, t, hidden_size) and (b, t) bool -> (b, t, hidden_size) and the state after them."""
         state = self.init_state(states.shape[0], states) if state is None else state
         if states.shape[1] == 0:
@@ -59,4 +59,4 @@ class Lstm(nn.Module):
         if mask is not None:  # the cells run over one position at least
             is_empty = ~mask.any(1)[:, None]
             after = tuple(torch.where(is_empty, old, new) for new, old in zip(after, state, strict=True))
-        return outputs, LstmState._make(after)
+        return outputs, MemoryCellsState._make(after)
