@@ -169,7 +169,7 @@ class FastMultiHeadAttention(MultiHeadAttention):
 
     def _by_kernel(self, inputs: AttentionInputs) -> AttentionOutput | None:
         first = self.heads[0]
-        if not isinstance(first, FastAttention) or not self._only_scorers_learn():
+        if not isinstance(first, FastAttention) or not self.heads_are_alike or not self._only_scorers_learn():
             return None
         kernels = [kernel for kernel in first.kernels if getattr(kernel, "supports_heads_as_batch", False)]
         if not kernels or self._is_dropping(inputs) or first.is_sampling or inputs.history is not None:

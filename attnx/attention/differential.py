@@ -40,7 +40,7 @@ def build_differential(
 
     A head has two queries and two keys of half its width, and one value. The four vectors of the share l are learned,
     one set a layer; layers count from 0. Weights are the differences: they may be negative, and sum to 1 - l. The other
-    options are those of ``standard``. With accel, the parts of a head are as fast as they are in ``standard``.
+    options are those of ``standard``.
 
     >>> import torch
     >>> from attnx import registry
@@ -59,7 +59,7 @@ def build_differential(
         )
     difference = HeadDifference(memory_size // (2 * heads), values_size // heads, layer)
     pairs = build_heads((scorer, scope, normalizer), memory_size // (2 * heads), 2 * heads, options)
-    attention = MultiHeadAttention(pairs, query_size, memory_size, values_size, qk_norm=qk_norm, difference=difference)
+    attention = MultiHeadAttention(pairs, query_size, memory_size, values_size, options, difference)
     if attention.needs_history or attention.heads[0].is_sampled:
         raise UserError("attention=differential: a part reads earlier steps or samples positions; use others")
     return attention
@@ -82,7 +82,7 @@ class HeadDifference(nn.Module):
 
     def subtracted_share(self) -> Tensor:
         """How much of the second attention is subtracted, a number."""
-        first, second = self.share.prod(1).sum(-1).exp()
+        first, second = self.share.prod(1).sum(-1).exp().unbind()
         return first - second + self.start
 
     def forward(self, output: AttentionOutput) -> AttentionOutput:
@@ -90,8 +90,7 @@ class HeadDifference(nn.Module):
         share = self.subtracted_share()
 
         def subtract(pairs: Tensor) -> Tensor:
-            first, second = pairs.unflatten(1, (-1, 2)).unbind(2)  # type: ignore[no-untyped-call]
-            return first - share.to(second.dtype) * second
+            return pairs[:, ::2] - share.to(pairs.dtype) * pairs[:, 1::2]
 
         context = (1 - self.start) * self.norm(subtract(output.context))
         if output.weights is None or output.scores is None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any, Literal
 
 import torch
@@ -14,7 +15,14 @@ from attnx.attention.attention import Attention
 from attnx.attention.contracts import AttentionParts
 from attnx.attention.hops import Hops
 from attnx.attention.multi_head import MultiHeadAttention, head_width
-from attnx.attention.options import AttentionOptions, check_heads, check_kv_heads, unshared_keys
+from attnx.attention.options import (
+    HEAD_LISTS,
+    AttentionOptions,
+    check_heads,
+    check_kv_heads,
+    head_parts,
+    unshared_keys,
+)
 from attnx.errors import UserError
 from attnx.registry import Depth, PartSpec, PositiveFloat, PositiveInt, Probability, Size, register
 
@@ -97,7 +105,19 @@ def build_attention(
     return attention
 
 
-@register("attention", "standard", read_if={"chunk_mib": "accel=auto"})
+@register(
+    "attention",
+    "standard",
+    read_if={"chunk_mib": "accel=auto"},
+    leaves_unread_if={
+        "scorer": "head_scorers!=null",
+        "model.self_scorer": "head_scorers!=null",
+        "model.cross_scorer": "head_scorers!=null",
+        "normalizer": "head_normalizers!=null",
+        "model.self_normalizer": "head_normalizers!=null",
+        "model.cross_normalizer": "head_normalizers!=null",
+    },
+)
 def build_standard(
     scorer: PartChoice,
     scope: PartChoice,
@@ -115,6 +135,9 @@ def build_standard(
     softcap: PositiveFloat | None = None,
     kv_heads: Depth | None = None,
     qk_norm: Literal["none", "l2", "rms"] = "none",
+    head_scorers: list[PartSpec] | None = None,
+    head_scopes: list[PartSpec] | None = None,
+    head_normalizers: list[PartSpec] | None = None,
 ) -> ComposedAttention:
     """Score the memory, mask what is out of scope, normalize, and sum the values by their weights.
 
@@ -133,7 +156,9 @@ def build_standard(
     (Ainslie et al. 2023, https://arxiv.org/abs/2305.13245; one: Shazeer 2019, https://arxiv.org/abs/1911.02150).
     ``qk_norm`` normalizes queries and keys of each head before their positions rotate them: ``rms`` to a mean square of
     1 times learned weights, ``l2`` to length 1, the queries times a learned number that starts at the root of the width
-    (Henry et al. 2020, https://arxiv.org/abs/2010.04245, with ``scorer=dot``).
+    (Henry et al. 2020, https://arxiv.org/abs/2010.04245, with ``scorer=dot``). ``head_scorers``, ``head_scopes`` and
+    ``head_normalizers`` name parts for the heads in turn, repeated, instead of one for all: ``[local,global]``. Scopes
+    keep the sources of ``scope``.
 
     >>> import torch
     >>> from attnx.attention import build
@@ -143,13 +168,23 @@ def build_standard(
     >>> output.context.shape, output.weights.shape
     (torch.Size([2, 3, 26]), torch.Size([2, 3, 5]))
     """
-    choices, options = (
-        (scorer, scope, normalizer),
-        AttentionOptions(projection, dropout, bias, chunk_mib, softcap, kv_heads, qk_norm),
+    choices = scorer, scope, normalizer
+    options = AttentionOptions(
+        projection,
+        dropout,
+        bias,
+        chunk_mib,
+        softcap,
+        kv_heads,
+        qk_norm,
+        hops,
+        head_scorers,
+        head_scopes,
+        head_normalizers,
     )
     attention: Attention | MultiHeadAttention
     if heads < min_projected_heads:
-        check_heads({"heads": heads, "kv_heads": kv_heads, "qk_norm": qk_norm}, scorer)
+        check_heads({"heads": heads, **vars(options)}, scorer)
         attention = _build_single(choices, query_size, memory_size, options)
     else:
         attention = build_multi_head(choices, query_size, memory_size, values_size, heads, options)
@@ -172,18 +207,38 @@ def build_multi_head(
     head_width(heads, values_size, "the width of the values")
     width = head_width(heads, memory_size, "the width of the memory")
     kv_heads = options.kv_heads or heads
+    for kind in HEAD_LISTS:
+        head_parts({"heads": heads, **vars(options)}, kind)
     check_kv_heads(choices[0], heads, kv_heads)
     single_heads = build_heads(choices, width, heads, options)
     first = single_heads[0].scorer
     if kv_heads < heads and first.project_keys(torch.zeros(1, 1, width)).requires_grad:
         raise unshared_keys(registry.registered_name("scorer", type(first)) or type(first).__name__, kv_heads)
-    return MultiHeadAttention(single_heads, query_size, memory_size, values_size, kv_heads, options.qk_norm)
+    return MultiHeadAttention(single_heads, query_size, memory_size, values_size, options)
 
 
 def build_heads(choices: PartChoices, width: int, heads: int, options: AttentionOptions) -> list[Attention]:
-    """Build so many heads for queries and memories of a width, of the same choices."""
+    """Build so many heads for queries and memories of a width, of the same choices, or of those listed for heads."""
+    scorer, scope, normalizer = choices
+    scopes: Sequence[PartChoice] = [_with_sources(listed, scope) for listed in options.head_scopes or ()] or [scope]
+    lists = options.head_scorers or [scorer], scopes, options.head_normalizers or [normalizer]
     # Copied, so that heads which are built from an instance do not share its parameters.
-    return [_build_single(copy.deepcopy(choices), width, width, options, head, heads) for head in range(heads)]
+    return [
+        _build_single(copy.deepcopy(parts), width, width, options, head, heads)
+        for head, parts in zip(range(heads), zip(*map(cycle, lists), strict=False), strict=False)
+    ]
+
+
+def _with_sources(scope: PartSpec, of: PartChoice) -> PartSpec:
+    """A scope that is listed for a head, with the sources of the one chosen for all, where it has such options."""
+    if isinstance(of, nn.Module):
+        own: Mapping[str, Any] = vars(of)
+    else:
+        of_name, given = registry.parse_spec("scope", of)
+        own = registry.check("scope", of_name, given)
+    name, options = registry.parse_spec("scope", scope)
+    taken = {option.name for option in registry.describe("scope", name).options} & own.keys()
+    return name, {**{key: own[key] for key in ("sources", "include_self") if key in taken}, **options}
 
 
 def _build_single(

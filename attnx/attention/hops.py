@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -62,7 +62,7 @@ class Hops(nn.Module):
 
         ``rotation`` is for several heads: :meth:`MultiHeadAttention.make_memory`.
         """
-        rotated = {} if rotation is None else {"rotation": rotation}
+        rotated: dict[str, Any] = {} if rotation is None else {"rotation": rotation}
         memory = self.attention.make_memory(states, memory_mask, values, **rotated)
         check_values_width(states, values, self.values_size)
         return memory
@@ -82,7 +82,7 @@ class Hops(nn.Module):
         rotation: Tensor | None = None,
     ) -> AttentionOutput:
         """As :meth:`Attention.forward`; every hop drops the weights of a ``dropout_mask`` that is passed."""
-        rotated = {} if rotation is None else {"rotation": rotation}
+        rotated: dict[str, Any] = {} if rotation is None else {"rotation": rotation}
         reads = []
         for _ in range(self.hops - 1):
             read = self.attention(queries, memory, allowed_mask, steps, dropout_mask=dropout_mask, **rotated)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.attention.attention import Attention
 from attnx.attention.inputs import check_query, check_states, query_mask, query_steps, zero_padding
+from attnx.attention.options import AttentionOptions
 from attnx.attention.types import AttentionHistory, AttentionInputs, AttentionOutput, Memory
 from attnx.errors import UserError
 from attnx.ops import apply_rope, unit_vectors
@@ -50,9 +52,9 @@ class MultiHeadAttention(nn.Module):
         query_size: width of the queries.
         memory_size: width of what queries are compared with.
         values_size: width of the values, and of the contexts.
-        kv_heads: how many heads of keys and values there are; each is read by ``heads / kv_heads`` heads in a row. As
-            many as heads if left out.
-        qk_norm: normalizes queries and keys of each head, before a rotation: ``l2`` or ``rms``.
+        options: ``kv_heads``, how many heads of keys and values there are, each read by ``heads / kv_heads`` heads in a
+            row; ``qk_norm``, which normalizes queries and keys of each head before a rotation; and the lists of parts
+            of heads, if these are not made of the same choices.
         difference: makes one head of each pair of heads, which have a head of values in common
             (:mod:`attnx.attention.differential`); none if left out.
     """
@@ -63,8 +65,7 @@ class MultiHeadAttention(nn.Module):
         query_size: int,
         memory_size: int,
         values_size: int,
-        kv_heads: int | None = None,
-        qk_norm: Literal["none", "l2", "rms"] = "none",
+        options: AttentionOptions = AttentionOptions(),  # noqa: B008 - frozen
         difference: Callable[[AttentionOutput], AttentionOutput] | None = None,
     ) -> None:
         super().__init__()
@@ -72,19 +73,24 @@ class MultiHeadAttention(nn.Module):
         first, maps = self.heads[0], len(self.heads)
         self.difference = difference
         self.num_heads = maps if difference is None else maps // 2
-        self.kv_heads = kv_heads or maps
+        self.kv_heads = options.kv_heads or maps
         self.value_heads = self.kv_heads if difference is None else self.num_heads
         self.group_size = maps // self.kv_heads
         self.query = nn.Linear(query_size, memory_size, bias=False)
         self.keys = nn.Linear(memory_size, memory_size // self.group_size, bias=False)
         self.values = nn.Linear(values_size, values_size // self.group_size, bias=False)
         self.out = nn.Linear(values_size, values_size, bias=False)
-        self.query_norm, self.key_norm = QK_NORMS[qk_norm](memory_size // maps)
+        self.query_norm, self.key_norm = QK_NORMS[options.qk_norm](memory_size // maps)
         self.dropout, self.needs_history = first.dropout, first.needs_history
-        self.is_distribution = first.is_distribution and difference is None
+        self.is_distribution = difference is None and all(head.is_distribution for head in self.heads)
         has_history = first.needs_history or hasattr(first.scorer, "penalty")
         # A bias without parameters may still be another one in each head.
-        self.heads_are_parameter_free = not (has_history or first.bias is not None or first.state_dict())
+        self.heads_are_alike = not options.has_unlike_heads
+        is_plain = self.heads_are_alike and not (has_history or first.bias is not None)
+        self.heads_are_parameter_free = is_plain and not first.state_dict()
+        # Keys of unlike scorers have widths of their own, and are padded to one.
+        empty = torch.zeros(1, 0, memory_size // maps)
+        self.key_sizes = [head.scorer.project_keys(empty).shape[-1] for head in self.heads if options.head_scorers]
 
     def make_memory(
         self,
@@ -106,7 +112,10 @@ class MultiHeadAttention(nn.Module):
             keys = self.heads[0].scorer.project_keys(projected)
         else:
             heads = zip(self.heads, projected.unbind(1), strict=True)
-            keys = torch.stack([head.scorer.project_keys(part) for head, part in heads], dim=1)
+            parts = [head.scorer.project_keys(part) for head, part in heads]
+            if self.key_sizes:
+                parts = [F.pad(part, (0, max(self.key_sizes) - part.shape[-1])) for part in parts]
+            keys = torch.stack(parts, dim=1)
         values = _split_heads(values, self.values, self.value_heads)  # (b, g, m, v / h)
         return Memory(keys, values, memory_mask, (states.shape[1],), has_padding)
 
@@ -233,6 +242,9 @@ class MultiHeadAttention(nn.Module):
         # To select one head after another would fill a gradient of all heads with zeros for each.
         pairs = zip(memory.keys.unbind(1), memory.values.unbind(1), strict=True)
         memories = (memory._replace(keys=keys, values=values) for keys, values in pairs)
+        if self.key_sizes:
+            sized = zip(memories, self.key_sizes, strict=True)
+            return [memory._replace(keys=memory.keys[..., :size]) for memory, size in sized]
         return [memory for memory in memories for _ in range(self.group_size)]
 
 
@@ -240,7 +252,8 @@ def _split_heads(states: Tensor, projection: nn.Linear, heads: int) -> Tensor:
     """(b, m, ...) -> (b, h, m, k), projected."""
     # Shapes in full: a memory may be empty, and a traced one of any length.
     shape = states.shape[0], states.shape[1], heads, projection.out_features // heads
-    return projection(states).view(shape).transpose(1, 2)
+    projected: Tensor = projection(states)
+    return projected.view(shape).transpose(1, 2)
 
 
 def _rotate(vectors: Tensor, rotation: Tensor | None) -> Tensor:

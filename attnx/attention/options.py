@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
@@ -23,6 +23,14 @@ class AttentionOptions:
     kv_heads: int | None = None
     qk_norm: Literal["none", "l2", "rms"] = "none"
     hops: int = 1
+    head_scorers: Sequence[PartSpec] | None = None
+    head_scopes: Sequence[PartSpec] | None = None
+    head_normalizers: Sequence[PartSpec] | None = None
+
+    @property
+    def has_unlike_heads(self) -> bool:
+        """Whether heads are made of different choices."""
+        return any((self.head_scorers, self.head_scopes, self.head_normalizers))
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
@@ -33,6 +41,40 @@ class AttentionOptions:
         """Those that an attention of a name has, by name."""
         names = {option.name for option in registry.describe("attention", attention).options}
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name in names}
+
+
+HEAD_LISTS = {"scorer": "head_scorers", "scope": "head_scopes", "normalizer": "head_normalizers"}
+"""The options that choose a part for each head, by kind."""
+
+
+def head_parts(options: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
+    """The parts that an ``attention`` node lists for its heads, with their options; none if it lists none.
+
+    Raises:
+        UserError: an unknown part or option, a number of parts that does not divide the heads, a part that carries
+            something from step to step or samples positions, or scorers where heads share keys.
+    """
+    key = HEAD_LISTS[kind]
+    if not (specs := options.get(key)):
+        return []
+    option, heads = f"attention.{key}", options["heads"]
+    if len(specs) == 1:
+        raise UserError(f"{option} names a part for each head in turn, and one is no choice among heads; use {kind}")
+    if heads % len(specs):
+        raise UserError(
+            f"{option} names {len(specs)} heads, which are repeated, but attention.heads={heads} is no multiple of "
+            "that; choose another number of heads"
+        )
+    if kind == "scorer" and options.get("kv_heads") not in (None, heads):
+        raise UserError(f"{option}: heads that share keys compare them alike; leave it out, or attention.kv_heads")
+    parts = []
+    for spec in specs:
+        name, values = registry.parse_spec(kind, spec)
+        declared = registry.describe(kind, name).declarations
+        if any(declared.get(reads) for reads in ("needs_history", "is_recurrent", "is_sampled")):
+            raise UserError(f"{option}: {name} reads earlier steps or samples; use it for all heads by {kind}={name}")
+        parts.append({"name": name, **registry.check(kind, name, values)})
+    return parts
 
 
 def check_pairs(attention: str, **parts: PartSpec) -> None:
@@ -61,6 +103,8 @@ def check_heads(options: Mapping[str, Any], scorer: object) -> None:
     """
     if "heads" not in options:
         return
+    for kind in HEAD_LISTS:
+        head_parts(options, kind)
     check_kv_heads(scorer, options["heads"], options.get("kv_heads"))
     if options["heads"] > 1:
         return

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from attnx import registry
+from attnx.attention.options import head_parts
 from attnx.errors import UserError
 from attnx.models.resolve import (
     Config,
@@ -115,7 +116,8 @@ class TransformerConfig(ModelConfig):
             _check_attends(config)
             self_attention, heads = resolve_site(self, config, "self"), config["attention"]["heads"]
             maps = [heads * choice.maps_per_head for choice in layer_choices if choice.is_attending]
-            check_positions(self, self_attention, maps)
+            listed = head_parts(config["attention"], "scorer") or [self_attention.scorer]
+            check_positions(self, {registry.parse_spec("scorer", scorer)[0] for scorer in listed}, maps)
             ineffective = replaced_parts(self, ("self",) if is_decoder_only else ("self", "cross"))
         cross_attention = None if is_decoder_only else resolve_site(self, config, "cross")
         has_source = _has_source(self, config)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 from attnx import registry
-from attnx.attention.options import check_kv_heads
+from attnx.attention.options import check_kv_heads, head_parts
 from attnx.errors import UserError
 from attnx.models.resolve import (
     Config,
@@ -45,6 +45,8 @@ def resolve_site(options: TransformerConfig, config: Config, site: str) -> Atten
             reject_sampled(name, option.partition("=")[0], "model=transformer passes none on")
         if kind == "scope":
             _check_scope(parts[kind], option, site, options.form == "decoder_only")
+            for scope in head_parts(config["attention"], "scope"):
+                _check_scope(scope, f"attention.head_scopes with {scope['name']}", site, options.form == "decoder_only")
     return AttentionSite(**parts, bias=_resolve_bias(options, config, site))
 
 
@@ -82,19 +84,18 @@ def _check_scope(scope: Mapping[str, Any], option: str, site: str, is_decoder_on
         )
 
 
-def check_positions(options: TransformerConfig, self_attention: AttentionSite, maps: Collection[int]) -> None:
+def check_positions(options: TransformerConfig, scorers: Set[str], maps: Collection[int]) -> None:
     """Check that rotary positions meet a scorer that compares directly, and one even size per map of weights.
 
-    ``maps`` are how many maps the layers have.
+    ``scorers`` are the names of those of self-attention, ``maps`` how many maps of weights the layers have.
 
     Raises:
         UserError: they do not.
     """
     if options.position_encoding != "rotary":
         return
-    scorer = registry.parse_spec("scorer", self_attention.scorer)[0]
     comparing = names_declaring("scorer", "requires_equal_dims")
-    if scorer not in comparing:
+    for scorer in scorers - {*comparing}:
         raise UserError(
             f"model.position_encoding=rotary rotates queries and keys that are compared directly, but scorer={scorer} "
             f"maps them first; choose {', '.join(comparing)}, or another position encoding"

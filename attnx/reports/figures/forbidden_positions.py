@@ -41,11 +41,13 @@ def forbidden_mask(
 def read_window(config: Mapping[str, Any]) -> int | None:
     """How far the window of ``scope=local`` around the step reaches in the source; None for any other scope.
 
-    None also for predicted windows, which weights do not show, for those with gaps, sinks or global tokens, and for an
-    encoder with fewer states than source steps: windows count states, saved weights are over steps.
+    None also for predicted windows, which weights do not show, for those with gaps, sinks or global tokens, for heads
+    with scopes of their own, and for an encoder with fewer states than source steps: windows count states, saved
+    weights are over steps.
     """
     scope, encoder = _part(config, "scope"), (config.get("encoder") or {}).get("name", "recurrent")
-    is_plain = all(scope.get(option, plain) == plain for option, plain in PLAIN_WINDOW.items())
+    has_head_scopes = (config.get("attention") or {}).get("head_scopes")
+    is_plain = not has_head_scopes and all(scope.get(option, plain) == plain for option, plain in PLAIN_WINDOW.items())
     is_monotonic = scope.get("name") == "local" and is_plain
     is_downsampling = registry.declarations("encoder", encoder).get("is_downsampling")
     return int(scope["window"]) if is_monotonic and "window" in scope and not is_downsampling else None

@@ -1,0 +1,124 @@
+"""Heads that are made of different choices: ``attention.head_scorers``, ``head_scopes`` and ``head_normalizers``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import attnx
+from attnx import accel
+from attnx.attention.factory import build
+from attnx.attention.options import AttentionOptions
+from attnx.errors import UserError
+from attnx.models.transformer.model import Transformer
+from attnx.models.transformer.options import AttentionSite, TransformerOptions
+from attnx.nn.targets.symbols import Symbols
+
+WIDTH, HEADS = 12, 4
+WINDOW = ("local", {"window": 0})
+LISTS: list[dict[str, Any]] = [
+    {"head_scopes": [WINDOW, "global"]},
+    {"head_normalizers": ["softmax", ("sigmoid", {"bias": -1.0})]},
+    {"head_scorers": ["dot", ("additive", {"hidden_size": 7}), "cosine", "scaled"]},
+    {"head_scorers": ["additive", "dot"], "head_scopes": [WINDOW, WINDOW, "global", "global"], "bias": "alibi"},
+]
+
+
+def test_every_second_head_reads_a_window() -> None:
+    """The first and third read their own step alone, with a weight of 1; the others all five positions."""
+    attention: Any = build(scorer="dot", heads=HEADS, query_size=WIDTH, memory_size=WIDTH, **LISTS[0])
+    memory = attention.make_memory(torch.randn(2, 5, WIDTH))
+    weights = attention(torch.zeros(2, 5, WIDTH), memory, need_weights=True).weights
+    expected = torch.stack([torch.eye(5), torch.full((5, 5), 1 / 5)] * 2)
+    torch.testing.assert_close(weights, expected.expand(2, -1, -1, -1))
+
+
+@pytest.mark.parametrize("lists", LISTS, ids=lambda lists: "-".join(lists))
+@pytest.mark.parametrize("is_fast", [False, True], ids=["definition", "accel"])
+def test_each_head_is_an_attention_of_its_own_parts(lists: dict[str, Any], is_fast: bool) -> None:
+    """Whose keys may have a width of their own."""
+    attention: Any = build(scorer="scaled", heads=HEADS, query_size=WIDTH, memory_size=WIDTH, **lists)
+    queries, states = torch.randn(2, 3, WIDTH), torch.randn(2, 7, WIDTH)
+    memory_mask = torch.arange(7) < torch.tensor([[7], [4]])
+    projected = [
+        linear(rows).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+        for linear, rows in ((attention.query, queries), (attention.keys, states), (attention.values, states))
+    ]
+    alone = []
+    for head, query, keys, values in zip(attention.heads, *(part.unbind(1) for part in projected), strict=True):
+        alone.append(head(query, head.make_memory(keys, memory_mask, values)).context)
+    if is_fast:
+        accel.enable(attention)
+    context = attention(queries, attention.make_memory(states, memory_mask)).context
+    torch.testing.assert_close(context, attention.out(torch.cat(alone, -1)), rtol=1e-4, atol=1e-5)
+    assert attention.is_distribution == ("head_normalizers" not in lists)
+
+
+def test_the_sources_are_those_of_the_scope() -> None:
+    attention: Any = build(scope="history", heads=2, query_size=4, memory_size=4, head_scopes=["local", "global"])
+    assert [head.scope.sources for head in attention.heads] == [("decoder",)] * 2
+
+
+def test_a_transformer_decodes_as_it_trains() -> None:
+    torch.manual_seed(0)
+    options = TransformerOptions(
+        hidden_size=16,
+        heads=2,
+        position_encoding="rotary",
+        dropout=0.0,
+        self_attention=AttentionSite(scope="history"),
+        attention=AttentionOptions(head_scopes=[("local", {"window": 1, "sinks": 1}), "global"]),
+    )
+    model = Transformer(None, Symbols(17), layers=2, options=options).eval()
+    source, inputs = torch.zeros(3, 0, dtype=torch.int64), torch.randint(4, 17, (3, 7))
+    expected = model(source, source > 0, inputs).logits.log_softmax(-1)
+    state = model.init_state(source, source > 0)
+    with torch.no_grad():
+        for step in range(7):
+            log_probs, state, _ = model.decode_step(inputs[:, step], state)
+            torch.testing.assert_close(log_probs, expected[:, step], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "attention.heads=4 attention.head_scopes=[local,global]",
+        "attention.heads=2 attention.head_scorers=[additive,dot] attention.head_normalizers=[softmax,sparsemax]",
+        "attention.heads=2 scope=history attention.head_scopes=[{name:local,window:5},global]",
+        "model=transformer scorer=scaled attention.heads=4 attention.head_scopes=[local,global]",
+    ],
+)
+def test_a_list_composes(words: str) -> None:
+    attnx.compose(words.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("attention.head_scopes=[local,global]", "names 2 heads, which are repeated, but attention.heads=1"),
+        ("attention.heads=4 attention.head_scopes=[local,global,local]", "but attention.heads=4 is no multiple"),
+        ("attention.heads=4 attention.head_scopes=[local]", "one is no choice among heads; use scope"),
+        ("attention.heads=2 attention.head_scopes=[local,globl]", "globl"),
+        ("attention.heads=2 attention.head_scorers=[dot,coverage]", "coverage reads earlier steps"),
+        ("attention.heads=2 attention.head_normalizers=[softmax,monotonic]", "monotonic reads earlier steps"),
+        ("attention.heads=2 scorer=dot attention.head_scorers=[dot,scaled]", "scorer=dot has no effect beside"),
+        (
+            "attention.heads=4 attention.kv_heads=2 attention.head_scorers=[dot,cosine]",
+            "heads that share keys compare them alike",
+        ),
+        (
+            "model=transformer attention.heads=2 model.position_encoding=rotary "
+            "attention.head_scorers=[scaled,additive]",
+            "scorer=additive maps them first",
+        ),
+        (
+            "model=transformer scorer=scaled attention.heads=2 attention.head_scopes=[global,history]",
+            "head_scopes with history is over the decoder's own past",
+        ),
+    ],
+)
+def test_a_list_that_cannot_be_is_refused(words: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        attnx.compose(words.split())
