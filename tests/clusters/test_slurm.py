@@ -79,6 +79,30 @@ def test_a_sweep_runs_as_jobs_of_slurm(start_command: Callable[..., subprocess.P
         wait_for_state(job, "COMPLETED")
 
 
+def test_a_detached_sweep_goes_on_without_its_command(
+    start_command: Callable[..., subprocess.Popen[str]], moody: Path, clear_moods: Callable[[], None]
+) -> None:
+    """What SLURM has is not submitted again, and a later command finds all jobs done."""
+    Path("wait").touch()
+    with start_command(*SWEEP, "hydra.launcher.detach=true", "scorer=moody", "seed=1,2", "name=sent") as process:
+        jobs = sent_jobs(process, 2)
+        _, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
+    for job in jobs:
+        wait_for_state(job, "RUNNING")
+    resume = (sys.executable, "-m", "attnx", "resume", "multirun/sent")
+    again = slurm_command(*resume)
+    assert [line for line in again.splitlines() if " is queued as " in line] == [
+        f"job {index} is queued as {job}: seed={index + 1}" for index, job in enumerate(jobs)
+    ]
+    clear_moods()
+    for job in jobs:
+        wait_for_state(job, "COMPLETED")
+    slurm_command(*resume)
+    sweep = read_sweep("multirun/sent")
+    assert [(job.status, job.attempts) for job in sweep.jobs] == [("finished", 1), ("finished", 1)]
+
+
 def test_a_preempted_job_goes_on_bit_by_bit(
     words: Path,
     small: list[str],
