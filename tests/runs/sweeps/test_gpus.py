@@ -109,6 +109,16 @@ def test_auto_is_a_job_for_each_group_of_gpus(monkeypatch: pytest.MonkeyPatch) -
         count_parallel_jobs(3, [one, two], ["a", "b", "c", "d"])
 
 
+def test_more_jobs_than_groups_of_gpus_are_refused(
+    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, work_folder: Path
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b,GPU-c,GPU-d")
+    answer = command("-m", "-j", "3", "trainer=ddp", "trainer.devices=2", "seed=1,2,3")
+    expected = "attnx: -j 3: 3 jobs with 2 GPUs each need 6, and 4 are visible; use -j 2 or fewer\n"
+    assert (answer.code, answer.err) == (2, expected)
+    assert not list(work_folder.iterdir())
+
+
 def test_jobs_see_their_own_gpus(sweep: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, work_folder: Path) -> None:
     """Ids of no real GPU, which a process without CUDA does not open."""
     (work_folder / "plugins").mkdir(exist_ok=True)

@@ -6,6 +6,7 @@ import csv
 import json
 import signal
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +256,27 @@ def test_a_missing_optuna_is_reported(
     answer = command("-m", "experiment=g2p_search")
     assert (answer.code, answer.out) == (2, "")
     assert "in the clone of attnx, pip install -c constraints.txt -e '.[optuna]'" in answer.err
+    assert not list(work_folder.iterdir())
+
+
+def test_an_optuna_that_is_too_old_is_reported(
+    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, work_folder: Path
+) -> None:
+    versions = {"optuna": "3.6.1"}
+    monkeypatch.setattr(metadata, "version", lambda name: versions.get(name, "99"))
+    monkeypatch.setattr(metadata, "requires", lambda name: ["optuna>=4; extra == 'optuna'"])
+    answer = command("-m", "experiment=g2p_search")
+    expected = "attnx: a search needs optuna 4 or newer, and this is 3.6.1: in the clone of attnx, pip install "
+    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+    assert answer.err.startswith(expected)
+    assert not list(work_folder.iterdir())
+
+
+def test_an_unknown_distribution_is_reported(command: Callable[..., Any], work_folder: Path) -> None:
+    answer = command("-m", "hydra/sweeper=search", "optimizer.lr=normal(0,1)")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "Unknown function 'normal'" in answer.err
+    assert "interval" in answer.err
     assert not list(work_folder.iterdir())
 
 
