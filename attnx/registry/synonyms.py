@@ -12,6 +12,7 @@ KNOWN_AS: Final[Mapping[str, tuple[str, ...]]] = {
     "accumulate": ("trainer.accumulate_grad_batches",),
     "amp": ("trainer.precision=bf16-mixed",),
     "ancestral_sampling": ("decoding=sampling",),
+    "associative_recall": ("task.problem=mqar", "recipe=mqar"),
     "bahdanau": ("scorer=additive", "recipe=bahdanau"),
     "batch": ("trainer.batch_size",),
     "attention_sink": ("normalizer=softmax_with_sink",),
@@ -48,6 +49,8 @@ KNOWN_AS: Final[Mapping[str, tuple[str, ...]]] = {
     "half_precision": ("trainer.precision=bf16-mixed",),
     "hard_attention": ("normalizer=hard", "normalizer=reinforced"),
     "hybrid": ("model.mixer",),
+    "in_context_recall": ("task.problem=recall",),
+    "induction_heads": ("task.problem=induction",),
     "input_feeding": ("model.feed=next",),
     "kv_cache": ("model=transformer",),
     "learning_rate": ("optimizer.lr",),
@@ -64,6 +67,7 @@ KNOWN_AS: Final[Mapping[str, tuple[str, ...]]] = {
     "memory_network": ("attention.hops",),
     "mini_batch": ("trainer.batch_size",),
     "mixed_precision": ("trainer.precision=bf16-mixed",),
+    "modular_arithmetic": ("task.problem=modular_counting",),
     "multi_head": ("attention.heads",),
     "multi_query": ("attention.kv_heads",),
     "multihead": ("attention.heads",),
@@ -77,6 +81,8 @@ KNOWN_AS: Final[Mapping[str, tuple[str, ...]]] = {
     "rmsnorm": ("model.norm_type",),
     "rope": ("model.position_encoding",),
     "rope_theta": ("model.rotary_base",),
+    "s5": ("task.problem=permutations",),
+    "state_tracking": ("task.problem=permutations", "task.problem=parity"),
     "swiglu": ("model.gated", "recipe=llama"),
     "num_beams": ("decoding.beam_size",),
     "num_epochs": ("trainer.max_epochs",),
@@ -104,6 +110,7 @@ KNOWN_AS: Final[Mapping[str, tuple[str, ...]]] = {
     "weight_averaging": ("trainer.ema",),
     "window": ("scope=local",),
     "windowed": ("scope=local",),
+    "zoology": ("recipe=mqar",),
 }
 """What to type for what others call it: a choice, an option, or an option with its value."""
 

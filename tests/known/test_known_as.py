@@ -13,7 +13,10 @@ from attnx.config.groups import group_choices, parts_by_option
 from attnx.config.hydra_errors import unknown_key
 from attnx.registry.synonyms import KNOWN_AS
 
-NEEDED = {"model.mixer": ("task=language_model", "model=transformer", "model.form=decoder_only")}
+NEEDED = {
+    "model.mixer": ("task=language_model", "model=transformer", "model.form=decoder_only"),
+    "task.problem": ("task=probe", "scope=history"),
+}
 PAGE = Path(__file__).parents[2] / "docs" / "known-as.md"
 
 
