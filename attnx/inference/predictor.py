@@ -19,6 +19,7 @@ from attnx.data.features import FeatureScaler
 from attnx.data.special_tokens import EOS, NO_LABEL
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.contracts import Search, StepModel
+from attnx.decoding.greedy import Greedy
 from attnx.decoding.search import ConstrainedSearch
 from attnx.errors import UserError
 from attnx.metrics.nearest_reference import nearest_reference
@@ -152,6 +153,11 @@ class Predictor:
 
     def __post_init__(self) -> None:
         self.decoding.check(cast("StepModel", self.model))
+        if self.task.has_step_labels and not isinstance(self.decoding, Greedy):
+            raise UserError(
+                "the task labels the steps of what it reads, one label each, and decodes nothing; leave decoding and "
+                "nbest out"
+            )
         if isinstance(self.decoding, ConstrainedSearch):
             self.decoding = self.decoding.with_limit(self.data.output_limit)
 

@@ -79,6 +79,11 @@ def test_a_run_measures_labels_given_the_true_steps(
     assert command("evaluate", "one", "task.test=20x2").code == 0
     assert "no decoding to play" in command("page", "one").err
     assert "only models that decode can be exported" in command("export", "one", "--out", "files").err
+    Path("in.txt").write_text("3 12 5 17 3 5\n", encoding="utf-8")
+    for words in (["predict", "one", "in.txt", "--nbest", "3"], ["evaluate", "one", "decoding=beam"]):
+        answer = command(*words)
+        assert (answer.code, answer.err.count("\n")) == (2, 1)
+        assert "decodes nothing; leave decoding and nbest out" in answer.err
     (prediction,) = task_predictions(run, "3 12 5 17 3 5")
     assert len(prediction.output) == 6
     assert all(symbol in task.problem.symbols for symbol in prediction.output)
