@@ -17,6 +17,7 @@ from attnx.attention.options import AttentionOptions
 from attnx.mixers.delta_rule import run_delta_chunk, unit_length
 from attnx.mixers.gated_linear import run_decaying_chunk
 from attnx.mixers.short_convolution import ShortConvolution
+from benchmarks.mixer_memory import kept_bytes
 
 
 def build_identity(name: str, size: int = 1, **options: Any) -> Any:
@@ -168,6 +169,12 @@ def test_a_state_is_in_single_precision_under_autocast(name: str) -> None:
     with torch.autocast("cpu", torch.bfloat16):
         _, state = mixer(torch.randn(2, 70, 24))
     assert {part.dtype for part in state} == {torch.float32}
+
+
+@pytest.mark.parametrize("name", registry.names("mixer"))
+def test_what_training_keeps_grows_with_the_length(name: str) -> None:
+    mixer = registry.build("mixer", name, hidden_size=24)
+    assert kept_bytes(mixer, 1024, 24) < 2.1 * kept_bytes(mixer, 512, 24)
 
 
 class FeatureProduct(nn.Module):
