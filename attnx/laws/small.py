@@ -85,11 +85,11 @@ def small_model(config: Mapping[str, Any], features: int = 0, target_features: i
 
 
 def model_with(candidate: Candidate, **model: Any) -> Any:
-    """A small seq2seq model with these options that contains the candidate; a language model of two mixers."""
+    """A small seq2seq model with these options that contains the candidate; a transformer of two mixers."""
     choice: Any = {"name": candidate.name, **candidate.options}
     if candidate.kind == "mixer":
-        options = {"form": "decoder_only", "hidden_size": 24, "mixer": choice}
-        return small_model(small_config(model={"name": "transformer", **options}, task="language_model")).eval()
+        options = {"form": "decoder_only", "prefix": "causal", "hidden_size": 24, "mixer": choice}
+        return small_model(small_config(model={"name": "transformer", **options})).eval()
     if candidate.kind == "query":
         choice = {candidate.name: {**SMALL.get(("query", candidate.name), {}), **candidate.options}}
     choices = (

@@ -75,7 +75,7 @@ CONTRADICTIONS = {
     "model.layers=3",
     "'model.mixer={name: standard, heads: 2}'": "set attention.heads instead",
     "model.mixer=linear model.form=encoder_decoder task=g2p": "use model.form=decoder_only",
-    "model.mixer=linear task=g2p": "use a task without a source",
+    "model.mixer=linear task=g2p": "use model.prefix=causal, or a task without a source",
     "model.mixer=linear scorer=dot": "scorer=dot has no effect beside model.mixer=linear",
     "model.mixer=linear attention.heads=2": "attention.heads=2 has no effect beside model.mixer=linear",
     "model.mixer=linear scope=history": "scope=history has no effect beside model.mixer=linear; leave it out, or let a "
