@@ -183,16 +183,16 @@ class ForkedCommand:
     It has a process group of its own, as a terminal gives it.
     """
 
-    def __init__(self, words: Sequence[str], variables: Mapping[str, str]) -> None:
+    def __init__(self, words: Sequence[str], variables: Mapping[str, str], prepare: Callable[[], None]) -> None:
         self.files = [tempfile.TemporaryFile() for _ in range(2)]  # noqa: SIM115
         self.returncode: int | None = None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of pytest-xdist's threads, which the fork lacks
             self.pid = os.fork()
         if not self.pid:
-            self._run(words, variables)
+            self._run(words, variables, prepare)
 
-    def _run(self, words: Sequence[str], variables: Mapping[str, str]) -> None:
+    def _run(self, words: Sequence[str], variables: Mapping[str, str], prepare: Callable[[], None]) -> None:
         code: Any = 1
         try:
             os.setpgid(0, 0)
@@ -201,6 +201,7 @@ class ForkedCommand:
             sys.stdout, sys.stderr = (os.fdopen(descriptor, "w", buffering=1) for descriptor in (1, 2))
             os.environ.update(variables)
             sys.argv = ["attnx", *words]
+            prepare()
             main.main()
         except SystemExit as end:
             code = end.code
@@ -287,11 +288,14 @@ def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
 
 @pytest.fixture
 def fork_command() -> Iterator[Callable[..., ForkedCommand]]:
-    """Start the command in a fork, with environment variables: ``fork_command("scorer=dot", RANK="0")``."""
+    """Start the command in a fork, with environment variables: ``fork_command("scorer=dot", RANK="0")``.
+
+    ``prepare`` is called in the fork before.
+    """
     commands: list[ForkedCommand] = []
 
-    def start(*words: str, **variables: str) -> ForkedCommand:
-        commands.append(ForkedCommand(words, variables))
+    def start(*words: str, prepare: Callable[[], None] = lambda: None, **variables: str) -> ForkedCommand:
+        commands.append(ForkedCommand(words, variables, prepare))
         return commands[-1]
 
     yield start

@@ -2,71 +2,81 @@
 
 from __future__ import annotations
 
+import ctypes
+import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from attnx.training.loaders import is_out_of_shared_memory
+from attnx.training.loaders import begin_worker, is_out_of_shared_memory
 
 # A page each: seventeen semaphores are taken at once by two workers, a tensor takes one more.
 PAGES = 20
 WORKERS = ["trainer.num_workers=2", "folder=run"]
+CLONE_NEWNS = 0x20000  # sched.h
+FORK = multiprocessing.get_context("fork")
 
 
-def with_shared_memory(*words: str) -> subprocess.CompletedProcess[str]:
-    """The command where shared memory has few pages: in a mount namespace of its own."""
+@pytest.fixture
+def little_shared_memory() -> Callable[[], None]:
+    """Give the process that calls it few pages of shared memory: in a mount namespace of its own."""
     if sys.platform != "linux" or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
         pytest.skip("this user may not make a mount namespace (unshare -m)")
-    script = f'mount -t tmpfs -o size={4 * PAGES}k tmpfs /dev/shm && exec "$@"'
-    command = ["unshare", "-m", "sh", "-c", script, "sh", sys.executable, "-m", "attnx", *words]
-    return subprocess.run(command, capture_output=True, text=True, start_new_session=True)
+
+    def mount() -> None:
+        assert ctypes.CDLL(None).unshare(CLONE_NEWNS) == 0
+        subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={4 * PAGES}k", "tmpfs", "/dev/shm"], check=True)
+
+    return mount
 
 
-def test_full_shared_memory_ends_a_run_with_one_line(words: Path, small: list[str]) -> None:
+def test_full_shared_memory_ends_a_run_with_one_line(
+    words: Path, small: list[str], little_shared_memory: Callable[[], None], fork_command: Callable[..., Any]
+) -> None:
     """It waited for ever: what the queue's own thread could not share was lost."""
-    answer = with_shared_memory(*small, *WORKERS)
-    assert answer.returncode == 1
-    assert answer.stderr.count("\n") == 1
-    assert answer.stderr.startswith("attnx: the data workers ran out of shared memory (/dev/shm is full): free some")
-    assert "num_workers: 0 below trainer: in run/config.yaml (trainer.num_workers=0 of a new run)" in answer.stderr
-    assert answer.stderr.endswith("resume with: attnx resume run\n")
+    command = fork_command(*small, *WORKERS, prepare=little_shared_memory)
+    _, err = command.communicate()
+    assert command.returncode == 1
+    assert err.count("\n") == 1
+    assert err.startswith("attnx: the data workers ran out of shared memory (/dev/shm is full): free some")
+    assert "num_workers: 0 below trainer: in run/config.yaml (trainer.num_workers=0 of a new run)" in err
+    assert err.endswith("resume with: attnx resume run\n")
 
 
-PARENT = """
-import sys, time
-from multiprocessing import Process, Event
-from attnx.training.loaders import begin_worker
+def wait_with_worker(ready: Any) -> None:
+    """Be a parent that waits, as its worker does."""
 
-def work(ready):
-    begin_worker(0)
-    ready.set()
-    time.sleep(600)
+    def work() -> None:
+        begin_worker(0)
+        ready.send(os.getpid())
+        time.sleep(600)
 
-ready = Event()
-child = Process(target=work, args=[ready])
-child.start()
-ready.wait()
-print(child.pid, flush=True)
-time.sleep(600)
-"""
+    worker = FORK.Process(target=work)
+    worker.start()
+    worker.join()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a worker looks once a second")
+@pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 def test_a_worker_ends_with_its_parent() -> None:
     """However the parent ended: here it is killed."""
-    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
-        worker = int(parent.stdout.readline())
-        assert is_running(worker)
-        parent.send_signal(signal.SIGKILL)
-        parent.wait()
-        while is_running(worker):
-            time.sleep(0.01)
+    receiver, ready = FORK.Pipe(duplex=False)
+    parent = FORK.Process(target=wait_with_worker, args=[ready])
+    parent.start()
+    ready.close()
+    worker = receiver.recv()
+    assert is_running(worker)
+    parent.kill()
+    parent.join()
+    while is_running(worker):
+        time.sleep(0.01)
 
 
 def is_running(process: int) -> bool:
