@@ -159,8 +159,9 @@ class FastMultiHeadAttention(MultiHeadAttention):
     def _by_shared_mask(self, inputs: AttentionInputs) -> AttentionOutput | None:
         """Attend by ``sdpa`` with one mask for all heads: the scope ``global`` allows the same positions in each."""
         first, memory = self.heads[0], inputs.memory
-        kernel = first.kernels[0] if isinstance(first, FastAttention) and first.kernels else None
-        if not isinstance(kernel, Sdpa) or type(first.scope) is not Global or self._is_dropping(inputs):
+        kernels = first.kernels if isinstance(first, FastAttention) else ()
+        kernel = next((kernel for kernel in kernels if isinstance(kernel, Sdpa)), None)
+        if kernel is None or type(first.scope) is not Global or self._is_dropping(inputs):
             return None
         prepared = cast("Scorer", first.scorer).project_queries(inputs.queries)
         call = inputs._replace(queries=inputs.queries[:, 0], prepared_queries=prepared)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from torch import Tensor
@@ -85,6 +86,25 @@ class Scope(Protocol):
             steps: (b, q) or (q,) int64, the absolute decoder step of each query, so that a loop and an all-at-once
                 pass agree.
             memory_mask: (b, 1, m) or (b, q, m) bool, the positions of one source that are there when each query asks.
+        """
+        ...
+
+
+MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+"""Whether query q of row b may read position m, of the indices b, h, q and m: torch's function for FlexAttention."""
+
+
+class ScopeWithMaskMod(Scope, Protocol):
+    """A scope that can be asked pair by pair, so that FlexAttention on a GPU skips what is out of scope."""
+
+    def mask_mod(self, queries: Tensor, steps: Tensor, lengths: Tensor) -> MaskMod | None:
+        """What a call with such a memory allows, pair by pair; None if its weights have a gain.
+
+        Args:
+            queries: (b, q, query_size).
+            steps: (b, q) int64.
+            lengths: (b, 1) or (b, q) int64, how many positions are there when each query asks. The caller hides
+                padding and later positions.
         """
         ...
 
@@ -178,6 +198,18 @@ class PenalizedInput(QueryInput, Protocol):
 
     def penalty(self, weights: Tensor) -> Tensor:
         """Weights (..., r, m) of the reads of a source -> the terms (..., r)."""
+        ...
+
+
+DistanceTerm = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""What is added to a score, of the indices b and q and the distance: for torch's FlexAttention."""
+
+
+class BiasWithScoreMod(Bias, Protocol):
+    """A bias that can be asked pair by pair, so that FlexAttention on a GPU needs no bias of all pairs."""
+
+    def score_mod(self, queries: Tensor) -> DistanceTerm:
+        """The term of a call with queries (b, q, query_size); numbers that differ by head are tensors."""
         ...
 
 

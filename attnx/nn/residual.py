@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 Norm = Literal["pre", "post"]
 NormType = Literal["layer", "rms"]
-NORMS = {"layer": nn.LayerNorm, "rms": partial(nn.RMSNorm, eps=1e-5)}
+NORMS: dict[str, Callable[[int], nn.Module]] = {"layer": nn.LayerNorm, "rms": partial(nn.RMSNorm, eps=1e-5)}
 """Normalization of vectors of a width: by mean and variance (Ba et al. 2016, https://arxiv.org/abs/1607.06450), or by
 the root of the mean square and without a bias (Zhang and Sennrich 2019, https://arxiv.org/abs/1910.07467)."""
 

@@ -15,6 +15,7 @@ from torch import Tensor
 import attnx.accel
 from attnx import accel, registry
 from attnx.accel import c_build
+from attnx.accel.attention import flex
 from attnx.accel.attention.additive import cpu, triton_kernels
 from attnx.accel.modules import FastAttention
 from attnx.attention.attention import Attention
@@ -29,7 +30,7 @@ FOLDER = Path(attnx.accel.__file__).parent
 
 # Rows, queries and positions: few, and more than a block, a window or a tile holds. The last row has no position.
 SIZES = {"few": (4, 3, 7), "many": (4, 41, 149)}
-WIDTH, KEYS, VALUES = 5, 11, 2
+WIDTH, KEYS, VALUES = 5, 17, 2
 
 # No kernel is asked for recurrent parts.
 NORMALIZERS = [
@@ -65,6 +66,7 @@ MISSING = {
         None if c_build.compile_library(FOLDER / "attention/additive/additive.c").library else "no C compiler"
     ),
     "additive_cuda": lambda: None if torch.cuda.is_available() else "needs a GPU and ATTNX_TEST_GPU=1",
+    "flex": lambda: None if torch.cuda.is_available() else "needs a GPU and ATTNX_TEST_GPU=1",
 }
 
 
@@ -75,6 +77,13 @@ DECLINED: dict[str, dict[str, list[Any]]] = {
     "sdpa": {"need_weights": [True], "keep": [True], "values": ["own"], "bias": ["distance", "relative"]},
     "checkpointed": {"size": ["few"]},
     "window": {"size": ["few"], "need_weights": [True]},
+    "flex": {
+        "need_weights": [True],
+        "keep": [True],
+        "values": ["own"],
+        "allowed_mask": ["by pair", "by position"],
+        "dtype": ["float64"],
+    },
 }
 
 
@@ -100,6 +109,7 @@ def _drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         small = module.BACKEND._replace(max_scores_to_keep=997, scores_per_block=4001)
         monkeypatch.setattr(module, "BACKEND", small)
     monkeypatch.setattr(cpu, "MIN_TERMS_FOR_C", 0)
+    monkeypatch.setattr(flex, "MIN_QUERIES", 1)
     torch.manual_seed(0)
     yield
     torch.set_default_dtype(torch.float32)
@@ -198,7 +208,8 @@ def device_of(kernel: str) -> str:
     lacking = MISSING.get(kernel, lambda: None)()
     if lacking:
         pytest.skip(lacking)
-    return "cuda" if kernel.endswith("cuda") else "cpu"
+    device: str = KERNELS[kernel].get("device", "cpu")
+    return device
 
 
 def same(actual: Tensor | None, expected: Tensor | None, name: str) -> None:
@@ -237,9 +248,9 @@ PLAIN |= {
 
 
 def typical(kernel: str) -> list[dict[str, Any]]:
-    """A large read by each scorer that a kernel serves, with the first of the scopes that it names."""
+    """A large read by each scorer that a kernel serves, with the first of the scopes that it names or is for."""
     selected = [{**PLAIN, "kernel": (kernel, "padded"), "scorer": (name, {})} for name in sound_names("scorer")]
-    scope_names = KERNELS[kernel]["scopes"]
+    scope_names = ["local"] if kernel == "flex" else KERNELS[kernel]["scopes"]
     selected = [{**choice, "scope": (scope_names[0], {"window": 1})} if scope_names else choice for choice in selected]
     return [choice for choice in selected if possible(choice)]
 

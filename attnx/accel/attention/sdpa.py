@@ -34,7 +34,7 @@ class Sdpa:
     >>> from attnx.attention import build
     >>> attention = accel.enable(build(scorer="scaled", query_size=13, memory_size=13))
     >>> [type(kernel).__name__ for kernel in attention.kernels]
-    ['Sdpa']
+    ['Flex', 'Sdpa']
     >>> attention(torch.ones(2, 3, 13), attention.make_memory(torch.ones(2, 5, 13))).context.shape
     torch.Size([2, 3, 13])
     """

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
+from attnx.attention.contracts import DistanceTerm
 from attnx.registry import Size, register
 
 
@@ -31,3 +33,8 @@ class Alibi(nn.Module):
     def forward(self, queries: Tensor, distances: Tensor) -> Tensor:
         """(b, q, query_size), (b or 1, q, m) -> (b or 1, q, m)."""
         return -self.slope * distances.abs().to(queries.dtype)
+
+    def score_mod(self, queries: Tensor) -> DistanceTerm:
+        """The same pair by pair, for FlexAttention."""
+        slope = torch.full((), self.slope, dtype=queries.dtype, device=queries.device)
+        return lambda _b, _q, distance: -slope * distance.abs()

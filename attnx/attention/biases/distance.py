@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from attnx.attention.contracts import DistanceTerm
 from attnx.errors import UserError
 from attnx.registry import PositiveInt, register
 
@@ -50,6 +51,11 @@ class Distance(nn.Module):
         """(b, q, query_size), (b or 1, q, m) -> (b or 1, q, m)."""
         longest = self.max_distance
         return self.weight[self.buckets[distances.clamp(-longest, longest) + longest]]
+
+    def score_mod(self, queries: Tensor) -> DistanceTerm:
+        """The same pair by pair, for FlexAttention."""
+        weight, buckets, longest = self.weight, self.buckets, self.max_distance
+        return lambda _b, _q, distance: weight[buckets[distance.clamp(-longest, longest) + longest]]
 
 
 def bucket_table(buckets: int, max_distance: int) -> list[int]:

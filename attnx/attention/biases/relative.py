@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from attnx.attention.contracts import DistanceTerm
 from attnx.registry import PositiveInt, Size, register
 
 
@@ -32,8 +33,17 @@ class Relative(nn.Module):
 
     def forward(self, queries: Tensor, distances: Tensor) -> Tensor:
         """(b, q, query_size), (b or 1, q, m) -> (b, q, m)."""
-        longest = self.max_distance
-        products: Tensor = queries @ self.weight.T * self.weight.shape[-1] ** -0.5
+        longest, products = self.max_distance, self._products(queries)
         index = distances.clamp(-longest, longest) + longest
         rows = products.shape[0]  # not len(), which an exported trace would fix
         return products.gather(-1, index.expand(rows, -1, -1))
+
+    def score_mod(self, queries: Tensor) -> DistanceTerm:
+        """The same pair by pair, for FlexAttention."""
+        longest, products = self.max_distance, self._products(queries)
+        return lambda b, q, distance: products[b, q, distance.clamp(-longest, longest) + longest]
+
+    def _products(self, queries: Tensor) -> Tensor:
+        """The term of each distance, (b, q, 2 max_distance + 1)."""
+        products: Tensor = queries @ self.weight.T * self.weight.shape[-1] ** -0.5
+        return products

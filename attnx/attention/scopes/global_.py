@@ -7,6 +7,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from attnx.attention.contracts import MaskMod
 from attnx.attention.types import ScopeMask
 from attnx.registry import register
 
@@ -39,3 +40,7 @@ class Global(nn.Module):
     def forward(self, queries: Tensor, steps: Tensor, memory_mask: Tensor) -> ScopeMask:
         """(b, q, query_size), steps, (b, 1 or q, m) -> the mask, its ``allowed_mask`` (b, q, m)."""
         return ScopeMask(memory_mask.expand(-1, queries.shape[1], -1))
+
+    def mask_mod(self, queries: Tensor, steps: Tensor, lengths: Tensor) -> MaskMod:
+        """Every pair, for FlexAttention."""
+        return lambda _b, _h, _q, m: m >= 0

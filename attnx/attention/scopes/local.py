@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from attnx.attention.contracts import MaskMod
 from attnx.attention.types import ScopeMask
 from attnx.ops import at_least_float32
 from attnx.registry import NonNegativeInt, PositiveInt, Size, register
@@ -97,13 +98,28 @@ class Local(nn.Module):
         self, nearest: Tensor, predicted: Tensor | None, position: Tensor, memory_mask: Tensor
     ) -> ScopeMask:
         """The mask of positions (m,), or (b, q, n) if they differ by query; ``memory_mask`` is True at real ones."""
-        distance = (position - nearest[..., None]).abs()
-        is_near = distance <= self.window * self.dilation
-        if self.dilation > 1:
-            is_near = is_near & (distance % self.dilation == 0)
-        is_sink, gain = position < self.sinks, None
+        is_read, is_sink, gain = self._is_read(position, nearest[..., None]), position < self.sinks, None
         if predicted is not None:
             sigma = max(self.window, 1) * self.dilation / 2
             gain = torch.exp(-((position - predicted[..., None]) ** 2) / (2 * sigma**2))
             gain = gain.masked_fill(is_sink, 1.0) if self.sinks else gain
-        return ScopeMask((is_near | is_sink if self.sinks else is_near) & memory_mask, gain)
+        return ScopeMask(is_read & memory_mask, gain)
+
+    def mask_mod(self, queries: Tensor, steps: Tensor, lengths: Tensor) -> MaskMod | None:
+        """The same pair by pair, for FlexAttention; None with a gain."""
+        nearest, predicted = self.window_centers(queries, steps, lengths)
+
+        def is_read(b: Tensor, h: Tensor, q: Tensor, m: Tensor) -> Tensor:
+            read = self._is_read(m, nearest[b, q])
+            count = self.global_tokens
+            return read | (m < count) | (steps[b, q] < count) if count else read
+
+        return is_read if predicted is None else None
+
+    def _is_read(self, position: Tensor, nearest: Tensor) -> Tensor:
+        """Whether positions lie in the windows around others, or are sinks."""
+        distance = (position - nearest).abs()
+        is_read = distance <= self.window * self.dilation
+        if self.dilation > 1:
+            is_read = is_read & (distance % self.dilation == 0)
+        return is_read | (position < self.sinks) if self.sinks else is_read
