@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from gallery.example import read_example, row_weights
 from gallery.moving_page import moving_page
-from gallery.variants import PartVariant, alternatives, drawable_parts
+from gallery.variants import MOVING_KINDS, PartVariant, alternatives, drawable_parts
 
 from attnx import registry
 
@@ -100,7 +100,7 @@ def weights(browser: Any) -> list[float]:
 
 
 def test_every_part_has_a_frame_for_every_value_of_its_options(page: Path) -> None:
-    parts, pages = drawable_parts(), animations(page)
+    parts, pages = drawable_parts(MOVING_KINDS), animations(page)
     assert list(pages) == [str(PartVariant(part)) for part in parts]
     assert page.stat().st_size < MAX_PAGE_BYTES
     for part in parts:

@@ -30,6 +30,7 @@ from gallery.example import (
     Numbers,
     Reading,
     composition,
+    mixer_shares,
     read_example,
     rising_weights,
     row_weights,
@@ -48,6 +49,7 @@ QUERIES_NOTE = f"Steps {REPEATED_STEP} and {REPEAT_STEP} have the same query."
 MEMORY_NOTE = (
     f"Positions {REPEATED_STEP} and {REPEAT_STEP} are almost equal; position {LONG_POSITION} has the longest vector."
 )
+MIXER_NOTE = "Parameters are those that it starts with."
 STATES_NOTE = "The decoder states are the queries; each is visible from the next step on."
 FITTED_NOTE = f"Fitted for {FIT_STEPS} steps to read position t at step t."
 
@@ -62,6 +64,8 @@ def draw_variant(variant: PartVariant) -> Figure:
         return draw_step(variant.part.declarations["needs"], str(variant))
     if variant.drawn_as == "normalizer":
         return draw_normalizer(variant.spec, str(variant))
+    if variant.drawn_as == "mixer":
+        return draw_mixer(variant.spec, str(variant))
     reading = read_example(**composition(variant))
     has_source = reading.decoder_states < len(reading.columns)
     example = [QUERIES_NOTE, *([MEMORY_NOTE] if has_source else [])]
@@ -166,6 +170,29 @@ def _write_below(axes: Axes, x: float, text: str, line: int = 0) -> None:
     """Write small text below a panel, at ``x`` from 0 to 1."""
     offset: dict[str, Any] = {"xytext": (0, -4 - 10 * line), "textcoords": "offset points"}
     axes.annotate(text, (x, 0), xycoords="axes fraction", fontsize=7.5, color=PALE, va="top", **offset)
+
+
+def draw_mixer(mixer: PartSpec, title: str) -> Figure:
+    """Draw how much what a step reads depends on each step: lengths of derivatives, their shares, and three rows."""
+    lengths, shares = mixer_shares(mixer)
+    steps = [str(step) for step in range(len(shares))]
+    reading = Reading(lengths, np.tri(len(shares), dtype=bool), None, shares, steps)
+    figure, panels = make_panels(title, "Later steps change nothing. " + MIXER_NOTE, gap=0.36)
+    _draw_heatmap(panels[0], reading, lengths, WHITE_TO_BROWN, (0, float(lengths.max())))
+    _draw_heatmap(panels[1], reading, shares, WHITE_TO_BLUE, (0, 1))
+    label_panel(panels[0], "derivatives", f"white 0, darkest {lengths.max():.2f}")
+    label_panel(panels[1], "shares of a row", "white 0, darkest 1")
+    for axes in panels[:2]:
+        hatch(axes, ~reading.allowed_mask, left_edges(len(steps), 0))
+    panels[0].set_yticks(np.arange(len(steps)) + 0.5, steps)
+    panels[0].set_ylabel("step", fontsize=7.5, color=PALE, labelpad=3)
+    panels[0].set_title("depends on step", loc="right", fontsize=7.5, color=PALE, pad=4)
+    panels[2].bar(np.arange(len(steps)), shares[-1], color=BLUE, width=0.72)
+    panels[2].set(xticks=[], ylim=(0, max(0.5, 1.05 * shares[-1].max())))
+    panels[2].spines[["top", "right"]].set_visible(False)
+    panels[2].spines[["left", "bottom"]].set_color(GRID)
+    label_panel(panels[2], "the last step", "its shares, from step 0 on")
+    return figure
 
 
 def draw_normalizer(normalizer: PartSpec, title: str) -> Figure:

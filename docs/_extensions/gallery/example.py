@@ -31,6 +31,7 @@ LONG_POSITION = 4  # its vector is longer than the rest
 FIT_STEPS, LEARNING_RATE = 60, 0.02
 WIDTHS = ("query_size", "memory_size", "state_size", "context_size", "token_size")
 TAGS = 4
+MIXER_SIZE = 24  # four heads divide it, of an even width
 # One row of scores, of which the last two are not allowed, and the score that a rising one passes.
 SCORE_ROW, ALLOWED_COUNT = (0.5, 2.0, 1.6, -1.0, 0.2, -0.4, 1.0, 2.5, 0.3), 7
 FIXED_SCORE = 1.0
@@ -195,6 +196,20 @@ def _loss(attention: Attention) -> Tensor:
     loss = -(_scores_and_weights(attention, memory)[1][cells] + 1e-4).log().mean()
     # Outside the window the weight and its gradient are 0 at the target; the gain still has a gradient.
     return loss if gain is None else loss - (gain[0][cells] + 1e-30).log().mean()
+
+
+def mixer_shares(mixer: PartSpec) -> tuple[Numbers, Numbers]:
+    """(t, t) the length of the derivative of what each step reads by each step's vector, and its shares of a row.
+
+    The steps are the queries of the example, with noise in units that they lack; parameters are initial.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        part = registry.build("mixer", mixer, hidden_size=MIXER_SIZE).eval()
+        states = torch.cat([example_states()[0], torch.randn(1, STEPS, MIXER_SIZE - STATE_SIZE)], -1)
+    derivatives = torch.autograd.functional.jacobian(lambda inputs: part(inputs)[0], states)  # type: ignore[no-untyped-call]
+    lengths = derivatives[0, :, :, 0].square().sum((1, 3)).sqrt()  # (t, d, t, d) -> (t, t)
+    return _numbers(lengths), _numbers(lengths / lengths.sum(-1, keepdim=True))
 
 
 def row_weights(normalizer: PartSpec) -> Numbers:

@@ -12,7 +12,7 @@ from attnx.reports.pages.html_template import fill_page
 from gallery.animation import animate
 from gallery.frames import PLANE_EXTENT, PLANE_POINTS, QUERY_LENGTH, make_frame, vectors_to_select
 from gallery.markdown_page import EXAMPLE, HEADINGS
-from gallery.variants import PartVariant, drawable_parts
+from gallery.variants import MOVING_KINDS, PartVariant, drawable_parts
 
 
 def moving_page() -> str:
@@ -22,9 +22,9 @@ def moving_page() -> str:
         UserError: a part cannot be imported.
     """
     data = {
-        "headings": HEADINGS,
+        "headings": {kind: HEADINGS[kind] for kind in MOVING_KINDS},
         "example": EXAMPLE.split("\n\n"),
-        "parts": [animate(part) for part in drawable_parts()],
+        "parts": [animate(part) for part in drawable_parts(MOVING_KINDS)],
         "plane": {"points": PLANE_POINTS, "extent": PLANE_EXTENT, "query_length": QUERY_LENGTH},
         "vectors": vectors_to_select(),
         "softmax": make_frame(PartVariant(registry.describe("normalizer", "softmax"))),

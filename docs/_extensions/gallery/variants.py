@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,8 +14,9 @@ from attnx.registry import PartSpec
 from attnx.registry.part import Option, Part
 from gallery.option_values import choices
 
-DRAWN_KINDS = ("scorer", "scope", "query", "normalizer", "bias")
-CHOICE_KEYS = {"bias": "attention.bias"}
+MOVING_KINDS = ("scorer", "scope", "query", "normalizer", "bias")
+DRAWN_KINDS = (*MOVING_KINDS, "mixer")
+CHOICE_KEYS = {"bias": "attention.bias", "mixer": "model.mixer"}
 """The keys that choose parts which are a value of another part's option."""
 FURTHER_OPTIONS: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("scope", "local"): [
@@ -55,9 +56,9 @@ class PartVariant:
         return re.sub(r"[^\w.]+", "-", str(self)).strip("-") + ".png"
 
 
-def drawable_parts() -> list[Part]:
-    """Every part that can be drawn, by kind, plug-ins last."""
-    return [registry.describe(kind, name) for kind in DRAWN_KINDS for name in registry.names(kind)]
+def drawable_parts(kinds: Sequence[str] = DRAWN_KINDS) -> list[Part]:
+    """Every part of these kinds that can be drawn, by kind, plug-ins last."""
+    return [registry.describe(kind, name) for kind in kinds for name in registry.names(kind)]
 
 
 def choice_key(part: Part) -> str:
