@@ -65,14 +65,16 @@ def name_and_options(node: Any) -> tuple[str, str]:
 def value_text(value: Any) -> str:
     """A value as it is written on a command line.
 
-    >>> [value_text(value) for value in (None, True, 0.1, 1.0, ["a", 2])]
-    ['null', 'true', '0.1', '1.0', '[a,2]']
+    >>> [value_text(value) for value in (None, True, 0.1, 1.0, ["a", {"name": "b", "c": 2}])]
+    ['null', 'true', '0.1', '1.0', '[a,{name: b, c: 2}]']
     """
     match value:
         case None | bool():
             return WORDS[value]
         case datetime():
             return f"{value:%Y-%m-%d %H:%M}"
+        case Mapping():
+            return f"{{{', '.join(f'{key}: {value_text(item)}' for key, item in value.items())}}}"
         case list() | tuple():
             return f"[{','.join(map(value_text, value))}]"
         case _:

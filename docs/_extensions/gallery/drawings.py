@@ -186,7 +186,7 @@ def draw_mixer(mixer: PartSpec, title: str) -> Figure:
         hatch(axes, ~reading.allowed_mask, left_edges(len(steps), 0))
     panels[0].set_yticks(np.arange(len(steps)) + 0.5, steps)
     panels[0].set_ylabel("step", fontsize=7.5, color=PALE, labelpad=3)
-    panels[0].set_title("depends on step", loc="right", fontsize=7.5, color=PALE, pad=4)
+    panels[0].set_title("on step", loc="right", fontsize=7.5, color=PALE, pad=4)
     panels[2].bar(np.arange(len(steps)), shares[-1], color=BLUE, width=0.72)
     panels[2].set(xticks=[], ylim=(0, max(0.5, 1.05 * shares[-1].max())))
     panels[2].spines[["top", "right"]].set_visible(False)
