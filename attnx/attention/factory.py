@@ -221,11 +221,14 @@ def build_heads(choices: PartChoices, width: int, heads: int, options: Attention
     """Build so many heads for queries and memories of a width, of the same choices, or of those listed for heads."""
     scorer, scope, normalizer = choices
     scopes: Sequence[PartChoice] = [_with_sources(listed, scope) for listed in options.head_scopes or ()] or [scope]
-    lists = options.head_scorers or [scorer], scopes, options.head_normalizers or [normalizer]
+    scorers: Sequence[PartChoice] = options.head_scorers or [scorer]
+    normalizers: Sequence[PartChoice] = options.head_normalizers or [normalizer]
     # Copied, so that heads which are built from an instance do not share its parameters.
     return [
         _build_single(copy.deepcopy(parts), width, width, options, head, heads)
-        for head, parts in zip(range(heads), zip(*map(cycle, lists), strict=False), strict=False)
+        for head, parts in zip(
+            range(heads), zip(cycle(scorers), cycle(scopes), cycle(normalizers), strict=False), strict=False
+        )
     ]
 
 
