@@ -89,7 +89,7 @@ class FusedDecoder:
             and is_one_layer
             and model.plan.feed != "next"
             and is_plain
-            and not (reads_context or has_decoder_memory)
+            and not (reads_context or has_decoder_memory or model.query.is_recurrent)
             and type(model.output) is FastLinearOutput
         )
 

@@ -191,6 +191,22 @@ class QueryInput(Protocol):
         ...
 
 
+class RecurrentInput(Protocol):
+    """A query input that carries a tensor from step to step, over the steps of a call too; ``is_recurrent`` is True."""
+
+    needs: str
+    size: int
+    is_recurrent: bool
+
+    def init_carry(self, rows: Tensor) -> Tensor:
+        """What it carries before the first step of rows (b, ...), whose type and device it takes: -> (b, c)."""
+        ...
+
+    def __call__(self, step: QueryContext, carry: Tensor) -> tuple[Tensor, Tensor]:
+        """Pick from consecutive steps: -> (b, q, size), and the carry (b, c) after them."""
+        ...
+
+
 class PenalizedInput(QueryInput, Protocol):
     """A query input whose reads add to the training loss of a classifier, if ``has_penalty``."""
 

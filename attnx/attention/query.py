@@ -8,25 +8,47 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from attnx.attention.contracts import PenalizedInput, QueryInput
+from attnx.attention.attention import is_recurrent
+from attnx.attention.contracts import PenalizedInput, QueryInput, RecurrentInput
 from attnx.attention.types import QueryContext
 
 
 class Query(nn.Module):
     """Concatenate what the query inputs pick from a step."""
 
-    def __init__(self, inputs: Iterable[QueryInput]) -> None:
+    def __init__(self, inputs: Iterable[QueryInput | RecurrentInput]) -> None:
         super().__init__()
-        self.inputs: Sequence[QueryInput] = nn.ModuleList(inputs)  # type: ignore[assignment, arg-type]
+        self.inputs: Sequence[QueryInput | RecurrentInput] = nn.ModuleList(inputs)  # type: ignore[assignment, arg-type]
         self.size = sum(part.size for part in self.inputs)
         self.needs = {type(part).__name__: part.needs for part in self.inputs}
         self.rows = max((getattr(part, "rows", 1) for part in self.inputs), default=1)
         self.has_penalty = any(getattr(part, "has_penalty", False) for part in self.inputs)
 
     def forward(self, step: QueryContext) -> Tensor:
-        """-> (b, q, size)."""
+        """Make queries (b, q, size) of the first steps."""
+        return self.advance(step, self.init_carries(step.token))[0]
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether an input carries something from step to step."""
+        return any(map(is_recurrent, self.inputs))
+
+    def init_carries(self, rows: Tensor) -> tuple[Tensor, ...]:
+        """What the inputs that carry something do before the first step of rows (b, ...), each (b, c)."""
+        return tuple(cast("RecurrentInput", part).init_carry(rows) for part in self.inputs if is_recurrent(part))
+
+    def advance(self, step: QueryContext, carries: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Make queries (b, q, size) of steps that follow others, and what is carried after them."""
         # The empty slice makes the empty set, the baseline without attention, a query of width 0.
-        return torch.cat([step.token[..., :0], *(part(step) for part in self.inputs)], dim=-1)
+        picked, carried, earlier = [step.token[..., :0]], [], iter(carries)
+        for part in self.inputs:
+            if is_recurrent(part):
+                vectors, carry = cast("RecurrentInput", part)(step, next(earlier))
+                carried.append(carry)
+            else:
+                vectors = cast("QueryInput", part)(step)
+            picked.append(vectors)
+        return torch.cat(picked, dim=-1), tuple(carried)
 
     def penalty(self, weights: Tensor) -> Tensor:
         """Weights (..., r, m) of the reads with the rows -> (..., r), the loss terms of inputs with a penalty."""

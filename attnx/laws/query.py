@@ -37,8 +37,14 @@ class QueryLaws(StepLaws):
         return random_step()
 
     def _compute(self, token: Tensor, **fields: Tensor) -> Tensor:
-        shape = (*token.shape[:-1], self.part.size)
-        return require_tensor(self.part(QueryContext(token, **fields)), "forward", shape)
+        shape, step = (*token.shape[:-1], self.part.size), QueryContext(token, **fields)
+        if self._is_recurrent:
+            return require_tensor(self.part(step, self.part.init_carry(token))[0], "forward", shape)
+        return require_tensor(self.part(step), "forward", shape)
+
+    @property
+    def _is_recurrent(self) -> bool:
+        return bool(self.candidate.declaration("is_recurrent", False))
 
     @property
     def _needs(self) -> str:
@@ -46,11 +52,24 @@ class QueryLaws(StepLaws):
 
     def declarations(self) -> None:
         """A query input is an nn.Module with a forward and a ``size``, and declares the field it ``needs``."""
-        self._require_declarations()
+        self._require_declarations(is_recurrent=False)
         self._require_module()
         fields = (*QueryContext._fields, NOTHING)
         require(self._needs in fields, "needs", f"needs is {self._needs!r}; a step has {', '.join(fields)}")
         self._require_size("its output")
+
+    def steps_are_independent(self) -> None:
+        """The results of a step depend on no other steps; if it is recurrent, on earlier ones by the carry alone."""
+        if not self._is_recurrent:
+            super().steps_are_independent()
+            return
+        inputs = self._inputs()
+        together, carry = self._compute(**inputs), self.part.init_carry(inputs["token"])
+        for step in range(together.shape[1]):
+            pick = slice(None), slice(step, step + 1)
+            alone, carry = self.part(QueryContext(**{name: tensor[pick] for name, tensor in inputs.items()}), carry)
+            difference = f"step {step} has another query in a call of its own"
+            require_close(together[pick], alone, "forward", difference)
 
     def shapes(self) -> None:
         """Outputs have the shape (b, q, size)."""
@@ -73,7 +92,7 @@ class QueryLaws(StepLaws):
             return
         step = {name: field for name, field in random_step().items() if name != self._needs}
         try:
-            self.part(QueryContext(**step))
+            self._compute(**step)
         except Exception:
             return
         raise Violation("forward", f"it returned an output without {self._needs}, which it declares to need")

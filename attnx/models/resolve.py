@@ -192,6 +192,13 @@ def reject_recurrent(kind: str, name: str, option: str, reason: str) -> None:
         )
 
 
+def reject_recurrent_query(config: Config, reason: str) -> None:
+    """As :func:`reject_recurrent_parts`, of the query inputs."""
+    for name in config["query"]:
+        if registry.describe("query", name).declarations.get("is_recurrent"):
+            raise UserError(f"query={name} carries something from step to step, but {reason}; use another query input")
+
+
 def reject_history(name: str, option: str, reason: str) -> None:
     """Check that a scorer does not read earlier weights.
 

@@ -31,7 +31,7 @@ def make(choice: Choice) -> Any:
 def test_a_query_input_states_what_it_needs(name: str) -> None:
     needs = registry.describe("query", name).declarations["needs"]
     with pytest.raises(AssertionError, match=r"before what its query needs|given no tags"):
-        make((name, {}))(random_step(leave_out=(needs,)))
+        Query([make((name, {}))])(random_step(leave_out=(needs,)))
 
 
 @pytest.mark.parametrize(

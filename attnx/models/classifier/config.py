@@ -20,6 +20,7 @@ from attnx.models.resolve import (
     reject_history,
     reject_recurrent,
     reject_recurrent_parts,
+    reject_recurrent_query,
     reject_sampled,
     require_attention,
     scope_sources,
@@ -75,6 +76,7 @@ class ClassifierConfig(ModelConfig):
         reject_history(config["scorer"]["name"], "scorer", READS_ONCE)
         _check_readout(config)
         needs = query_needs(config)
+        reject_recurrent_query(config, READS_ONCE)
         for name, need in needs.items():
             if need not in SUPPORTED_NEEDS:
                 raise UserError(

@@ -40,6 +40,7 @@ class DecoderState(NamedTuple):
     spans: Spans | None = None  # the steps of the memory's encoder states; None if every step has a state
     # (b, s) int64, the target ids that the output layer may copy from the source; None if it copies none
     copy_ids: Tensor | None = None
+    query_carries: tuple[Tensor, ...] = ()  # (b, c) of each query input that carries something
 
     def over_source_steps(self, weights: Tensor | None) -> Tensor | None:
         """Weights over the source's steps, of which an encoder may have made fewer states."""
@@ -157,6 +158,7 @@ class Seq2seq(SequenceModel[DecoderState]):
             history=self.attention.init_history(memory),
             spans=encoded.spans if encoded is not None and "encoder" in self.sources else None,
             copy_ids=self.output.copy_ids(source, source_mask),
+            query_carries=self.query.init_carries(memory.values.new_zeros(rows)),
         )
 
     def _init_memory(self, encoded: EncodedSource | None, rows: int) -> Memory:
@@ -210,15 +212,15 @@ class Seq2seq(SequenceModel[DecoderState]):
             tag=state.tag[:, None],
         )
         if self.plan.feed == "now":  # Bahdanau: the context enters the same step
-            attention = self.attend(context, state, masks, need_weights)
+            attention, carries = self.attend(context, state, masks, need_weights)
             state = self._rnn_step([*inputs, attention.context[:, 0]], state, masks)
         else:  # Luong: the last readout enters, or nothing
             inputs = inputs if state.input_feed is None else [*inputs, state.input_feed]
             state = self._rnn_step(inputs, state, masks)
-            attention = self.attend(
+            attention, carries = self.attend(
                 context._replace(state=top_hidden(state.rnn_state)[:, None]), state, masks, need_weights
             )
-        return self._after_step(token, state, attention), attention
+        return self._after_step(token, state._replace(query_carries=carries), attention), attention
 
     def _rnn_step(self, inputs: list[Tensor], state: DecoderState, masks: DropoutMasks) -> DecoderState:
         """The state after the recurrence, its top state in the memory if the memory holds decoder states."""
@@ -231,22 +233,24 @@ class Seq2seq(SequenceModel[DecoderState]):
 
     def attend(
         self, context: QueryContext, state: DecoderState, masks: DropoutMasks, need_weights: bool
-    ) -> AttentionOutput:
-        """Attend to the memory at one step (q = 1)."""
+    ) -> tuple[AttentionOutput, tuple[Tensor, ...]]:
+        """Attend to the memory at one step (q = 1); also what query inputs carry on."""
         memory, history, steps = state.memory, state.history, state.step[:, None]
         if self.state_projection is not None:
             memory = self.visible_memory(memory, steps)
         if history is not None:
             history = pad_history_to_memory(history, memory)
         weights_mask = None if masks.weights is None else masks.weights[..., : memory.keys.shape[-2]]
-        return self.attention(
-            self.query(context),
+        query, carries = self.query.advance(context, state.query_carries)
+        attention = self.attention(
+            query,
             memory,
             steps=steps,
             history=history,
             dropout_mask=weights_mask,
             need_weights=need_weights or history is not None,
         )
+        return attention, carries
 
     def _after_step(self, token: Tensor, state: DecoderState, attention: AttentionOutput) -> DecoderState:
         context, history = attention.context[:, 0], None

@@ -48,7 +48,8 @@ class PartVariant:
     @property
     def drawn_as(self) -> str:
         """The kind whose pictures it has: its own, or for a recurrent normalizer, whose steps differ, a scorer."""
-        return "scorer" if self.part.declarations.get("is_recurrent") else self.part.kind
+        is_recurrent = self.part.declarations.get("is_recurrent")
+        return "scorer" if is_recurrent and self.part.kind == "normalizer" else self.part.kind
 
     @property
     def file(self) -> str:

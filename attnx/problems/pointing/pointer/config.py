@@ -19,6 +19,7 @@ from attnx.models.resolve import (
     reject_bias,
     reject_hops,
     reject_recurrent,
+    reject_recurrent_query,
     reject_text_encoder,
     require_attention,
     scope_sources,
@@ -74,6 +75,7 @@ class PointerConfig(ModelConfig):
         _check_parts(config)
         _check_window(config)
         needs = query_needs(config)
+        reject_recurrent_query(config, "a pointer's query is made of each step alone")
         for name, need in needs.items():
             if need not in SUPPORTED_NEEDS:
                 raise UserError(f"query={name} needs a context, but a pointer has none: its weights are the output")

@@ -1,0 +1,70 @@
+"""The query input ``mean_state``, worked by hand, and in models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import attnx
+from attnx import accel
+from attnx.attention import Query, QueryContext
+from attnx.attention.query_inputs.current_state import CurrentState
+from attnx.attention.query_inputs.mean_state import MeanState
+from attnx.errors import UserError
+
+SOURCE, INPUTS = torch.tensor([[3, 5, 7], [11, 13, 0]]), torch.tensor([[1, 5, 3, 8], [1, 7, 2, 2]])
+STATES = torch.tensor([[[2.0, 8.0], [4.0, 0.0], [9.0, 1.0]]])
+
+
+def test_means_by_hand() -> None:
+    """2, then (2 + 4) / 2, then 15 / 3; the carry is the sums, and how many."""
+    part, step = MeanState(state_size=2), QueryContext(torch.zeros(1, 3, 5), state=STATES)
+    means, carry = part(step, part.init_carry(step.token))
+    torch.testing.assert_close(means, torch.tensor([[[2.0, 8.0], [3.0, 4.0], [5.0, 3.0]]]))
+    torch.testing.assert_close(carry, torch.tensor([[15.0, 9.0, 3.0]]))
+    assert torch.equal(part(QueryContext(step.token[:, :0], state=STATES[:, :0]), carry)[1], carry)
+
+
+def test_a_query_advances_what_its_inputs_carry() -> None:
+    query = Query([CurrentState(2), MeanState(2)])
+    step = QueryContext(torch.zeros(1, 3, 5), state=STATES)
+    carries, vectors = query.init_carries(step.token), []
+    for index in range(3):
+        pick = slice(index, index + 1)
+        vector, carries = query.advance(QueryContext(step.token[:, pick], state=STATES[:, pick]), carries)
+        vectors.append(vector)
+    torch.testing.assert_close(torch.cat(vectors, 1), query(step))
+    assert query.is_recurrent
+
+
+@pytest.mark.parametrize("is_fast", [False, True], ids=["definition", "accel"])
+def test_a_model_decodes_as_it_trains(build_model: Callable[..., Any], is_fast: bool) -> None:
+    model = build_model(query=["mean_state"]).eval()
+    if is_fast:
+        accel.enable(model)
+    expected = model(SOURCE, SOURCE > 0, INPUTS).logits.log_softmax(-1)
+    with torch.no_grad():
+        state = model.init_state(SOURCE, SOURCE > 0)
+        for step in range(4):
+            log_probs, state, _ = model.decode_step(INPUTS[:, step], state)
+            torch.testing.assert_close(log_probs, expected[:, step], rtol=1e-4, atol=1e-4)
+            state = model.select_rows(state, torch.tensor([0, 1]))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("model=transformer scorer=scaled", "query=mean_state does not work with model=transformer"),
+        (
+            "model=classifier task=classification task.train=a.tsv",
+            "mean_state carries something from step to step",
+        ),
+        ("recipe=pointer task=pointing", "mean_state carries something from step to step"),
+    ],
+)
+def test_models_without_steps_to_carry_over_refuse_it(words: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        attnx.compose([*words.split(), "+query=mean_state"])
