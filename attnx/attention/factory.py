@@ -237,8 +237,8 @@ def _with_sources(scope: PartSpec, of: PartChoice) -> PartSpec:
     if isinstance(of, nn.Module):
         own: Mapping[str, Any] = vars(of)
     else:
-        of_name, given = registry.parse_spec("scope", of)
-        own = registry.check("scope", of_name, given)
+        shared_name, given = registry.parse_spec("scope", of)
+        own = registry.check("scope", shared_name, given)
     name, options = registry.parse_spec("scope", scope)
     taken = {option.name for option in registry.describe("scope", name).options} & own.keys()
     return name, {**{key: own[key] for key in ("sources", "include_self") if key in taken}, **options}

@@ -250,10 +250,11 @@ def _build_stack(options: TransformerOptions, layers: int, has_source: bool) -> 
     units = options.feedforward_size or (8 * size // 3 if options.gated else 4 * size)
 
     def build(site: AttentionSite, name: str, layer: int) -> LayerAttention:
-        choices = site.scorer, site.scope, site.normalizer
         shared = options.attention if site.bias is None else replace(options.attention, bias=site.bias)
         node = {"name": name, "heads": options.heads, **shared.options_of(name)}
-        attention = build_attention(*choices, size, size, size, node, layer, min_projected_heads=1)
+        attention = build_attention(
+            site.scorer, site.scope, site.normalizer, size, size, size, node, layer, min_projected_heads=1
+        )
         assert isinstance(attention, MultiHeadAttention | Hops)
         if attention.needs_history:
             raise UserError(f"{site}: a layer computes all steps at once, and a part reads earlier ones; use others")
