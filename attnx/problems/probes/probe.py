@@ -68,9 +68,9 @@ class Probe(SequenceTask):
     ``copying`` repeats the first ``tokens`` symbols, ``selective_copying`` those that stand among blanks.
     ``memorization`` asks for the values of keys, which are the same in all sequences; ``induction`` for what followed
     the star. ``parity`` is of bits. ``modular_counting`` is of digits modulo ``modulus``: their sum, or with
-    ``operators`` between them (``all`` are + - and *, ``sum`` + and -) the result. ``permutations`` labels each step by
-    the product of the permutations of ``elements`` so far; ``moves`` limits them to those of at most ``three``
-    elements, or to ``swaps``.
+    ``operators`` between them the result: ``all`` are plus, minus and times, ``sum`` plus and minus. ``permutations``
+    labels each step by the product of the permutations of ``elements`` so far; ``moves`` limits them to those of at
+    most ``three`` elements, or to ``swaps``.
 
     ``length`` is that of the sequences: a number, a range such as ``3-40``, or a list of them, taken in turn; ``64x4``
     are 64 steps with 4 pairs. ``test`` are those of the test split, by default the same; results are split by them.

@@ -70,7 +70,7 @@ class ModularCounting:
 
 
 def evaluate(digits: Integers, operators: Integers, modulus: int) -> Integers:
-    """The results (n,) of digits (n, k) with operators (n, k - 1) between them: 0 is +, 1 is -, 2 is *.
+    """The results (n,) of digits (n, k) with operators (n, k - 1) between them: 0 is plus, 1 minus, 2 times.
 
     >>> evaluate(np.array([[2, 3, 4]]), np.array([[0, 2]]), 5).tolist()  # 2 + 3 * 4
     [4]
