@@ -23,9 +23,8 @@ from attnx.data.readers.parallel_corpus import Sentence
 from attnx.data.splits import SentenceHoldout
 from attnx.data.text_pipeline import TextPipeline
 from attnx.errors import RunFailed, UserError, exception_chain
-from attnx.files.available_cores import available_cores
-from attnx.files.parent_process import watch_parent
 from attnx.files.printable import can_redraw
+from attnx.files.process import available_cores, watch_parent
 from attnx.registry.optional_deps import require_package
 
 NEEDS_DATASETS: Final = "task.train, too large for memory,"

@@ -56,7 +56,8 @@ class TensorBoard:
             if path.suffix == ".png":
                 writer.add_image(name, imread(path), step, dataformats="HWC")
             elif path.suffix == ".tsv":
-                writer.add_text(name, _markdown(path), step)
+                header, rows = read_table(path)
+                writer.add_text(name, table(header, ([*row.values()] for row in rows[:MAX_TABLE_ROWS])), step)
 
     def finish(self, status: RunStatus, summary: Mapping[str, float]) -> str:
         """Write the summary as scalars, and close."""
@@ -73,8 +74,3 @@ class TensorBoard:
 
         self._writer = self._writer or SummaryWriter(self._folder, purge_step=first_step)
         return self._writer
-
-
-def _markdown(path: Path) -> str:
-    header, rows = read_table(path)
-    return table(header, ([*row.values()] for row in rows[:MAX_TABLE_ROWS]))

@@ -49,7 +49,6 @@ BAD_BATCH: Final = "bad_batch.pt"
 # Evaluations and exports of a run.
 EVALUATIONS: Final = "evaluations"
 EVALUATION: Final = "evaluation.json"
-ERRORS_JSON: Final = "errors.json"
 EXPORT: Final = "export"
 # A sweep's job: its output, and its step while it runs.
 LOG_TXT: Final = "log.txt"

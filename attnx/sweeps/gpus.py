@@ -11,7 +11,7 @@ from itertools import takewhile
 from typing import Any
 
 from attnx.errors import UserError
-from attnx.files.available_cores import available_cores
+from attnx.files.process import available_cores
 
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 AUTO = "auto"

@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 
 from attnx.errors import ExitCode, Stopped
-from attnx.files.available_cores import available_cores
+from attnx.files.process import available_cores
 from attnx.registry.plugin_files import folders
 from attnx.runs.layout import STOP_REQUEST
 from attnx.runs.run import JobProgress, Run

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from attnx.errors import UserError
-from attnx.files.available_cores import available_cores
+from attnx.files.process import available_cores
 from attnx.runs.sweep import Sweep, read_step_time
 
 MAX_TIME_KEY = "trainer.max_time"

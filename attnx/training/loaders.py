@@ -21,7 +21,7 @@ from attnx.data.buckets import BucketBatches, ShardedBatchSampler, ShardedDatase
 from attnx.data.dataset import Row, Rows
 from attnx.data.sample import sample_examples
 from attnx.errors import UserError, error_text
-from attnx.files.parent_process import interrupt_with_parent
+from attnx.files.process import interrupt_with_parent
 from attnx.metrics.per_tag import MACRO
 from attnx.tasks.contract import SequenceData
 from attnx.training.distributed.devices import training_device

@@ -12,7 +12,7 @@ from functools import partial
 from peers.environments import ROOT, last_word
 from peers.training import ATTNX
 
-from attnx.files.available_cores import available_cores
+from attnx.files.process import available_cores
 from gpu_sections.cases import Case, Figures, NotRunError, Setting
 from gpu_sections.row_names import ALL_AT_A_TIME, FOUR_AT_A_TIME, ONE_AT_A_TIME, SECONDS
 from gpu_sections.steps import corpus, sizes

@@ -79,7 +79,6 @@ def test_evaluation_accepts_other_data_and_searches(
         "by_length.tsv",
         "by_symbol.tsv",
         "confusions.tsv",
-        "errors.json",
     }
     rows = table(folder / "predictions.tsv")
     assert [f"{row['source'].replace(' ', '')}\t{row['references']}" for row in rows] == extra_words
@@ -98,8 +97,6 @@ def test_evaluation_accepts_other_data_and_searches(
     confused = sum(int(row["times"]) for row in table(folder / "confusions.tsv"))
     assert confused == sum(int(row["substituted"]) for row in by_symbol)
     assert sum(int(row["examples"]) for row in table(folder / "by_length.tsv")) == 7
-    saved = json.loads((folder / "errors.json").read_text(encoding="utf-8"))
-    assert [list(map(str, row.values())) for row in saved["by_symbol"]] == [list(row.values()) for row in by_symbol]
     page = (folder / "README.md").read_text(encoding="utf-8")
     assert "attnx evaluate one task.test=more.tsv decoding=beam decoding.beam_size=3" in page
     for title in ("results", "errors by length", "errors by symbol", "most confused"):

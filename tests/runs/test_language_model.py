@@ -111,7 +111,7 @@ def test_a_run_reports_perplexity_and_continues_texts(
     again = results("one/evaluations/more")
     assert again["test_perplexity"] == pytest.approx(math.exp(again["test_loss"]), rel=1e-5)
     assert again["test_examples"] == 2
-    assert json.loads(Path("one/evaluations/more/errors.json").read_text(encoding="utf-8")) == {}
+    assert not list(Path("one/evaluations/more").glob("by_*.tsv"))
     answer = command("evaluate", "one", "one", "task.test=more.txt")
     assert answer.code == 0, answer.err
     assert results("one/evaluations/more-ensemble=2")["test_loss"] == pytest.approx(again["test_loss"], rel=1e-5)

@@ -19,7 +19,7 @@ import argparse
 import itertools
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -122,7 +122,13 @@ def read_request(arguments: argparse.Namespace) -> EvaluateArgs:
         UserError: one of them is wrong; the data are not read.
     """
     names, overrides = split_overrides(arguments.words, KEYS)
-    runs = _read_runs(names, arguments.checkpoint)
+    if not names:
+        raise UserError("name a run: attnx evaluate RUN; name data by task.test=FILE")
+    if data := [name for name in names[1:] if not Path(name).is_dir()]:
+        raise UserError(f"{data[0]}: is not a run folder; name data by task.test={data[0]}")
+    runs = [read_complete_run(name, arguments.checkpoint) for name in names]
+    refuse_unlike(runs)
+    refuse_unlike_data(runs)
     run = runs[0]
     refuse_links(run.path)
     test = overrides.get("task.test")
@@ -143,18 +149,6 @@ def read_request(arguments: argparse.Namespace) -> EvaluateArgs:
     return EvaluateArgs(
         runs, test, decoding, count, arguments.checkpoint, arguments.batch, name, arguments.command_line
     )
-
-
-def _read_runs(names: Sequence[str], checkpoint: str) -> list[Run]:
-    """The run, or the runs of an ensemble, none of which was trained on the test split of the first."""
-    if not names:
-        raise UserError("name a run: attnx evaluate RUN; name data by task.test=FILE")
-    if data := [name for name in names[1:] if not Path(name).is_dir()]:
-        raise UserError(f"{data[0]}: is not a run folder; name data by task.test={data[0]}")
-    runs = [read_complete_run(name, checkpoint) for name in names]
-    refuse_unlike(runs)
-    refuse_unlike_data(runs)
-    return runs
 
 
 def evaluation_name(overrides: Mapping[str, Any], checkpoint: str, code: str = "", num_runs: int = 1) -> str:

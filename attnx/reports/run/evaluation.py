@@ -15,7 +15,7 @@ from rich.text import Text
 
 from attnx.data.features import FeatureScaler
 from attnx.errors import UserError
-from attnx.files.atomic_files import write_json, write_text
+from attnx.files.atomic_files import write_text
 from attnx.files.bounded_files import read_arrays
 from attnx.files.printable import printable
 from attnx.metrics.aligned_errors import Matrix, aligned_errors
@@ -39,7 +39,6 @@ EVALUATION_FILES = {
     "by_symbol.tsv": "per symbol its count in references, and how often it was substituted, missed, inserted",
     "by_column.tsv": "errors per column, in its units",
     "confusions.tsv": "pairs of symbols, one predicted instead of the other, with counts",
-    layout.ERRORS_JSON: "these tables as JSON",
 }
 # Labels of bins of lengths, by the first and the last length of each.
 LENGTH_BINS = {(0, 4): "1-4", (5, 6): "5-6", (7, 8): "7-8", (9, 10): "9-10", (11, 12): "11-12", (13, math.inf): "13+"}
@@ -162,7 +161,7 @@ def error_tables(folder: Path) -> dict[str, Rows]:
 
 
 def write_tables(folder: Path, tables: Mapping[str, Rows]) -> None:
-    """Write the tables into the folder, each as TSV and all as ``errors.json``."""
+    """Write the tables into the folder, each as TSV."""
 
     def field(value: Any) -> str:
         return write_symbols([value]) if isinstance(value, str) else format(value, ".6g" * isinstance(value, float))
@@ -171,7 +170,6 @@ def write_tables(folder: Path, tables: Mapping[str, Rows]) -> None:
         lines = [list(rows[0]), *(map(field, row.values()) for row in rows)] if rows else []
         text = "".join("\t".join(line) + "\n" for line in lines)
         write_text(folder / f"{name}.tsv", text)
-    write_json(folder / layout.ERRORS_JSON, tables, indent=1)
 
 
 def write_evaluation_readme(folder: Path, name: str) -> None:

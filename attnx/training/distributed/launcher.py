@@ -18,7 +18,7 @@ from pathlib import Path
 
 from attnx.errors import ExitCode, Interrupted, RunFailed, Stopped, UserError, exit_code_for, type_and_text
 from attnx.files.atomic_files import write_bytes, write_text
-from attnx.files.parent_process import interrupt_with_parent
+from attnx.files.process import interrupt_with_parent
 from attnx.registry.plugin_errors import find_plug_in
 from attnx.runs.info import update_info
 from attnx.runs.layout import ERROR_TXT

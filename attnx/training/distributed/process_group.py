@@ -21,7 +21,7 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from attnx.files.atomic_files import write_text
-from attnx.files.available_cores import available_cores
+from attnx.files.process import available_cores
 from attnx.training.callbacks.step_plan import StepPlan
 from attnx.training.distributed.launched_rank import open_rank_store
 

@@ -1,4 +1,4 @@
-"""The parent of this process: a child ends when it dies."""
+"""The process itself: the CPU cores that it may use, and its end when its parent dies."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ from attnx.errors import ExitCode
 
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 PARENT_POLL_SECONDS = 1.0
+
+
+def available_cores() -> int:
+    """Return the number of CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def interrupt_with_parent(parent: int, signum: int = signal.SIGINT, grace_seconds: float | None = None) -> None:
