@@ -201,9 +201,8 @@ def test_commands_print_what_is_safe_to_show() -> None:
     assert not [line for file in files for line in prints_raw(file)]
 
 
-# What writes a file in place: appended outputs and downloads, logs of processes, and a lock.
+# What writes a file in place: logs of processes, and a lock.
 WRITES_IN_PLACE = {
-    "data/downloads/download.py",
     "training/distributed/launcher.py",
     "training/plan_steps.py",
 }

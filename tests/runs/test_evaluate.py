@@ -214,7 +214,7 @@ def test_runs_are_evaluated_as_the_ensemble_that_predicts(
     assert again.out.splitlines()[-1] == f"{folder}: exists already, with the same weights, decoding and data"
     second = command("evaluate", "one", "one", *arguments).out.splitlines()[-1]
     assert second == f"{folder}-2: start with README.md"
-    compared = command("compare", "one", str(folder))
+    compared = command("compare", str(folder), f"{folder}-2")
     assert (compared.code, compared.err) == (0, "")
     assert "WER against the first" in compared.out
     assert command("evaluate", "one", *arguments).out.splitlines()[-1].startswith("one/evaluations/more-beam-beam")
