@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -116,7 +116,7 @@ class TransformerConfig(ModelConfig):
             _check_attends(config)
             self_attention, heads = resolve_site(self, config, "self"), config["attention"]["heads"]
             maps = [heads * choice.maps_per_head for choice in layer_choices if choice.is_attending]
-            listed: Sequence[PartSpec] = head_parts(config["attention"], "scorer") or [self_attention.scorer]
+            listed: list[PartSpec] = [*head_parts(config["attention"], "scorer")] or [self_attention.scorer]
             check_positions(self, {registry.parse_spec("scorer", scorer)[0] for scorer in listed}, maps)
             ineffective = replaced_parts(self, ("self",) if is_decoder_only else ("self", "cross"))
         cross_attention = None if is_decoder_only else resolve_site(self, config, "cross")
