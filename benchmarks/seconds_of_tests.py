@@ -1,0 +1,38 @@
+"""A plug-in of pytest: seconds of CPU of each test file with its processes, those of waiting and of others left out.
+
+``python -m pytest -q -p benchmarks.seconds_of_tests tests/runs`` prints them after the tests. Without ``-n``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+SECONDS: Counter[str] = Counter()
+SHOWN_FILES = 40
+
+
+def cpu_seconds() -> float:
+    """Of this process, and of those it has waited for."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Add a test's seconds to its file."""
+    start = cpu_seconds()
+    result = yield
+    SECONDS[item.nodeid.partition("::")[0]] += cpu_seconds() - start
+    return result
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print the files that take longest, then all."""
+    for file, seconds in [*SECONDS.most_common(SHOWN_FILES), ("all tests", sum(SECONDS.values()))]:
+        terminalreporter.write_line(f"{seconds:8.1f} s  {file}")
+    terminalreporter.write_line(f"{cpu_seconds():8.1f} s  with collection and imports")
