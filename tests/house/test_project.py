@@ -69,6 +69,14 @@ def test_one_version_of_python_is_used() -> None:
     assert steps[-1] == {"run": "bash .ci/run"}
 
 
+def test_oldest_and_newest_versions_are_tested() -> None:
+    """The newest on each Python that is offered, the oldest on the oldest one."""
+    matrix = yaml.safe_load(read(".github/workflows/versions.yml"))["jobs"]["versions"]["strategy"]["matrix"]["include"]
+    offered = re.findall(r'^  "Programming Language :: Python :: (3\.\d+)"', read("pyproject.toml"), re.MULTILINE)
+    assert [job["python"] for job in matrix if job["which"] == "newest"] == offered
+    assert [job["python"] for job in matrix if job["which"] == "oldest"] == offered[:1]
+
+
 def test_every_promise_names_its_test() -> None:
     """And the test is there."""
     rows = re.findall(r"^\| [^-].+ \| (.+) \|$", read("SECURITY.md"), re.MULTILINE)[1:]
