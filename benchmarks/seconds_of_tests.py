@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Generator
 from typing import Any
 
 import pytest
 
-SECONDS: Counter[str] = Counter()
+SECONDS: defaultdict[str, float] = defaultdict(float)
 SHOWN_FILES = 40
 
 
@@ -33,6 +33,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Print the files that take longest, then all."""
-    for file, seconds in [*SECONDS.most_common(SHOWN_FILES), ("all tests", sum(SECONDS.values()))]:
+    slowest = sorted(SECONDS.items(), key=lambda item: -item[1])[:SHOWN_FILES]
+    for file, seconds in [*slowest, ("all tests", sum(SECONDS.values()))]:
         terminalreporter.write_line(f"{seconds:8.1f} s  {file}")
     terminalreporter.write_line(f"{cpu_seconds():8.1f} s  with collection and imports")
