@@ -265,3 +265,20 @@ def test_scores_of_positions_are_left_to_the_definition() -> None:
         memory = fast.make_memory(states)
         inputs = AttentionInputs(queries, queries, memory, torch.arange(331), None, None, None, need_weights=False)
         assert WindowKernel().supports(fast, inputs) is is_used
+
+
+def test_a_causal_pass_makes_no_tensor_of_pairs(allocated_sizes: Any) -> None:
+    """The numbers are the definition's, and memory grows with the length alone."""
+    length, width = 257, 64
+    plain: Any = build_attention("scaled", ("local", {"window": 1}), "softmax", width, width, width, {})
+    fast: Any = accel.enable(copy.deepcopy(plain))
+    states, memory_mask = torch.randn(1, length, width), torch.arange(length)[None] < length - 3
+
+    def read(attention: Any, mask: Tensor | None = None) -> Tensor:
+        memory = attention.make_memory(states, mask)._replace(is_causal=True)
+        context: Tensor = attention(states, memory, steps=torch.arange(length)).context
+        return context
+
+    for mask in (None, memory_mask):
+        torch.testing.assert_close(read(fast, mask), read(plain, mask))
+        assert max(allocated_sizes(lambda: read(fast, mask))) < length * length  # noqa: B023

@@ -97,11 +97,15 @@ def _attend_to_windows(attention: Attention, inputs: AttentionInputs) -> Attenti
 
 def _window_indices(scope: Local, inputs: AttentionInputs) -> tuple[Tensor, ScopeMask]:
     """The positions (b, q, n) in each query's windows, one in each source after its sinks, and their mask."""
-    memory = inputs.memory
-    memory_mask = query_mask(memory, inputs.queries.shape[1])
+    memory, queries, positions = inputs.memory, inputs.queries.shape[1], inputs.memory.keys.shape[-2]
+    # Of one causal source no mask of pairs is made: each query's own place says what there is.
+    is_causal = memory.is_causal and len(memory.source_sizes) == 1 and memory.mask.dim() == 2
+    own = torch.arange(positions - queries, positions, device=memory.mask.device)[:, None]
+    memory_mask = memory.mask[:, None] if is_causal else query_mask(memory, queries)
     windows_by_source, start = [], 0
     for source in torch.split(memory_mask, list(memory.source_sizes), dim=-1):
-        nearest, predicted = scope.window_centers(inputs.queries, inputs.steps, source.sum(-1))
+        length = source[:, 0].cumsum(-1)[:, -queries:] if is_causal else source.sum(-1)
+        nearest, predicted = scope.window_centers(inputs.queries, inputs.steps, length)
         size, reach = source.shape[-1], torch.arange(-scope.window, scope.window + 1, device=nearest.device)
         window = nearest[..., None] + scope.dilation * (reach if size else reach[:0])
         sinks = torch.arange(min(scope.sinks, size), device=nearest.device).expand(*nearest.shape, -1)
@@ -109,6 +113,7 @@ def _window_indices(scope: Local, inputs: AttentionInputs) -> tuple[Tensor, Scop
         is_real = torch.cat([sinks >= 0, (window >= scope.sinks) & (window < size)], -1)
         position = torch.cat([sinks, window.clamp(0, size - 1)], -1)
         is_in_source = source.expand(-1, nearest.shape[1], -1).gather(-1, position) & is_real
+        is_in_source = is_in_source & (position <= own) if is_causal else is_in_source
         windows_by_source.append((position + start, scope.window_mask(nearest, predicted, position, is_in_source)))
         start += source.shape[-1]
     index = torch.cat([position for position, _ in windows_by_source], -1)
