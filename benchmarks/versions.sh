@@ -33,9 +33,7 @@ uv pip install -q --no-deps -e .
 # Old packages warn of what is deprecated since.
 result=passed
 "$away/venv/bin/python" -m pytest -q -p no:cacheprovider -W ignore "${tests[@]}" || result=FAILED
-printf '%s: %s versions, %s' "$result" "$which" "$("$away/venv/bin/python" --version)"
-for name in torch lightning hydra-core omegaconf torchmetrics wandb matplotlib numpy scipy rapidfuzz rich pyyaml optuna; do
-    printf ', %s' "$(uv pip show -q "$name" | sed -n 's/^Name: //p; s/^Version: //p' | paste -sd ' ')"
-done
-echo
+printf '%s: %s versions, %s\n' "$result" "$which" "$("$away/venv/bin/python" --version)"
+names='torch|lightning|hydra-core|omegaconf|torchmetrics|wandb|matplotlib|numpy|scipy|rapidfuzz|rich|pyyaml|optuna|submitit'
+uv pip freeze | grep -E "^($names)==" | paste -sd ' '
 [[ "$result" == passed ]]
