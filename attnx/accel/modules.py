@@ -160,7 +160,7 @@ class FastMultiHeadAttention(MultiHeadAttention):
         """Attend by ``sdpa`` with one mask for all heads: the scope ``global`` allows the same positions in each."""
         first, memory = self.heads[0], inputs.memory
         kernels = first.kernels if isinstance(first, FastAttention) else ()
-        kernel = next((kernel for kernel in kernels if isinstance(kernel, Sdpa)), None)
+        kernel = next((cast("Sdpa", known) for known in kernels if isinstance(known, Sdpa)), None)
         if kernel is None or type(first.scope) is not Global or self._is_dropping(inputs):
             return None
         prepared = cast("Scorer", first.scorer).project_queries(inputs.queries)

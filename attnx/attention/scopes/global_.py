@@ -35,7 +35,8 @@ class Global(nn.Module):
         include_self: bool = False,
     ) -> None:
         super().__init__()
-        self.sources, self.include_self = tuple(sources), include_self
+        self.sources: tuple[str, ...] = tuple(sources)
+        self.include_self = include_self
 
     def forward(self, queries: Tensor, steps: Tensor, memory_mask: Tensor) -> ScopeMask:
         """(b, q, query_size), steps, (b, 1 or q, m) -> the mask, its ``allowed_mask`` (b, q, m)."""

@@ -54,7 +54,8 @@ class Local(nn.Module):
         include_self: bool = False,
     ) -> None:
         super().__init__()
-        self.sources, self.include_self = tuple(sources), include_self
+        self.sources: tuple[str, ...] = tuple(sources)
+        self.include_self = include_self
         self.window, self.dilation = window, dilation
         self.sinks, self.global_tokens = sinks, global_tokens
         self.center_predictor = (
