@@ -80,7 +80,8 @@ class Sdpa:
 def _needs_no_mask(attention: Attention, inputs: AttentionInputs) -> bool:
     """Whether it is known without a mask what may be read: everything, or of a causal pass what came before."""
     memory = inputs.memory
-    is_plain = type(attention.scope) is Global and attention.bias is None and inputs.allowed_mask is None
+    scope: object = attention.scope
+    is_plain = type(scope) is Global and attention.bias is None and inputs.allowed_mask is None
     # torch aligns a causal mask with the first position, which is right where every position has a query.
     is_aligned = not memory.is_causal or inputs.prepared_queries.shape[-2] == memory.keys.shape[-2]
     has_full_mask = not memory.has_padding or (memory.mask.dim() == 2 and is_all_true_on_cpu(memory.mask))
