@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.mixers.chunks import join_heads
+
+SMALLEST_SQUARE = 1e-5  # that is added to the mean of the squares
 
 
 class HeadNorm(nn.Module):
@@ -24,12 +27,12 @@ class HeadNorm(nn.Module):
 
     def __init__(self, hidden_size: int, heads: int, width: int, is_gated: bool = True) -> None:
         super().__init__()
-        self.norm = nn.RMSNorm(width, eps=1e-5)
+        self.weight = nn.Parameter(torch.ones(width))
         self.gate = nn.Linear(hidden_size, heads * width, bias=False) if is_gated else None
 
     def forward(self, context: Tensor, states: Tensor) -> Tensor:
         """(b, h, t, v) and the positions (b, t, hidden_size) -> (b, t, h v)."""
-        # 16 bits are kept out of the sum of squares.
-        weight = self.norm.weight.to(context.dtype)
-        normalized = join_heads(F.rms_norm(context, self.norm.normalized_shape, weight, self.norm.eps)).to(states.dtype)
+        # Written out, since ONNX has no such operation; the context is in float32 or wider.
+        scale = torch.rsqrt(context.square().mean(-1, keepdim=True) + SMALLEST_SQUARE)
+        normalized = join_heads(context * scale * self.weight.to(context.dtype)).to(states.dtype)
         return normalized if self.gate is None else normalized * F.silu(self.gate(states))

@@ -73,7 +73,7 @@ class Retention(nn.Module):
         positions = state.position[:, None] + torch.arange(steps, device=states.device)
         rotation = rope_cos_sin(positions, self.width)[:, :, None].to(dtype)
         queries, keys = (apply_rope(part.to(dtype), rotation) for part in (queries, keys))
-        is_real = states.new_ones(states.shape[:2], dtype=dtype) if mask is None else mask.to(dtype)
+        is_real = torch.ones_like(states[..., 0], dtype=dtype) if mask is None else mask.to(dtype)
         log_decays = is_real[:, None] * self._log_decays(is_real)[:, None]  # (b, h, t), 0 at padding
         context, products = run_chunks(
             _run_chunk, (queries * self.width**-0.5, keys, values, log_decays), state.products, self.chunk
