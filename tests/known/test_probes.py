@@ -14,7 +14,7 @@ from attnx.data.buckets import collate_shard
 from attnx.data.examples import Pair
 from attnx.errors import UserError
 from attnx.problems.probes.copying import Copying, Induction, Memorization
-from attnx.problems.probes.drawn import NOWHERE, Setting
+from attnx.problems.probes.drawn import NOWHERE, Difficulty
 from attnx.problems.probes.fuzzy_recall import FuzzyRecall
 from attnx.problems.probes.metrics import DistanceAccuracy, LabelAccuracy, ScaledAccuracy, SequenceAccuracy
 from attnx.problems.probes.options import CHOICES
@@ -47,7 +47,7 @@ def test_weighted_positions_are_drawn_one_after_another() -> None:
 @pytest.mark.parametrize("fillers", ["blank", "own", "any"])
 def test_a_query_of_mqar_is_labeled_by_the_value_of_its_key(fillers: Any) -> None:
     problem = Mqar(vocabulary=22, fillers=fillers, filler_symbols=5)
-    drawn = problem.draw(np.random.default_rng(7), 101, Setting(16, 3))
+    drawn = problem.draw(np.random.default_rng(7), 101, Difficulty(16, 3))
     for inputs, labels, origins, scored in zip(*drawn, strict=True):
         keys, values = inputs[:6:2], inputs[1:6:2]
         assert len({*keys}) == len({*values}) == 3
@@ -67,13 +67,13 @@ def test_a_query_of_mqar_is_labeled_by_the_value_of_its_key(fillers: Any) -> Non
 
 def test_queries_of_mqar_stand_near_the_pairs_by_their_power() -> None:
     """One pair among 16 steps has 7 slots with weights 1/i; 1 + 1/2 + ... + 1/7 = 363/140."""
-    drawn = Mqar(vocabulary=22, power=0.0).draw(np.random.default_rng(7), 20011, Setting(16, 1))
+    drawn = Mqar(vocabulary=22, power=0.0).draw(np.random.default_rng(7), 20011, Difficulty(16, 1))
     slots = (np.flatnonzero(drawn.scored.ravel()) % 16 - 2) // 2
     assert np.bincount(slots, minlength=7) / len(slots) == pytest.approx(140 / 363 / np.arange(1, 8), abs=0.012)
 
 
 def rows_of(problem: Any, length: int, rows: int = 211) -> Any:
-    drawn = problem.draw(np.random.default_rng(7), rows, Setting(length))
+    drawn = problem.draw(np.random.default_rng(7), rows, Difficulty(length))
     assert drawn.inputs.shape == (rows, length)
     assert drawn.inputs.min() >= 0
     assert drawn.inputs.max() < len(problem.symbols)

@@ -9,7 +9,7 @@ import numpy as np
 
 from attnx.errors import UserError
 
-from .drawn import Drawn, Setting
+from .drawn import Difficulty, Drawn
 from .sampling import draw_distinct
 
 
@@ -33,7 +33,7 @@ class Copying:
         """What is copied, the blank and the signal."""
         return (*map(str, range(self.vocabulary - 2)), "_", "copy")
 
-    def check(self, setting: Setting) -> None:
+    def check(self, setting: Difficulty) -> None:
         """Raise a UserError if the symbols do not fit the length, or there are none."""
         if self.vocabulary < 3:
             raise UserError(f"task.vocabulary={self.vocabulary} has the blank and the signal; use 3 or more")
@@ -43,7 +43,7 @@ class Copying:
                 "the symbols, a signal, and the symbols again"
             )
 
-    def draw(self, rng: np.random.Generator, rows: int, setting: Setting) -> Drawn:
+    def draw(self, rng: np.random.Generator, rows: int, setting: Difficulty) -> Drawn:
         """Draw rows."""
         length, count, blank = setting.length, self.tokens, self.vocabulary - 2
         drawn, end = Drawn.blank(rows, length, blank), length - count - 1
@@ -73,7 +73,7 @@ class Induction:
         """Random symbols, and the star."""
         return (*map(str, range(self.vocabulary - 1)), "*")
 
-    def check(self, setting: Setting) -> None:
+    def check(self, setting: Difficulty) -> None:
         """Raise a UserError if there is no room for two stars and a symbol, or there is one symbol."""
         if self.vocabulary < 3 or setting.length < 3:
             raise UserError(
@@ -81,7 +81,7 @@ class Induction:
                 "need 3 or more of each"
             )
 
-    def draw(self, rng: np.random.Generator, rows: int, setting: Setting) -> Drawn:
+    def draw(self, rng: np.random.Generator, rows: int, setting: Difficulty) -> Drawn:
         """Draw rows."""
         length, star = setting.length, self.vocabulary - 1
         drawn = Drawn.blank(rows, length)
@@ -110,7 +110,7 @@ class Memorization:
         """Keys, values, and the question mark."""
         return (*map(str, range(self.vocabulary - 1)), "?")
 
-    def check(self, setting: Setting) -> None:
+    def check(self, setting: Difficulty) -> None:
         """Raise a UserError if the length is odd, or there are not two keys."""
         if setting.length % 2 or self.vocabulary < 5:
             raise UserError(
@@ -118,7 +118,7 @@ class Memorization:
                 "length, and a vocabulary of 5 or more, half of it keys"
             )
 
-    def draw(self, rng: np.random.Generator, rows: int, setting: Setting) -> Drawn:
+    def draw(self, rng: np.random.Generator, rows: int, setting: Difficulty) -> Drawn:
         """Draw rows."""
         mark, half = self.vocabulary - 1, (self.vocabulary - 1) // 2
         values = half + np.random.default_rng(self.seed).permutation(mark - half)[:half]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from attnx.data.splits import SplitName
 
-from .drawn import Drawn, Integers, Problem, Setting
+from .drawn import Difficulty, Drawn, Integers, Problem
 from .sampling import mix
 
 TOKENS_PER_CHUNK, MIN_ROWS = 2**18, 64  # drawn at once: they stay in a cache
@@ -22,11 +22,11 @@ MAX_ROUNDS = 20
 
 def draw_split(
     problem: Problem,
-    settings: Sequence[Setting],
+    settings: Sequence[Difficulty],
     count: int,
     seed: tuple[int, SplitName],
-    shared: Collection[Setting],
-) -> Iterator[tuple[Setting, Drawn]]:
+    shared: Collection[Difficulty],
+) -> Iterator[tuple[Difficulty, Drawn]]:
     """Draw ``count`` rows of a split, its settings in turn; those of one setting come together.
 
     ``shared`` are the settings of other splits, too. Their rows are divided by a hash, so that no row is in two splits,

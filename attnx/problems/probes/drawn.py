@@ -13,7 +13,7 @@ NOWHERE = -1
 """In place of a label, where a step has none, and of the position of an answer that stands nowhere."""
 
 
-class Setting(NamedTuple):
+class Difficulty(NamedTuple):
     """How difficult a row is: its length, and the number of things to hold; 0 where the length determines that."""
 
     length: int
@@ -62,10 +62,10 @@ class Problem(Protocol):
         """The name of each symbol."""
         ...
 
-    def check(self, setting: Setting) -> None:
+    def check(self, setting: Difficulty) -> None:
         """Raise a UserError if no row has this setting."""
         ...
 
-    def draw(self, rng: np.random.Generator, rows: int, setting: Setting) -> Drawn:
+    def draw(self, rng: np.random.Generator, rows: int, setting: Difficulty) -> Drawn:
         """Draw rows."""
         ...

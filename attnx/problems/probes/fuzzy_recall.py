@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from attnx.errors import UserError
 
-from .drawn import NOWHERE, Drawn, Integers, Setting
+from .drawn import NOWHERE, Difficulty, Drawn, Integers
 from .sampling import different_numbers, mix, previous_occurrence
 
 
@@ -33,7 +33,7 @@ class FuzzyRecall:
         """Symbols of keys, of values, and the blank."""
         return (*map(str, range(self.vocabulary)), "_")
 
-    def check(self, setting: Setting) -> None:
+    def check(self, setting: Difficulty) -> None:
         """Raise a UserError if the symbols are fewer than a motif has, or two pairs do not fit."""
         if self.vocabulary < 2 * self.motif or setting.length < 4 * self.motif:
             raise UserError(
@@ -41,7 +41,7 @@ class FuzzyRecall:
                 f"length of {4 * self.motif} or more, two pairs; found {self.vocabulary} and {setting.length}"
             )
 
-    def draw(self, rng: np.random.Generator, rows: int, setting: Setting) -> Drawn:
+    def draw(self, rng: np.random.Generator, rows: int, setting: Difficulty) -> Drawn:
         """Draw rows; pairs are numbered from the last, 0, at the end, which asks for one of the earlier keys."""
         half, places = self.vocabulary // 2, np.arange(self.motif)
         # A pair has motif + 1 symbols on average; where more pairs than these would fit, there are more blanks.

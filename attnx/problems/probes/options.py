@@ -11,7 +11,7 @@ from attnx.data.counts import parse_counts
 from attnx.errors import UserError
 
 from .copying import Copying, Induction, Memorization
-from .drawn import Problem, Setting
+from .drawn import Difficulty, Problem
 from .fuzzy_recall import FuzzyRecall
 from .recall import Mqar, Recall
 from .state_tracking import ModularCounting, Permutations
@@ -21,8 +21,8 @@ class Design(NamedTuple):
     """A problem, the settings to train on, taken in turn, and those to test."""
 
     problem: Problem
-    train: list[Setting]
-    test: list[Setting]
+    train: list[Difficulty]
+    test: list[Difficulty]
 
 
 class _Choice(NamedTuple):
@@ -68,19 +68,19 @@ def read_design(options: Mapping[str, Any]) -> Design:
     return Design(problem, train, test)
 
 
-def _read_settings(option: str, value: int | str | list[int | str], pairs: int, problem: Problem) -> list[Setting]:
+def _read_settings(option: str, value: int | str | list[int | str], pairs: int, problem: Problem) -> list[Difficulty]:
     """The settings that ``length`` or ``test`` names: lengths and ranges of them, each with its pairs as in 64x4.
 
     A range is of the lengths that the problem can have.
     """
-    settings: list[Setting] = []
+    settings: list[Difficulty] = []
     for item in value if isinstance(value, list) else [value]:
         lengths, mark, number = str(item).partition("x")
         if mark and not pairs:
             raise UserError(f"task.{option}={item}: this problem has no pairs; write the length alone")
         try:
             count = parse_counts(option, number, "pairs")[0] if mark else pairs
-            named = [Setting(length, count) for length in parse_counts(option, lengths, "steps")]
+            named = [Difficulty(length, count) for length in parse_counts(option, lengths, "steps")]
         except UserError:
             expected = (
                 "a length up to 999,999, a range such as 3-40, one with its pairs such as 64x4, or a list of these"
@@ -93,7 +93,7 @@ def _read_settings(option: str, value: int | str | list[int | str], pairs: int, 
     return settings
 
 
-def _fits(problem: Problem, setting: Setting) -> bool:
+def _fits(problem: Problem, setting: Difficulty) -> bool:
     try:
         problem.check(setting)
     except UserError:

@@ -22,7 +22,7 @@ from attnx.registry import NonNegativeFloat, NonNegativeInt, PositiveInt, Probab
 from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
 
 from .draw_rows import draw_split, hash_rows
-from .drawn import NOWHERE, Drawn, Setting
+from .drawn import NOWHERE, Difficulty, Drawn
 from .options import read_design
 from .target import StepLabels
 
@@ -163,7 +163,7 @@ class Probe(SequenceTask):
         """Draw the test split alone."""
         return self._draw_pairs("test", self.test_settings)
 
-    def _draw(self, split: SplitName, settings: Sequence[Setting], count: int) -> Iterator[tuple[Setting, Drawn]]:
+    def _draw(self, split: SplitName, settings: Sequence[Difficulty], count: int) -> Iterator[tuple[Difficulty, Drawn]]:
         """Draw a split, and remember its hashes."""
         self._hashes[split] = []
         shared = {*self.train_settings}  # validation has them, too
@@ -184,7 +184,7 @@ class Probe(SequenceTask):
         rows, labels, counted = (Ragged(np.concatenate(part), offsets) for part in (sources, targets, masks))
         return PairDataset(rows, labels, loss_masks=counted)
 
-    def _draw_pairs(self, split: SplitName, settings: Sequence[Setting]) -> list[Pair]:
+    def _draw_pairs(self, split: SplitName, settings: Sequence[Difficulty]) -> list[Pair]:
         symbols = np.array([*self.problem.symbols, NO_LABEL], dtype=object)  # NOWHERE is the last
         pairs = []
         for setting, drawn in self._draw(split, settings, self.num_held_out):

@@ -9,7 +9,7 @@ import numpy as np
 
 from attnx.errors import UserError
 
-from .drawn import NOWHERE, Drawn, Setting
+from .drawn import NOWHERE, Difficulty, Drawn
 from .sampling import draw_distinct, draw_weighted, previous_occurrence
 
 
@@ -32,7 +32,7 @@ class Mqar:
         own = self.filler_symbols if self.fillers == "own" else 0
         return (*map(str, range(self.vocabulary)), *(f"f{index}" for index in range(own)))
 
-    def check(self, setting: Setting) -> None:
+    def check(self, setting: Difficulty) -> None:
         """Raise a UserError if the pairs do not fit the length, or the length the vocabulary."""
         length, pairs = setting
         if length % 2 or 4 * pairs > length:
@@ -47,7 +47,7 @@ class Mqar:
                 "keys, the other half values"
             )
 
-    def draw(self, rng: np.random.Generator, rows: int, setting: Setting) -> Drawn:
+    def draw(self, rng: np.random.Generator, rows: int, setting: Difficulty) -> Drawn:
         """Draw rows."""
         (length, pairs), half = setting, self.vocabulary // 2
         drawn = Drawn.blank(rows, length)
@@ -86,7 +86,7 @@ class Recall:
         noise = self.filler_symbols if self.noise else 0
         return (*map(str, range(self.vocabulary)), *(f"n{index}" for index in range(noise)))
 
-    def check(self, setting: Setting) -> None:
+    def check(self, setting: Difficulty) -> None:
         """Raise a UserError if the length is odd or has no two pairs, or there are not two keys."""
         if setting.length % 2 or setting.length < 4 or self.vocabulary < 4:
             raise UserError(
@@ -94,7 +94,7 @@ class Recall:
                 "4 or more of each"
             )
 
-    def draw(self, rng: np.random.Generator, rows: int, setting: Setting) -> Drawn:
+    def draw(self, rng: np.random.Generator, rows: int, setting: Difficulty) -> Drawn:
         """Draw rows."""
         count, half = setting.length // 2, self.vocabulary // 2
         drawn = Drawn.blank(rows, setting.length)

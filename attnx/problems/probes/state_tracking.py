@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from attnx.errors import UserError
 
-from .drawn import Drawn, Integers, Setting
+from .drawn import Difficulty, Drawn, Integers
 
 OPERATORS: Final = {"none": (), "sum": ("+", "-"), "all": ("+", "-", "*")}
 MAX_ELEMENTS: Final = 6
@@ -44,7 +44,7 @@ class ModularCounting:
         """Of one digit."""
         return 1 / self.modulus
 
-    def check(self, setting: Setting) -> None:
+    def check(self, setting: Difficulty) -> None:
         """Raise a UserError if there is nothing to count, or an expression cannot have the length."""
         if self.modulus < 2:
             raise UserError(f"task.modulus={self.modulus}: there is nothing to count; use 2 or more")
@@ -52,7 +52,7 @@ class ModularCounting:
             needed = "2 or more steps" if self.operators == "none" else "an odd number of steps, 3 or more"
             raise UserError(f"a length of {setting.length}: digits and their result need {needed}")
 
-    def draw(self, rng: np.random.Generator, rows: int, setting: Setting) -> Drawn:
+    def draw(self, rng: np.random.Generator, rows: int, setting: Difficulty) -> Drawn:
         """Draw rows."""
         drawn, end = Drawn.blank(rows, setting.length, self.modulus), setting.length - 1
         if self.operators == "none":
@@ -118,13 +118,13 @@ class Permutations:
         """Where each permutation takes the elements."""
         return tuple("".join(map(str, order)) for order in self._orders.tolist())
 
-    def check(self, setting: Setting) -> None:
+    def check(self, setting: Difficulty) -> None:
         """Raise a UserError if there are too few or too many elements."""
         if not 2 <= self.elements <= MAX_ELEMENTS:
             most = f"{MAX_ELEMENTS}, which have {factorial(MAX_ELEMENTS)} permutations"
             raise UserError(f"task.elements={self.elements}: use 2 to {most}")
 
-    def draw(self, rng: np.random.Generator, rows: int, setting: Setting) -> Drawn:
+    def draw(self, rng: np.random.Generator, rows: int, setting: Difficulty) -> Drawn:
         """Draw rows."""
         moved = (self._orders != np.arange(self.elements)).sum(1)
         drawn = Drawn.blank(rows, setting.length)
