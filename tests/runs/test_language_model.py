@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from rich.console import Console
 
 import attnx
@@ -69,6 +70,29 @@ def test_a_model_with_mixers_trains_and_continues_texts(
     assert bool(scorer) == Path("one/alignments").exists()
     answer = command("evaluate", "one", "decoding=beam")
     assert answer.code == 0, answer.err
+
+
+@pytest.mark.usefixtures("text", "no_pictures")
+def test_a_recurrent_model_without_attention_has_no_context(command: Callable[..., Any]) -> None:
+    """Its parameters are those of the recurrence; all at once it computes what the steps of a search compute."""
+    overrides = [word for word in SMALL if not word.startswith("recipe")]
+    answer = command(*overrides, "attention=none", "folder=one")
+    assert answer.code == 0, answer.err
+    model: Any = attnx.open_run("one").model
+    assert model.decoder.layers[0].input_size == model.embedding.embedding_dim
+    inputs = torch.tensor([[1, 5, 4, 6]])
+    nothing = torch.zeros(1, 0, dtype=torch.int64)
+    with torch.no_grad():
+        known = model(nothing, nothing.bool(), inputs).logits.log_softmax(-1)
+        state = model.init_state(nothing, nothing.bool())
+        for step in range(4):
+            log_probs, state, _ = model.decode_step(inputs[:, step], state)
+            torch.testing.assert_close(log_probs, known[:, step])
+    (prediction,) = attnx.open_run("one").predict(["red green"])
+    assert prediction.output[:2] == ["red", "green"]
+    refused = command(*overrides, "attention=none", "model.feed=now")
+    assert refused.code == 2
+    assert "model.feed=now has no effect beside attention=none and task=language_model" in refused.err
 
 
 @pytest.fixture

@@ -73,7 +73,8 @@ def build_parts(
         options.embedding_dim,
         config["decoder"]["hidden_size"],
     )
-    keys_size, values_size = options.position_dim if resolved.keys_from in POSITIONS else state_size, state_size
+    keys_size = options.position_dim if resolved.keys_from in POSITIONS else state_size
+    values_size = state_size if resolved.sources else 0  # nothing is read
     if source is not None and "encoder" in resolved.sources:
         keys_size, values_size = source.keys_size, source.values_size
     sizes = {"state_size": state_size, "token_size": token_size, "context_size": values_size}

@@ -22,7 +22,7 @@ def check_memory(config: Config, sources: tuple[str, ...], keys_from: str, value
     if config["encoder"]["name"] != "none":  # model=history has no encoder
         reject_text_encoder(config, "seq2seq")
     for option, pick in (("keys_from", keys_from), ("values_from", values_from)):
-        if "encoder" not in sources and pick not in ("states", *POSITIONS):
+        if "encoder" not in sources and pick not in ("states", *POSITIONS, FINAL):
             raise UserError(
                 f"model.{option}={pick} is the encoder's, but scope.sources=[{','.join(sources)}] does not read it"
             )

@@ -12,6 +12,7 @@ from attnx.models.resolve import (
     Config,
     DataSizes,
     ModelConfig,
+    NoEffect,
     ResolvedConfig,
     check_hops,
     part_declarations,
@@ -70,8 +71,8 @@ class Seq2seqConfig(ModelConfig):
     def resolve(self, config: Config) -> ResolvedSeq2seqConfig:
         """Derive options and check that the choices do not contradict each other, as :meth:`ModelConfig.resolve`."""
         attends = config["attention"]["name"] != "none"
-        sources = _sources(config) if attends else ("encoder",)
-        continues = _continues(config, attends, sources)
+        continues = bool(part_declarations(config, "task").get("is_continuation"))
+        sources = _sources(config, continues) if attends else () if continues else ("encoder",)
         schedule = plan(_planner_inputs(self, config, attends, sources), self.schedule)
         keys_from, values_from = _keys_and_values(self, config) if attends else (FINAL, FINAL)
         check_memory(config, sources, keys_from, values_from)
@@ -93,7 +94,7 @@ class Seq2seqConfig(ModelConfig):
             bridge=bridge,
             encoder_layers=encoder_layers,
             needs_tags=bool(self.tag_inputs) or "tag" in query_needs(config).values(),
-            ineffective=dict(unread_by_attention(config, attends)) | dict(networks),
+            ineffective=dict(unread_by_attention(config, attends)) | dict(networks) | _unfed(config, sources),
         )
         check_networks(resolved)
         return resolved
@@ -105,7 +106,8 @@ class ResolvedSeq2seqConfig(ResolvedConfig):
 
     options: Seq2seqConfig
     plan: Plan  # the schedule and the feed
-    sources: tuple[str, ...]  # the sources of the memory, ``encoder`` or ``decoder`` or both, in this order
+    # the sources of the memory, ``encoder`` or ``decoder`` or both, in this order; none without source and attention
+    sources: tuple[str, ...]
     visible_state_offset: int  # the number of decoder states that a query may read, less its step index: -1, 0 or 1
     # the source of the keys: ``states``, ``inputs``, ``layer:N``, ``one_hot`` or ``sinusoidal`` positions, or
     # ``final`` without attention
@@ -129,11 +131,12 @@ class ResolvedSeq2seqConfig(ResolvedConfig):
         return build_seq2seq(self, sizes)
 
 
-def _sources(config: Config) -> tuple[str, ...]:
+def _sources(config: Config, continues: bool) -> tuple[str, ...]:
     """The sources of the memory, the encoder first.
 
     Raises:
-        UserError: a source is repeated, ``include_self`` has no effect, or the memory grows below a recurrent part.
+        UserError: the task continues its target and has no source to read, a source is repeated, ``include_self`` has
+            no effect, or the memory grows below a recurrent part.
     """
     scope = config["scope"]
     sources = scope_sources(scope)
@@ -150,6 +153,9 @@ def _sources(config: Config) -> tuple[str, ...]:
                 "scope.include_self=true needs a state in the query, current_state or previous_state: "
                 "without one there is no state being queried"
             )
+    if continues and "encoder" in sources:
+        reads = f"scope.sources=[{','.join(sorted(sources, reverse=True))}]"
+        raise UserError(f"task={config['task']['name']} has no source, and {reads} reads one; use scope=history")
     return tuple(sorted(sources, reverse=True))
 
 
@@ -164,17 +170,11 @@ def _visible_state_offset(config: Config) -> int:
     return -1 if "prev_state" in needs else 0
 
 
-def _continues(config: Config, attends: bool, sources: tuple[str, ...]) -> bool:
-    """Whether the task has no source and continues its target.
-
-    Raises:
-        UserError: it has none, and the memory needs one.
-    """
-    continues = bool(part_declarations(config, "task").get("is_continuation"))
-    if continues and "encoder" in sources:
-        reads = f"scope.sources=[{','.join(sources)}]" if attends else "attention=none"
-        raise UserError(f"task={config['task']['name']} has no source, and {reads} reads one; use scope=history")
-    return continues
+def _unfed(config: Config, sources: tuple[str, ...]) -> dict[str, NoEffect]:
+    """The feed, if there is no context: neither a source nor attention to the model's own past."""
+    if sources:
+        return {}
+    return {"model.feed": NoEffect(f"attention=none and task={config['task']['name']}, which has no source")}
 
 
 def _planner_inputs(options: Seq2seqConfig, config: Config, attends: bool, sources: tuple[str, ...]) -> PlannerInputs:
@@ -186,7 +186,7 @@ def _planner_inputs(options: Seq2seqConfig, config: Config, attends: bool, sourc
         check_hops(config, needs.values())
     return PlannerInputs(
         needs=needs,
-        feed=options.feed,
+        feed=options.feed if sources else "none",
         has_decoder_memory="decoder" in sources,
         needs_history=attends and bool(part_declarations(config, "scorer").get("needs_history", False)),
         has_scheduled_sampling=options.scheduled_sampling > 0,

@@ -171,7 +171,9 @@ class Seq2seq(SequenceModel[DecoderState]):
             no_states = next(self.embedding.parameters()).new_zeros(rows, 0, self.decoder.size)
             states = self._decoder_memory(no_states, torch.arange(0, device=no_states.device))
             memory = states if memory is None else concat_sources(memory, states)
-        assert memory is not None, "a memory has a source"
+        if memory is None:  # without source and attention: contexts of no numbers
+            nothing = next(self.embedding.parameters()).new_zeros(rows, 1, 0)
+            memory = self.attention.make_memory(nothing)
         return memory
 
     def append_decoder_states(self, memory: Memory, states: Tensor, steps: Tensor) -> Memory:
