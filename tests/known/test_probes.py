@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -100,9 +101,11 @@ def test_recall_asks_for_the_values_of_keys_seen_before(noise: float) -> None:
         assert scored[20]
 
 
-def test_fuzzy_recall_asks_for_values_of_several_symbols() -> None:
+@pytest.mark.parametrize("has_longest_keys", [False, True])
+def test_fuzzy_recall_asks_for_values_of_several_symbols(has_longest_keys: bool) -> None:
     """A row is read from its first symbol after the blanks: symbols below 5 are of keys, others of values."""
-    for inputs, labels, _, scored in rows_of(FuzzyRecall(vocabulary=10, motif=3), 31):
+    sizes = set()
+    for inputs, labels, _, scored in rows_of(FuzzyRecall(10, 3, has_longest_keys), 31):
         start = next(position for position, symbol in enumerate(inputs) if symbol != 10)
         assert labels[:start] == [NOWHERE] * start
         assert labels[start:] == [*inputs[start + 1 :], NOWHERE]
@@ -117,12 +120,23 @@ def test_fuzzy_recall_asks_for_values_of_several_symbols() -> None:
                 motifs.append((position, tuple(inputs[position:end])))
                 position = end
             (_, key), (first, value) = motifs
-            assert len({*key}) == len(key) <= 3
+            assert len({*key}) == len(key)
+            sizes.add(len(key))
             assert len({*value}) == len(value) <= 3
             seen = key in value_of
             assert value_of.setdefault(key, value) == value
             assert scored[first - 1 : first - 1 + len(value)] == [seen] * len(value)
         assert seen
+    assert sizes == ({3} if has_longest_keys else {1, 2, 3})
+
+
+def test_keys_of_fuzzy_recall_are_longest_in_tests_alone() -> None:
+    """Poli et al. 2024, section 3.1; validation is as training, so that it does not choose by the test."""
+    task = Probe(problem="fuzzy_recall", vocabulary=10, length=31, examples=11, num_held_out=23)
+    splits = task.load().pairs
+    for pairs, expected in ((splits.valid, {1, 2, 3}), (splits.test, {3})):
+        keys = [key for pair in pairs for key in re.findall("[0-4]+", "".join(pair.source))]
+        assert {len(key) for key in keys} == expected
 
 
 @pytest.mark.parametrize("spread", [False, True])

@@ -19,13 +19,15 @@ from .sampling import different_numbers, mix, previous_occurrence
 class FuzzyRecall:
     """Recall of keys and values of one to ``motif`` different symbols; blanks come before the first pair.
 
-    Every next symbol is a label; those of the values of keys seen before count.
+    Every next symbol is a label; those of the values of keys seen before count. With ``has_longest_keys``, as in tests,
+    every key has ``motif`` symbols.
 
     Source: Poli et al. 2024, section 3.1, https://arxiv.org/abs/2403.17844
     """
 
     vocabulary: int = 16
     motif: int = 3
+    has_longest_keys: bool = False
     metrics: ClassVar = ("distance_accuracy",)
 
     @property
@@ -47,7 +49,8 @@ class FuzzyRecall:
         # A pair has motif + 1 symbols on average; where more pairs than these would fit, there are more blanks.
         count = min(setting.length // 2, setting.length // (self.motif + 1) + math.isqrt(setting.length))
         salts = rng.integers(2**63, size=(rows, 1), dtype=np.uint64)  # of the values of a row
-        key_sizes = rng.integers(1, self.motif + 1, size=(rows, count))
+        shortest = self.motif if self.has_longest_keys else 1
+        key_sizes = rng.integers(shortest, self.motif + 1, size=(rows, count))
         keys = different_numbers(rng.integers(2**31, size=(rows, count, self.motif), dtype=np.int32), half)
         names = ((keys + 1) * (places < key_sizes[..., None])) @ (half + 1) ** places
         value_sizes, values = self._values(names, salts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -18,28 +18,30 @@ from .state_tracking import ModularCounting, Permutations
 
 
 class Design(NamedTuple):
-    """A problem, the settings to train on, taken in turn, and those to test."""
+    """A problem, as it is tested too, the settings to train on, taken in turn, and those to test."""
 
     problem: Problem
+    test_problem: Problem
     train: list[Difficulty]
     test: list[Difficulty]
 
 
 class _Choice(NamedTuple):
-    """A problem, its default settings and options, and what sets it apart from others of its class."""
+    """A problem, its default settings and options, what sets it apart from others of its class, and its test."""
 
     problem: Any  # a dataclass that keeps :class:`Problem`
     length: int | str
     pairs: int = 0
     defaults: Mapping[str, Any] = MappingProxyType({})
     fixed: Mapping[str, Any] = MappingProxyType({})
+    in_test: Mapping[str, Any] = MappingProxyType({})
 
 
 CHOICES: Final = {
     "mqar": _Choice(Mqar, 64, 4),
     "recall": _Choice(Recall, 128, fixed={"noise": 0.0}),
     "noisy_recall": _Choice(Recall, 128),
-    "fuzzy_recall": _Choice(FuzzyRecall, 128),
+    "fuzzy_recall": _Choice(FuzzyRecall, 128, in_test={"has_longest_keys": True}),
     "copying": _Choice(Copying, 120),
     "selective_copying": _Choice(Copying, 256, defaults={"vocabulary": 16, "tokens": 16}, fixed={"spread": True}),
     "memorization": _Choice(Memorization, 32),
@@ -60,12 +62,12 @@ def read_design(options: Mapping[str, Any]) -> Design:
     choice = CHOICES[options["problem"]]
     given = {field.name: options.get(field.name) for field in fields(choice.problem)}
     set_options = {name: value for name, value in given.items() if value is not None}
-    problem: Problem = choice.problem(**{**choice.defaults, **set_options, **choice.fixed})
+    problem = choice.problem(**{**choice.defaults, **set_options, **choice.fixed})
     length = choice.length if options["length"] is None else options["length"]
     pairs = choice.pairs and (options["pairs"] or choice.pairs)
     train = _read_settings("length", length, pairs, problem)
     test = train if options["test"] is None else _read_settings("test", options["test"], pairs, problem)
-    return Design(problem, train, test)
+    return Design(problem, replace(problem, **choice.in_test), train, test)
 
 
 def _read_settings(option: str, value: int | str | list[int | str], pairs: int, problem: Problem) -> list[Difficulty]:

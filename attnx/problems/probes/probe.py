@@ -63,14 +63,14 @@ class Probe(SequenceTask):
     ``any`` symbol, as in a later setting of its authors, where a filler may be a key.
 
     ``recall`` are pairs of a key and its value in this sequence, of which the values of keys seen before count;
-    ``train_labels=all`` trains on every next symbol. In ``noisy_recall`` a pair is, with probability ``noise``, two
-    of ``filler_symbols`` further symbols; in ``fuzzy_recall`` keys and values are of 1 to ``motif`` symbols.
-    ``copying`` repeats the first ``tokens`` symbols, ``selective_copying`` those that stand among blanks.
-    ``memorization`` asks for the values of keys, which are the same in all sequences; ``induction`` for what followed
-    the star. ``parity`` is of bits. ``modular_counting`` is of digits modulo ``modulus``: their sum, or with
-    ``operators`` between them the result: ``all`` are plus, minus and times, ``sum`` plus and minus. ``permutations``
-    labels each step by the product of the permutations of ``elements`` so far; ``moves`` limits them to those of at
-    most ``three`` elements, or to ``swaps``.
+    ``train_labels=all`` trains on every next symbol. In ``noisy_recall`` a pair is, with probability ``noise``, two of
+    ``filler_symbols`` further symbols; in ``fuzzy_recall`` keys and values are of 1 to ``motif`` symbols, and keys of
+    the test split of ``motif``. ``copying`` repeats the first ``tokens`` symbols, ``selective_copying`` those that
+    stand among blanks. ``memorization`` asks for the values of keys, which are the same in all sequences; ``induction``
+    for what followed the star. ``parity`` is of bits. ``modular_counting`` is of digits modulo ``modulus``: their sum,
+    or with ``operators`` between them the result: ``all`` are plus, minus and times, ``sum`` plus and minus.
+    ``permutations`` labels each step by the product of the permutations of ``elements`` so far; ``moves`` limits them
+    to those of at most ``three`` elements, or to ``swaps``.
 
     ``length`` is that of the sequences: a number, a range such as ``3-40``, or a list of them, taken in turn; ``64x4``
     are 64 steps with 4 pairs. ``test`` are those of the test split, by default the same; results are split by them.
@@ -130,7 +130,7 @@ class Probe(SequenceTask):
         options |= {"power": power, "fillers": fillers, "filler_symbols": filler_symbols, "noise": noise}
         options |= {"motif": motif, "tokens": tokens, "modulus": modulus, "operators": operators}
         options |= {"elements": elements, "moves": moves, "seed": seed}
-        self.problem, self.train_settings, self.test_settings = read_design(options)
+        self.problem, self.test_problem, self.train_settings, self.test_settings = read_design(options)
         self.trains_on_all = train_labels == "all"
         self.examples, self.num_held_out, self.seed = examples, num_held_out, seed
         self.notes: list[str] = []
@@ -167,7 +167,8 @@ class Probe(SequenceTask):
         """Draw a split, and remember its hashes."""
         self._hashes[split] = []
         shared = {*self.train_settings}  # validation has them, too
-        for setting, drawn in draw_split(self.problem, settings, count, (self.seed, split), shared):
+        problem = self.test_problem if split == "test" else self.problem
+        for setting, drawn in draw_split(problem, settings, count, (self.seed, split), shared):
             self._hashes[split].append(hash_rows(drawn.inputs))
             yield setting, drawn
 
