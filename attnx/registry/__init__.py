@@ -127,8 +127,10 @@ def describe(kind: str, name: str) -> Part:
 
 
 def unknown(kind: str, name: str, candidates: Iterable[str]) -> str:
-    """The message on an unknown choice: near misses; for a part, where plug-ins were searched and those left out."""
-    message = f"unknown {kind} {name!r}{suggest_known(name, candidates, f'{kind}=')}"
+    """The message on an unknown choice: other kinds that have the name, near misses; for a part, what was searched."""
+    elsewhere = [other for other in KINDS if name in names(other)]
+    is_of = f", which is the name of another kind of part ({', '.join(elsewhere)})" if elsewhere else ""
+    message = f"unknown {kind} {name!r}{is_of}{suggest_known(name, candidates, f'{kind}=')}"
     if kind in KINDS:
         message += f"; {searched()}" + "".join(f"; a plug-in was left out: {line}" for line in catalog().broken)
     return message

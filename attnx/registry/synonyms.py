@@ -68,6 +68,7 @@ KNOWN_AS: Final[Mapping[str, tuple[str, ...]]] = {
     "mini_batch": ("trainer.batch_size",),
     "mixed_precision": ("trainer.precision=bf16-mixed",),
     "modular_arithmetic": ("task.problem=modular_counting",),
+    "mqar": ("recipe=mqar",),
     "multi_head": ("attention.heads",),
     "multi_query": ("attention.kv_heads",),
     "multihead": ("attention.heads",),

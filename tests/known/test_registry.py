@@ -69,6 +69,7 @@ def refusal_message(call: Callable[..., Any], *arguments: Any, **kwargs: Any) ->
         ("aditive", "unknown scorer 'aditive'; did you mean additive?"),
         ("scale", "unknown scorer 'scale'; did you mean scaled?"),
         ("cosin", "unknown scorer 'cosin'; did you mean cosine?"),
+        ("linear", "unknown scorer 'linear', which is the name of another kind of part ("),
         ("zzz", "unknown scorer 'zzz'; choose from activated_general, additive, biased_general,"),
     ],
 )
@@ -184,6 +185,9 @@ def test_check_fills_in_the_defaults() -> None:
         "window": 3,
         "sources": ["encoder"],
         "include_self": False,
+        "dilation": 1,
+        "sinks": 0,
+        "global_tokens": 0,
     }
     assert registry.check("scope", "local", {"window": 5})["window"] == 5
 
