@@ -148,7 +148,8 @@ def parse_type(node: ast.expr) -> OptionType:
                 ) from None
             choices = choices if isinstance(choices, tuple) else (choices,)
             allowed = [(type(choice), choice) for choice in choices]
-            return OptionType(f"one of {', '.join(map(str, choices))}", lambda value: (type(value), value) in allowed)
+            phrase = f"{'one of ' if len(choices) > 1 else ''}{', '.join(map(str, choices))}"
+            return OptionType(phrase, lambda value: (type(value), value) in allowed)
         case ast.Subscript(value=ast.Name(id="list" | "Sequence"), slice=item):
             item_type = parse_type(item)
             return OptionType(

@@ -11,6 +11,7 @@ import torch
 from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.models.resolve import DataSizes, resolve_model
+from attnx.models.transformer.layer import SequenceChunk
 
 LANGUAGE_MODEL = ["task=language_model", "model=transformer", "model.form=decoder_only", "scorer=scaled"]
 NO_SOURCE = torch.zeros(3, 0, dtype=torch.int64)
@@ -56,6 +57,18 @@ def test_a_layer_may_be_a_feed_forward_map_alone() -> None:
 
 
 @torch.no_grad()
+def test_without_a_feed_forward_map_a_layer_adds_what_it_reads() -> None:
+    """A step reads itself alone, by maps that are identities: (3, 5), normalized (-1, 1), is added to it."""
+    options = ["model.layers=1", "model.mixer=standard", "attention.heads=1", "model.hidden_size=2"]
+    (layer,) = build_model(*options, "model.feedforward_size=0").decoder.layers
+    assert {name.partition(".")[0] for name, _ in layer.named_parameters()} == {"self_attention", "self_residual"}
+    for parameter in layer.self_attention.parameters():
+        parameter.copy_(torch.eye(2))
+    states, _, _ = layer(torch.tensor([[[3.0, 5.0]]]), None, None, SequenceChunk(torch.arange(1), None))
+    torch.testing.assert_close(states, torch.tensor([[[2.0, 6.0]]]), rtol=1e-4, atol=1e-4)
+
+
+@torch.no_grad()
 def test_a_state_stays_as_large_as_it_is() -> None:
     model = build_model("model.layers=2", "model.mixer=linear", "model.hidden_size=16")
     state = model.init_state(NO_SOURCE, NO_SOURCE > 0)
@@ -73,6 +86,9 @@ CONTRADICTIONS = {
     "'model.mixer={name: linear, hads: 3}'": "the mixer 'linear' has no option 'hads'; did you mean heads",
     "model.mixer=[linear,standard]": "model.mixer=[linear,standard] names 2 layers, which are repeated, but "
     "model.layers=3",
+    "model.layers=2 model.mixer=[linear,none] model.feedforward_size=0": "a layer of none is a feed-forward map alone",
+    "model.mixer=linear model.feedforward_size=0 model.gated=true": "model.gated=true has no effect beside "
+    "model.feedforward_size=0",
     "'model.mixer={name: standard, heads: 2}'": "set attention.heads instead",
     "model.mixer=linear model.form=encoder_decoder task=g2p": "use model.form=decoder_only",
     "model.mixer=linear task=g2p": "use model.prefix=causal, or a task without a source",

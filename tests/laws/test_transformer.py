@@ -70,6 +70,7 @@ FACTORS: dict[str, Any] = {
     "norm": ["pre", "post"],
     "norm_type": ["layer", "rms"],
     "gated": [False, True],
+    "feedforward_size": [23, 0],
     "linear_bias": [True, False],
     "prefix": ["bidirectional", "causal"],
     "heads": [1, 2, 3],

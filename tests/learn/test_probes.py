@@ -31,7 +31,7 @@ def test_softmax_attention_needs_two_layers_for_associative_recall(
     torch.manual_seed(7)
     task = Probe(length=64, pairs=4, vocabulary=66, examples=ROWS * STEPS, num_held_out=256)
     data = task.load()
-    sizes = ["model.hidden_size=64", f"model.layers={layers}", "model.feedforward_size=128", "model.dropout=0"]
+    sizes = ["model.hidden_size=64", f"model.layers={layers}", "model.dropout=0"]
     resolved = resolve_model(compose(["recipe=mqar", *sizes]))
     model = resolved.build(DataSizes(source_symbols=len(data.source), target_symbols=len(data.target)))
 

@@ -43,6 +43,8 @@ UNSUPPORTED_QUERIES = {
     "transformer",
     uses=("attention", "scorer", "scope", "query", "normalizer"),
     read_if={
+        "activation": "feedforward_size!=0",
+        "gated": "feedforward_size!=0",
         "encoder_layers": "form=encoder_decoder",
         "cross_scorer": "form=encoder_decoder",
         "cross_scope": "form=encoder_decoder",
@@ -66,15 +68,15 @@ class TransformerConfig(ModelConfig):
     ``form=decoder_only`` reads the source, a separator (BOS) and the target as one sequence; positions of the source
     attend to each other in both directions, with ``prefix=causal`` or ``scope=history`` only to earlier ones. The
     decoder has ``layers``, the encoder ``encoder_layers`` or as many. Feed-forward layers have ``feedforward_size``
-    units, 4 * ``hidden_size`` if left out; ``gated`` multiplies them by a third linear map, and there are 8/3 times
-    ``hidden_size``, as many weights. ``linear_bias=false`` leaves out the biases of these maps and of the output layer.
-    ``norm=pre`` normalizes before each sublayer, ``post`` after each sum; ``norm_type`` is ``layer`` normalization or
-    ``rms``, by the root of the mean square. ``position_encoding`` is added to the embeddings, or (``rotary``) rotates
-    the queries and keys of self-attention by position / ``rotary_base``^(2i / d), or there is ``none``;
-    ``max_positions`` is the number of ``learned`` ones (512). ``self_scorer``, ``cross_scorer`` and the like choose a
-    part for self- or cross-attention alone, by name or as ``{name: local, window: 5}``. ``tag_inputs`` names the
-    streams to whose embeddings the row's tag (its language) is added. ``tie_embeddings`` makes the target embedding the
-    weight of the output layer.
+    units, 4 * ``hidden_size`` if left out, and with 0 there are none; ``gated`` multiplies them by a third linear map,
+    and there are 8/3 times ``hidden_size``, as many weights. ``linear_bias=false`` leaves out the biases of these maps
+    and of the output layer. ``norm=pre`` normalizes before each sublayer, ``post`` after each sum; ``norm_type`` is
+    ``layer`` normalization or ``rms``, by the root of the mean square. ``position_encoding`` is added to the
+    embeddings, or (``rotary``) rotates the queries and keys of self-attention by position / ``rotary_base``^(2i / d),
+    or there is ``none``; ``max_positions`` is the number of ``learned`` ones (512). ``self_scorer``, ``cross_scorer``
+    and the like choose a part for self- or cross-attention alone, by name or as ``{name: local, window: 5}``.
+    ``tag_inputs`` names the streams to whose embeddings the row's tag (its language) is added. ``tie_embeddings`` makes
+    the target embedding the weight of the output layer.
     ``mixer`` names what the layers of a decoder-only model hold instead of the chosen attention: one name, such as
     ``linear`` or ``{name: linear, heads: 2}``, or a list by layer that is repeated, ``[linear,standard]``.
     """
@@ -83,7 +85,7 @@ class TransformerConfig(ModelConfig):
     hidden_size: Width = 256
     layers: Depth = 3
     encoder_layers: Depth | None = None
-    feedforward_size: Width | None = None
+    feedforward_size: Width | Literal[0] | None = None
     activation: Literal["relu", "gelu", "silu"] = "relu"
     gated: bool = False
     linear_bias: bool = True

@@ -42,7 +42,7 @@ class StackOutput(NamedTuple):
 
 
 class TransformerLayer(nn.Module):
-    """Self-attention or a mixer, optional cross-attention and a feed-forward map, each with a residual connection.
+    """Self-attention or a mixer, and if given cross-attention and a feed-forward map, each with a residual connection.
 
     Formula: ``y = residual(x, attend(x, x)), z = residual(y, attend(y, source)), out = residual(z, f(z))``
     Source: Vaswani et al. 2017, section 3.1, https://arxiv.org/abs/1706.03762
@@ -52,7 +52,7 @@ class TransformerLayer(nn.Module):
         self,
         self_attention: LayerAttention | None,
         cross_attention: LayerAttention | None,
-        feed_forward: FeedForward,
+        feed_forward: FeedForward | None,
         build_residual: Callable[[], Residual],
         mixer: Mixer[Any] | None = None,
     ) -> None:
@@ -62,7 +62,7 @@ class TransformerLayer(nn.Module):
         is_alone = self_attention is None and mixer is None  # the feed-forward map
         self.self_residual = None if is_alone else build_residual()
         self.cross_residual = None if cross_attention is None else build_residual()
-        self.feed_forward_residual = build_residual()
+        self.feed_forward_residual = None if feed_forward is None else build_residual()
 
     def empty_memory(self, rows: int, like: Tensor) -> LayerMemory:
         """What the layer keeps before the first position."""
@@ -111,8 +111,10 @@ class TransformerLayer(nn.Module):
             attention = self.cross_attention(queries, source, steps=chunk.steps, need_weights=needs_weights)
             states = self.cross_residual.post(states, attention.context)
             weights = attention.weights if needs_weights else weights
-        outputs = self.feed_forward(self.feed_forward_residual.pre(states))
-        return self.feed_forward_residual.post(states, outputs), memory, weights
+        if self.feed_forward is not None and self.feed_forward_residual is not None:
+            outputs = self.feed_forward(self.feed_forward_residual.pre(states))
+            states = self.feed_forward_residual.post(states, outputs)
+        return states, memory, weights
 
     def _mix(
         self, inputs: Tensor, memory: LayerMemory, chunk: SequenceChunk, need_weights: bool

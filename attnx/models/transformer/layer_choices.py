@@ -61,6 +61,11 @@ def resolve_layer_choices(mixer: PartSpec | list[PartSpec] | None, config: Confi
                 f"{option}: {choice.name} with {heads} heads needs a multiple of {multiple} units, but "
                 f"model.hidden_size={size}; choose another number of heads, or another size"
             )
+    if model["feedforward_size"] == 0 and any(choice.name == "none" for choice in choices):
+        raise UserError(
+            f"{option} with model.feedforward_size=0: a layer of none is a feed-forward map alone, and nothing is left "
+            "of it; use another size, or leave none out"
+        )
     if model["form"] != "decoder_only":
         raise UserError(
             f"{option} with model.form={model['form']}: an encoder reads both ways, and cross-attention reads a "

@@ -247,7 +247,8 @@ def _build_stack(options: TransformerOptions, layers: int, has_source: bool) -> 
     """A stack of layers, with cross-attention if there is a source."""
     size = options.hidden_size
     # The gate is a third map: two thirds of the units make as many weights (Shazeer 2020, section 3.1).
-    units = options.feedforward_size or (8 * size // 3 if options.gated else 4 * size)
+    default_units = 8 * size // 3 if options.gated else 4 * size
+    units = default_units if options.feedforward_size is None else options.feedforward_size
 
     def build(site: AttentionSite, name: str, layer: int) -> LayerAttention:
         shared = options.attention if site.bias is None else replace(options.attention, bias=site.bias)
@@ -265,7 +266,7 @@ def _build_stack(options: TransformerOptions, layers: int, has_source: bool) -> 
         return TransformerLayer(
             build(options.self_attention, choice.name, layer) if choice.is_attending else None,
             build(options.cross_attention or options.self_attention, choice.name, layer) if has_source else None,
-            FeedForward(size, units, options.activation, options.gated, options.linear_bias),
+            FeedForward(size, units, options.activation, options.gated, options.linear_bias) if units else None,
             partial(Residual, size, options.norm, options.dropout, options.norm_type),
             mixer=registry.build("mixer", (choice.name, choice.options), hidden_size=size) if is_mixer else None,
         )

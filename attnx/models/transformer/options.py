@@ -38,9 +38,8 @@ class TransformerOptions:
 
     hidden_size: int = 256  # width of embeddings and states
     heads: int = 4  # of every attention; they divide ``hidden_size``
-    feedforward_size: int | None = (
-        None  # width inside the feed-forward layers; 4 * ``hidden_size``, gated 8/3, if left out
-    )
+    # width inside the feed-forward layers, 0 for layers without; 4 * ``hidden_size``, gated 8/3, if left out
+    feedforward_size: int | None = None
     activation: Literal["relu", "gelu", "silu"] = "relu"  # of the feed-forward layers
     gated: bool = False  # whether feed-forward layers multiply their activations by a third linear map
     linear_bias: bool = True  # whether feed-forward layers and the output layer have biases; attention has none
