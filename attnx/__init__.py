@@ -34,12 +34,15 @@ if not TYPE_CHECKING:  # a type checker would take every misspelled name for one
 
     def __getattr__(name: str) -> object:
         import importlib
+        import sys
 
         if name == "attention":
             return importlib.import_module("attnx.attention")
         # No module may bear one of these names: once imported, it would stand in front of the name itself.
         if name not in _HOMES:
             raise AttributeError(f"module 'attnx' has no attribute {name!r}")
+        if _HOMES[name] not in sys.modules:
+            importlib.import_module("attnx.registry.dependencies").require_core_packages()
         return getattr(importlib.import_module(_HOMES[name]), name)
 
     def __dir__() -> list[str]:

@@ -27,6 +27,7 @@ from attnx.errors import (
     type_and_text,
 )
 from attnx.files.printable import printable
+from attnx.registry.dependencies import require_core_packages
 from attnx.runs.naming import resume_command
 from attnx.training.distributed.launched_rank import is_main_launch, launched_rank
 from attnx.version import __version__
@@ -120,6 +121,7 @@ def run(argv: Sequence[str]) -> int:
     """Run a command line and return the exit code; a mistake in it raises a UserError."""
     if argv[:1] == ["help"] or {"--help", "-h"} & set(argv):
         return _help([word for word in argv if word not in HELP])
+    require_core_packages()
     if argv and argv[0] in COMMANDS:
         return run_command(argv[0], argv[1:])
     return _compose_and_run(argv)

@@ -14,7 +14,7 @@ from attnx.data.dataset import PairDataset, Row, Rows
 from attnx.data.permutation import Integers
 from attnx.data.ragged import Ragged, Sequences
 from attnx.errors import UserError
-from attnx.registry.optional_deps import require_package
+from attnx.registry.dependencies import require_package
 
 
 class ArrowRows(Rows):

@@ -25,7 +25,7 @@ from attnx.data.text_pipeline import TextPipeline
 from attnx.errors import RunFailed, UserError, exception_chain
 from attnx.files.printable import can_redraw
 from attnx.files.process import available_cores, watch_parent
-from attnx.registry.optional_deps import require_package
+from attnx.registry.dependencies import require_package
 
 NEEDS_DATASETS: Final = "task.train, too large for memory,"
 ROWS, TEXT, ENCODED = "rows.arrow", "text.arrow", "encoded.arrow"

@@ -22,7 +22,7 @@ from attnx.files.atomic_files import fsync_files, write_json
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_json
 from attnx.files.file_lock import lock_while
 from attnx.files.printable import printable
-from attnx.registry.optional_deps import require_package
+from attnx.registry.dependencies import require_package
 
 FORMAT: Final = 1
 RECORD: Final = "corpus.json"

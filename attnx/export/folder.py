@@ -26,7 +26,7 @@ from attnx.files.bounded_files import MAX_LIST_BYTES, read_bytes
 from attnx.inference.load import open_run
 from attnx.inference.trained_run import TrainedRun
 from attnx.models.seq2seq.model import Seq2seq
-from attnx.registry.optional_deps import require_package
+from attnx.registry.dependencies import require_package
 from attnx.runs.layout import VOCABULARY
 
 EXAMPLE = Path(__file__).with_name("example.py")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnx.loggers.contract import RunStart
 from attnx.registry import register
-from attnx.registry.optional_deps import require_package
+from attnx.registry.dependencies import require_package
 from attnx.reports.markdown import table
 from attnx.runs.layout import TENSORBOARD
 from attnx.runs.predictions import read_table

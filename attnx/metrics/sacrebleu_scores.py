@@ -17,7 +17,7 @@ from torch import Tensor
 from attnx.errors import UserError
 from attnx.metrics.additive_metric import AdditiveMetric
 from attnx.registry import register
-from attnx.registry.optional_deps import require_package
+from attnx.registry.dependencies import require_package
 
 BleuTokenizer = Literal["13a", "zh", "char", "intl", "ja-mecab", "none"]
 MAX_REFERENCES = 2**31 - 1

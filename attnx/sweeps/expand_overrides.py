@@ -9,7 +9,7 @@ from attnx.config.compose import canonicalize_overrides, reject_ambiguous
 from attnx.config.hydra_internals import BASIC_SWEEPER, is_glob, override_parser, split_jobs
 from attnx.config.hydra_session import hydra_session
 from attnx.errors import UserError
-from attnx.registry.optional_deps import require_package
+from attnx.registry.dependencies import require_package
 from attnx.sweeps.search_options import build_optuna_part, check_intervals
 
 # Hydra takes plug-ins from the package hydra_plugins only; see attnx.sweeps.sweepers.

@@ -23,7 +23,7 @@ from attnx.data.tokenizers.contract import Tokenizer
 from attnx.errors import UserError, reject_duplicates, suggest
 from attnx.metrics.per_tag import MACRO
 from attnx.registry import PositiveFloat, PositiveInt, Probability, register
-from attnx.registry.optional_deps import require_package
+from attnx.registry.dependencies import require_package
 from attnx.tasks.contract import SequenceData, training_tags
 from attnx.tasks.scored_texts import ScoredTextTask
 

@@ -15,7 +15,7 @@ from attnx.data.features import FeatureScaler
 from attnx.data.readers.feature_matrices import FeatureMatrix, read_matrix
 from attnx.data.readers.tsv import PairReader, join_symbols, split_text
 from attnx.errors import UserError
-from attnx.registry import optional_deps
+from attnx.registry import dependencies
 
 NUMBERS = [[1.5, -2.0], [0.0, 1e3], [7.0, 0.25]]  # three steps of two features, exact in 32 bits
 CSV = "x,y\n1.5,-2\n0,1e3\n7,.25\n"
@@ -260,7 +260,7 @@ def test_parquet_needs_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     def missing(module: str) -> None:
         raise ModuleNotFoundError(name=module.partition(".")[0])
 
-    monkeypatch.setattr(optional_deps.importlib, "import_module", missing)
+    monkeypatch.setattr(dependencies.importlib, "import_module", missing)
     assert "in the clone of attnx, pip install -c constraints.txt -e '.[parquet]'" in refused_by_need(
         write(tmp_path / "a.parquet", "")
     )

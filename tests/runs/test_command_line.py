@@ -196,3 +196,45 @@ def test_an_argument_too_many_is_named(command: Callable[..., Any]) -> None:
     answer = command("resume", "one", "e")
     assert answer.code == 2
     assert "attnx resume takes no argument 'e'" in answer.err
+
+
+@pytest.mark.parametrize("words", [("-c", "import attnx; attnx.fit"), ("-m", "attnx"), ("-m", "attnx", "runs")])
+@pytest.mark.parametrize(
+    ("requirement", "error"),
+    [
+        ("torch>=2.7", "attnx needs torch 2.7 or newer, and this is 2.6.0+cu124"),
+        ("hydra-core<1.5,>=1.3.9", "attnx needs hydra-core 1.3.9 or newer, and this is 1.3.8"),
+        ("attention-please>=1", "attnx needs attention-please, which is not installed"),
+    ],
+)
+def test_a_core_package_that_is_missing_or_too_old_is_named(
+    words: tuple[str, ...], requirement: str, error: str, work_folder: Path
+) -> None:
+    """Before it is imported; help does not look."""
+    answer = python(words, requirement, work_folder)
+    assert (answer.returncode, answer.stdout) == (2 if words[0] == "-m" else 1, "")
+    assert answer.stderr.splitlines()[-1].endswith(
+        f": {error}: in the clone of attnx, pip install -c constraints.txt -e ."
+    )
+    assert answer.stderr.count("\n") == 1 or words[0] == "-c"
+    assert python(("-m", "attnx", "--help"), requirement, work_folder).returncode == 0
+
+
+def python(words: tuple[str, ...], requirement: str, work_folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run Python where attnx has one requirement, and where torch is too old and cannot be imported."""
+    folder = work_folder.parent / "packages"
+    for name, version in {"attnx": "0.1.0", "torch": "2.6.0+cu124", "hydra_core": "1.3.8"}.items():
+        information = folder / f"{name}-{version}.dist-info"
+        information.mkdir(parents=True, exist_ok=True)
+        text = f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\nRequires-Dist: {requirement}\n"
+        (information / "METADATA").write_text(text, encoding="utf-8")
+    (folder / "torch.py").write_text("raise ImportError('too old')\n", encoding="utf-8")
+    path = os.pathsep.join([str(folder), str(Path(attnx.__file__).parents[1])])
+    return subprocess.run(
+        [sys.executable, *words],
+        env={**os.environ, "PYTHONPATH": path},
+        cwd=work_folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )

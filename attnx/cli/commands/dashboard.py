@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from attnx import registry
 from attnx.errors import UserError, suggest
 from attnx.files.printable import print_line
-from attnx.registry.optional_deps import require_package
+from attnx.registry.dependencies import require_package
 from attnx.reports.metric_names import HIGHER_IS_BETTER, LOWER_IS_BETTER, declared_facts, is_higher_better
 from attnx.runs.layout import RUN_JSON
 from attnx.runs.run import read_run

@@ -17,7 +17,7 @@ from attnx.errors import UserError, suggest
 from attnx.files.bounded_files import read_array, read_arrays, refuse_pipe
 from attnx.files.parse_number import is_number
 from attnx.files.printable import quoted
-from attnx.registry.optional_deps import require_package
+from attnx.registry.dependencies import require_package
 
 # Texts of missing numbers: a row of nothing else has no names of columns.
 GAPS = ("nan", "na", "n/a", "null", "none", "?")

@@ -14,7 +14,7 @@ from attnx.data.readers.parallel_corpus import Sentence
 from attnx.errors import UserError, suggest
 from attnx.files.bounded_files import refuse_pipe
 from attnx.files.printable import quoted
-from attnx.registry.optional_deps import require_package
+from attnx.registry.dependencies import require_package
 
 # Format by file ending.
 FORMATS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet", ".arrow": "arrow"}

@@ -13,7 +13,7 @@ from attnx.errors import UserError
 from attnx.files.atomic_files import write_text
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_bytes
 from attnx.registry import register
-from attnx.registry.optional_deps import require_package
+from attnx.registry.dependencies import require_package
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
