@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,9 +12,10 @@ from typing import Any, ClassVar, Final
 
 from hydra import initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
-from hydra.core.config_store import ConfigStore
+from hydra.core.object_type import ObjectType
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException
+from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -50,19 +52,60 @@ def hydra_session(overrides: Sequence[str], config_dir: str | None = None) -> It
         raise UserError(translate_hydra_error(error, overrides)) from error
 
 
-class UserFolder(SearchPathPlugin):
-    """Puts the user's folder first on the search path; Hydra's ``--config-dir`` is last, so shipped files would win."""
+class PartSource(ConfigSource):
+    """Gives Hydra each part in the catalog as a choice of its kind's group, with the defaults of its options.
 
-    folder: ClassVar[Path | None] = None
+    Hydra copies its ConfigStore for each composition; with all parts in it that took a third of the time.
+    """
+
+    @staticmethod
+    def scheme() -> str:
+        """The start of its address on the search path."""
+        return "parts"
+
+    def available(self) -> bool:
+        """It needs no folder."""
+        return True
+
+    def is_group(self, config_path: str) -> bool:
+        """Whether this is a kind or all; a kind without parts is one, too: `callback=[]` is valid without callbacks."""
+        return config_path.rstrip("/") in ("", *PART_GROUPS)
+
+    def is_config(self, config_path: str) -> bool:
+        """Whether this is a part: ``scorer/dot``."""
+        return _kind_and_name(config_path) in catalog().parts and self.is_group(config_path.partition("/")[0])
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        """The node of a part."""
+        part = catalog().parts[_kind_and_name(config_path)]
+        return ConfigResult(self.provider, self.full_path(), OmegaConf.create(_node(part)), {"package": part.kind})
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> builtins.list[str]:
+        """The parts of a kind, or all kinds."""
+        group = config_path.rstrip("/")
+        listed, type_listed = (catalog().names(group), ObjectType.CONFIG) if group else (PART_GROUPS, ObjectType.GROUP)
+        return sorted(listed) if results_filter in (None, type_listed) else []
+
+
+def _kind_and_name(config_path: str) -> tuple[str, str]:
+    kind, _, name = config_path.partition("/")
+    return kind, name.removesuffix(".yaml")
+
+
+class SearchPath(SearchPathPlugin):
+    """Puts the user's folder first; Hydra's ``--config-dir`` is last, so shipped files would win. Parts are last."""
+
+    user_folder: ClassVar[Path | None] = None
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Put the folder first."""
-        if self.folder is not None:
-            search_path.prepend("user", f"file://{self.folder}", "main")
+        """Put the folder before what is shipped, and the parts behind it."""
+        if self.user_folder is not None:
+            search_path.prepend("user", f"file://{self.user_folder}", "main")
+        search_path.append("parts", f"{PartSource.scheme()}://")
 
 
 def register_configs(config_dir: str | None = None) -> None:
-    """Register every part in the catalog as a choice of its kind's group, with the defaults of its options.
+    """Register every part in the catalog, and the files in the user's folder, as choices of groups.
 
     Raises:
         UserError: there is no folder ``config_dir``.
@@ -71,16 +114,9 @@ def register_configs(config_dir: str | None = None) -> None:
         raise UserError(f"--config-dir {config_dir}: no such folder")
     if config_dir is not None and not os.access(config_dir, os.R_OK | os.X_OK):
         raise UserError(f"--config-dir {config_dir}: cannot be read: Permission denied")
-    UserFolder.folder = Path(config_dir).resolve() if config_dir else None
-    Plugins.instance().register(UserFolder)
-    store = ConfigStore.instance()
-    parts_catalog = catalog()
-    for kind in PART_GROUPS:
-        # An empty group: `callback=[]` is valid without callbacks, and no part of a previous plug-in folder stays.
-        store.repo[kind] = {}
-        for name in parts_catalog.names(kind):
-            part = parts_catalog.parts[kind, name]
-            store.store(group=kind, name=name, node=_node(part), package=kind)
+    SearchPath.user_folder = Path(config_dir).resolve() if config_dir else None
+    for plugin in (SearchPath, PartSource):
+        Plugins.instance().register(plugin)
 
 
 def _node(part: Part) -> dict[str, object]:

@@ -129,8 +129,12 @@ def test_reports_import_no_model() -> None:
         assert not live, f"{file}: {live}"
 
 
-def test_one_module_imports_hydras_store() -> None:
-    knowing = {file.name for file in FILES if any("config_store" in name for name in imports_of(file))}
+def test_one_module_gives_hydra_its_configurations() -> None:
+    knowing = {
+        file.name
+        for file in FILES
+        if any("config_store" in name or "config_source" in name for name in imports_of(file))
+    }
     assert knowing == {"hydra_session.py"}
 
 
