@@ -245,11 +245,17 @@ def test_a_run_without_a_checkpoint_starts_from_the_beginning(
 
 
 @pytest.mark.parametrize("sweep", [False, True], ids=["run", "sweep"])
-def test_a_run_outlives_the_reader_of_its_output(words: Path, small: list[str], sweep: bool) -> None:
+def test_a_run_outlives_the_reader_of_its_output(
+    words: Path, small: list[str], no_pictures_folder: str, sweep: bool
+) -> None:
     """As in ``attnx | head -1``."""
     options = ["-m", "seed=1,2", "name=some"] if sweep else ["folder=one"]
     with subprocess.Popen(
-        [sys.executable, "-m", "attnx", *small, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "attnx", *small, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": no_pictures_folder},
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
