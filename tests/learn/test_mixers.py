@@ -14,7 +14,7 @@ from attnx.models.transformer.layer_choices import LayerChoice
 from attnx.models.transformer.model import Transformer
 from attnx.models.transformer.options import TransformerOptions
 from attnx.nn.targets.symbols import Symbols
-from attnx.problems.probes.drawn import NOWHERE, Setting
+from attnx.problems.probes.drawn import NOWHERE, Difficulty
 from attnx.problems.probes.recall import Mqar
 
 ROWS, SPECIALS = 64, 4
@@ -66,7 +66,7 @@ def accuracy(model: Transformer, inputs: Tensor, labels: Tensor, first: int = 0)
 
 
 def draw_recall(rng: np.random.Generator, rows: int, pairs: int) -> tuple[Tensor, Tensor]:
-    drawn = RECALL.draw(rng, rows, Setting(RECALL_LENGTH, pairs))
+    drawn = RECALL.draw(rng, rows, Difficulty(RECALL_LENGTH, pairs))
     return torch.from_numpy(drawn.inputs), torch.from_numpy(drawn.labels)
 
 
