@@ -263,7 +263,7 @@ def test_an_empty_source_row_is_allowed(build_model: BuildModel) -> None:
         ),
         (
             {"query": []},
-            "the query is empty: choose one or more of current_state, language_tag, last_context, previous_state, ",
+            "the query is empty: choose one or more of current_state, language_tag, last_context, ",
         ),
         (
             {"scope": "history", "model": {"keys_from": "inputs"}},
