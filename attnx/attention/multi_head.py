@@ -207,6 +207,8 @@ class MultiHeadAttention(nn.Module):
             return part.expand(rows, *part.shape[1:]).flatten(0, 1)
 
         def fold_queries(part: Tensor) -> Tensor:
+            if self.group_size == 1:  # which ONNX would take for a sequence of fixed length
+                return fold(part)
             groups: Tensor = part.unflatten(1, (self.kv_heads, self.group_size))  # type: ignore[no-untyped-call]
             return fold(groups.flatten(2, 3))
 

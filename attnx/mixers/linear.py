@@ -31,6 +31,7 @@ class Linear(nn.Module):
 
     It is causal attention with the score ``log(f(q) . f(k))``. In training it computes ``chunk`` positions at a time.
 
+    >>> import torch
     >>> mixer = Linear(hidden_size=8, heads=2)
     >>> outputs, state = mixer(torch.ones(3, 5, 8))
     >>> outputs.shape, state.products.shape

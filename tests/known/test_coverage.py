@@ -121,6 +121,7 @@ class Unmeasured:
     """A task of which the loss alone matters."""
 
     label_smoothing = 0.0
+    has_step_labels = False
 
     def metrics(self, tags: Any) -> dict[str, Any]:
         return {}

@@ -272,7 +272,6 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "no record": lambda folder: (folder / "corpus.json").unlink(),
     "a cut record": lambda folder: os.truncate(folder / "corpus.json", 53),
     "an empty record": lambda folder: (folder / "corpus.json").write_text("{}"),
-    "no rows by tag": lambda folder: (folder / "rows.by_tag.npy").unlink(),
 }
 
 

@@ -107,7 +107,7 @@ def test_one_part_is_listed_in_full(list_parts: Callable[..., list[str]]) -> Non
     assert text.startswith("scope=local\n")
     assert re.search(r"^  scope\.window=3  +a whole number, 0 or more$", text, re.MULTILINE)
     assert "scope.include_self=false" in text
-    assert "    https://arxiv.org/abs/1508.04025\n" in text
+    assert "\n    https://arxiv.org/abs/1508.04025" in text
     assert "attnx/attention/scopes/local.py" in text
     assert "``" not in text
     assert list_parts("local", width=80) == list_parts("scope", "local", width=80) == text.splitlines()

@@ -35,7 +35,7 @@ class MeanState(nn.Module):
 
     def init_carry(self, rows: Tensor) -> Tensor:
         """Nothing yet: (b, ...) -> (b, state_size + 1), zeros."""
-        return rows.new_zeros(len(rows), self.size + 1, dtype=at_least_float32(rows.dtype))
+        return rows.new_zeros(rows.shape[0], self.size + 1, dtype=at_least_float32(rows.dtype))
 
     def forward(self, step: QueryContext, carry: Tensor) -> tuple[Tensor, Tensor]:
         """The means (b, q, state_size) of consecutive steps, and the carry (b, state_size + 1) after them."""

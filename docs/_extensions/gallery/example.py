@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnx import registry
-from attnx.attention import Attention, Memory, QueryContext, ScopeMask, build
+from attnx.attention import Attention, Memory, Query, QueryContext, ScopeMask, build
 from attnx.attention.attention import needs_history
 from attnx.attention.memory import concat_sources, hide_future, update_history
 from attnx.attention.types import AttentionInputs, AttentionOutput
@@ -238,7 +238,8 @@ def query_vectors(variant: PartVariant) -> Numbers:
     """
     part = build_part(variant)
     with torch.no_grad():
-        query: Numbers = part(example_context())[0].double().numpy()
+        made, step = Query([part]), example_context()
+        query: Numbers = made.advance(step, made.init_carries(step.token))[0][0].double().numpy()
     return query
 
 
