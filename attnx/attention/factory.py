@@ -116,6 +116,12 @@ def build_attention(
         "normalizer": "head_normalizers!=null",
         "model.self_normalizer": "head_normalizers!=null",
         "model.cross_normalizer": "head_normalizers!=null",
+        # The scopes of heads have these of their own, and take the sources of the scope.
+        "scope.window": "head_scopes!=null",
+        "scope.center": "head_scopes!=null",
+        "scope.dilation": "head_scopes!=null",
+        "scope.sinks": "head_scopes!=null",
+        "scope.global_tokens": "head_scopes!=null",
     },
 )
 def build_standard(
