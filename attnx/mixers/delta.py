@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.mixers.chunks import head_width, run_chunks, split_heads, zero_padding
-from attnx.mixers.delta_rule import run_delta_chunk, unit_length
+from attnx.mixers.chunks import zero_padding
+from attnx.mixers.delta_rule import DeltaRule, DeltaState
 from attnx.mixers.head_norm import HeadNorm
-from attnx.mixers.short_convolution import ShortConvolution
-from attnx.ops import at_least_float32
 from attnx.registry import Depth, PositiveInt, Size, register
-
-
-class DeltaState(NamedTuple):
-    """What earlier positions wrote, and the last inputs of the convolution."""
-
-    products: Tensor  # (b, h, k, v) of keys and values
-    inputs: Tensor  # (b, convolution - 1, 3 hidden_size)
 
 
 @register("mixer", "delta")
@@ -36,6 +23,7 @@ class Delta(nn.Module):
     the state holds of a key around, and not only erase it, which is what counting modulo 2 needs. In training it
     computes ``chunk`` positions at a time.
 
+    >>> import torch
     >>> mixer = Delta(hidden_size=8, heads=2)
     >>> outputs, state = mixer(torch.ones(3, 5, 8))
     >>> outputs.shape, state.products.shape, state.inputs.shape
@@ -51,20 +39,14 @@ class Delta(nn.Module):
         chunk: PositiveInt = 64,
     ) -> None:
         super().__init__()
-        self.heads, self.width, self.chunk = heads, head_width(heads, hidden_size), chunk
-        self.largest_rate = 2.0 if negative_eigenvalues else 1.0
-        self.project = nn.Linear(hidden_size, 3 * hidden_size, bias=False)  # to queries, keys and values
-        self.convolution = ShortConvolution(3 * hidden_size, convolution)
-        self.rates = nn.Linear(hidden_size, heads, bias=False)
-        self.norm = HeadNorm(hidden_size, heads, self.width, is_gated=False)
+        self.rule = DeltaRule(hidden_size, heads, hidden_size, convolution, negative_eigenvalues, chunk)
+        self.norm = HeadNorm(hidden_size, heads, self.rule.values_width, is_gated=False)
         self.out = nn.Linear(hidden_size, hidden_size, bias=False)
-        self.state_size = heads * self.width**2 + self.convolution.state_size
+        self.state_size = self.rule.state_size
 
     def init_state(self, rows: int, like: Tensor) -> DeltaState:
         """Nothing is written yet."""
-        shape = rows, self.heads, self.width, self.width
-        products = like.new_zeros(shape, dtype=at_least_float32(like.dtype))
-        return DeltaState(products, self.convolution.init_state(rows, like))
+        return self.rule.init_state(rows, like)
 
     def forward(
         self, states: Tensor, mask: Tensor | None = None, state: DeltaState | None = None
@@ -72,13 +54,6 @@ class Delta(nn.Module):
         """(b, t, hidden_size) and (b, t) bool -> (b, t, hidden_size) and the state after them."""
         state = self.init_state(states.shape[0], states) if state is None else state
         states = zero_padding(states, mask)
-        convolved, last_inputs = self.convolution(self.project(states), mask, state.inputs)
-        queries, keys, values = (split_heads(part, self.heads) for part in F.silu(convolved).chunk(3, -1))
-        rates = self.largest_rate * zero_padding(torch.sigmoid(self.rates(states)), mask).mT  # (b, h, t), 0 at padding
-        queries, keys = unit_length(queries) * self.width**-0.5, unit_length(keys)
-        log_decays = torch.zeros_like(rates)
-        context, products = run_chunks(
-            run_delta_chunk, (queries, keys, values, rates, log_decays), state.products, self.chunk
-        )
+        context, after = self.rule(states, mask, state)
         outputs: Tensor = self.out(self.norm(context, states))
-        return outputs, DeltaState(products, last_inputs)
+        return outputs, after

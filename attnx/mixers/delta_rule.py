@@ -2,12 +2,82 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import NamedTuple
 
-from attnx.mixers.chunks import chunk_decays
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnx.mixers.chunks import chunk_decays, head_width, run_chunks, split_heads, zero_padding
+from attnx.mixers.short_convolution import ShortConvolution
+from attnx.ops import at_least_float32
 
 SMALLEST_SQUARE = 1e-6  # that is added to the squares of a vector before it is scaled to length 1
+
+
+class DeltaState(NamedTuple):
+    """What earlier positions wrote, and the last inputs of the convolution."""
+
+    products: Tensor  # (b, h, k, v) of keys and values
+    inputs: Tensor  # (b, convolution - 1, 2 hidden_size + values_size)
+
+
+class DeltaRule(nn.Module):
+    """The delta rule over positions, which make its queries, keys, values and rates.
+
+    Formula: as :func:`run_delta_chunk`, ``q_t, k_t and v_t = swish(convolution(W x_t)), q_t and k_t scaled to length 1,
+        q_t divided by sqrt(k); b_t = r sigmoid(u x_t)``
+    Source: Yang et al. 2024, section 3, https://arxiv.org/abs/2406.06484
+
+    Args:
+        hidden_size: width of the positions, and of all heads' keys together.
+        heads: how many.
+        values_size: width of all heads' values together.
+        convolution: over how many positions.
+        negative_eigenvalues: whether r is 2, and not 1.
+        chunk: how many positions are computed at a time.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        heads: int,
+        values_size: int,
+        convolution: int,
+        negative_eigenvalues: bool,
+        chunk: int,
+    ) -> None:
+        super().__init__()
+        self.heads, self.width, self.chunk = heads, head_width(heads, hidden_size), chunk
+        self.values_width = values_size // heads
+        self.largest_rate = 2.0 if negative_eigenvalues else 1.0
+        self.sizes = [hidden_size, hidden_size, values_size]
+        self.project = nn.Linear(hidden_size, sum(self.sizes), bias=False)  # to queries, keys and values
+        self.convolution = ShortConvolution(sum(self.sizes), convolution)
+        self.rates = nn.Linear(hidden_size, heads, bias=False)
+        self.state_size = heads * self.width * self.values_width + self.convolution.state_size
+
+    def init_state(self, rows: int, like: Tensor) -> DeltaState:
+        """Nothing is written yet."""
+        shape = rows, self.heads, self.width, self.values_width
+        products = like.new_zeros(shape, dtype=at_least_float32(like.dtype))
+        return DeltaState(products, self.convolution.init_state(rows, like))
+
+    def forward(
+        self, states: Tensor, mask: Tensor | None, state: DeltaState, log_decays: Tensor | None = None
+    ) -> tuple[Tensor, DeltaState]:
+        """(b, t, hidden_size), zeros at padding, and log decays (b, h, t) or none -> (b, h, t, v) and the state."""
+        convolved, last_inputs = self.convolution(self.project(states), mask, state.inputs)
+        queries, keys, values = (
+            split_heads(part, self.heads) for part in torch.split(F.silu(convolved), self.sizes, -1)
+        )
+        rates = self.largest_rate * zero_padding(torch.sigmoid(self.rates(states)), mask).mT  # (b, h, t), 0 at padding
+        queries, keys = unit_length(queries) * self.width**-0.5, unit_length(keys)
+        log_decays = torch.zeros_like(rates) if log_decays is None else log_decays
+        context, products = run_chunks(
+            run_delta_chunk, (queries, keys, values, rates, log_decays), state.products, self.chunk
+        )
+        return context, DeltaState(products, last_inputs)
 
 
 def run_delta_chunk(
@@ -44,5 +114,5 @@ def run_delta_chunk(
 
 def unit_length(vectors: Tensor) -> Tensor:
     """Vectors (..., k) scaled to length 1, in float32 or wider."""
-    wide = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+    wide = vectors.to(at_least_float32(vectors.dtype))
     return wide * torch.rsqrt(wide.square().sum(-1, keepdim=True) + SMALLEST_SQUARE)

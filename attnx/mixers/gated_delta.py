@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.mixers.chunks import head_width, run_chunks, split_heads, zero_padding
-from attnx.mixers.delta_rule import run_delta_chunk, unit_length
+from attnx.mixers.chunks import zero_padding
+from attnx.mixers.delta_rule import DeltaRule, DeltaState
 from attnx.mixers.head_norm import HeadNorm
-from attnx.mixers.short_convolution import ShortConvolution
-from attnx.ops import at_least_float32
 from attnx.registry import Depth, PositiveInt, Size, register
 
 LARGEST_SCALE = 16.0  # of the decays, as they start
 FIRST_TIMES = (1e-3, 0.1)  # between which softplus(c) starts, uniform in its logarithm
-
-
-class GatedDeltaState(NamedTuple):
-    """What earlier positions wrote, and the last inputs of the convolution."""
-
-    products: Tensor  # (b, h, k, v) of keys and values
-    inputs: Tensor  # (b, convolution - 1, (2 + value_ratio) hidden_size)
 
 
 @register("mixer", "gated_delta")
@@ -54,44 +44,28 @@ class GatedDelta(nn.Module):
         chunk: PositiveInt = 64,
     ) -> None:
         super().__init__()
-        self.heads, self.width, self.chunk = heads, head_width(heads, hidden_size), chunk
-        self.largest_rate = 2.0 if negative_eigenvalues else 1.0
-        self.values_width, values_size = value_ratio * self.width, value_ratio * hidden_size
-        self.sizes = [hidden_size, hidden_size, values_size]
-        self.project = nn.Linear(hidden_size, sum(self.sizes), bias=False)  # to queries, keys and values
-        self.convolution = ShortConvolution(sum(self.sizes), convolution)
-        self.rates = nn.Linear(hidden_size, heads, bias=False)
+        values_size = value_ratio * hidden_size
+        self.rule = DeltaRule(hidden_size, heads, values_size, convolution, negative_eigenvalues, chunk)
         self.times = nn.Linear(hidden_size, heads, bias=False)
         self.log_scale = nn.Parameter(torch.empty(heads).uniform_(0, LARGEST_SCALE).clamp(min=1e-4).log())
         first_times = torch.empty(heads).uniform_(*map(math.log, FIRST_TIMES)).exp()
         self.time_bias = nn.Parameter(first_times.expm1().log())  # whose softplus they are
-        self.norm = HeadNorm(hidden_size, heads, self.values_width)
+        self.norm = HeadNorm(hidden_size, heads, self.rule.values_width)
         self.out = nn.Linear(values_size, hidden_size, bias=False)
-        self.state_size = heads * self.width * self.values_width + self.convolution.state_size
+        self.state_size = self.rule.state_size
 
-    def init_state(self, rows: int, like: Tensor) -> GatedDeltaState:
+    def init_state(self, rows: int, like: Tensor) -> DeltaState:
         """Nothing is written yet."""
-        shape = rows, self.heads, self.width, self.values_width
-        products = like.new_zeros(shape, dtype=at_least_float32(like.dtype))
-        return GatedDeltaState(products, self.convolution.init_state(rows, like))
+        return self.rule.init_state(rows, like)
 
     def forward(
-        self, states: Tensor, mask: Tensor | None = None, state: GatedDeltaState | None = None
-    ) -> tuple[Tensor, GatedDeltaState]:
+        self, states: Tensor, mask: Tensor | None = None, state: DeltaState | None = None
+    ) -> tuple[Tensor, DeltaState]:
         """(b, t, hidden_size) and (b, t) bool -> (b, t, hidden_size) and the state after them."""
         state = self.init_state(states.shape[0], states) if state is None else state
-        states = zero_padding(states, mask)
-        convolved, last_inputs = self.convolution(self.project(states), mask, state.inputs)
-        queries, keys, values = (
-            split_heads(part, self.heads) for part in torch.split(F.silu(convolved), self.sizes, -1)
-        )
-        rates = self.largest_rate * zero_padding(torch.sigmoid(self.rates(states)), mask).mT  # (b, h, t), 0 at padding
-        queries, keys = unit_length(queries) * self.width**-0.5, unit_length(keys)
-        dtype = state.products.dtype
+        states, dtype = zero_padding(states, mask), state.products.dtype
         times = F.softplus(self.times(states).to(dtype) + self.time_bias.to(dtype))
-        log_decays = zero_padding(-self.log_scale.to(dtype).exp() * times, mask).mT
-        context, products = run_chunks(
-            run_delta_chunk, (queries, keys, values, rates, log_decays), state.products, self.chunk
-        )
+        log_decays = zero_padding(-self.log_scale.to(dtype).exp() * times, mask).mT  # (b, h, t), 0 at padding
+        context, after = self.rule(states, mask, state, log_decays)
         outputs: Tensor = self.out(self.norm(context, states))
-        return outputs, GatedDeltaState(products, last_inputs)
+        return outputs, after
