@@ -17,6 +17,7 @@ from attnx.attention.hops import Hops
 from attnx.attention.multi_head import MultiHeadAttention, head_width
 from attnx.attention.options import (
     HEAD_LISTS,
+    SHARED_SCOPE_OPTIONS,
     AttentionOptions,
     check_heads,
     check_kv_heads,
@@ -116,12 +117,6 @@ def build_attention(
         "normalizer": "head_normalizers!=null",
         "model.self_normalizer": "head_normalizers!=null",
         "model.cross_normalizer": "head_normalizers!=null",
-        # The scopes of heads have these of their own, and take the sources of the scope.
-        "scope.window": "head_scopes!=null",
-        "scope.center": "head_scopes!=null",
-        "scope.dilation": "head_scopes!=null",
-        "scope.sinks": "head_scopes!=null",
-        "scope.global_tokens": "head_scopes!=null",
     },
 )
 def build_standard(
@@ -247,7 +242,7 @@ def _with_sources(scope: PartSpec, of: PartChoice) -> PartSpec:
         own = registry.check("scope", shared_name, given)
     name, options = registry.parse_spec("scope", scope)
     taken = {option.name for option in registry.describe("scope", name).options} & own.keys()
-    return name, {**{key: own[key] for key in ("sources", "include_self") if key in taken}, **options}
+    return name, {**{key: own[key] for key in SHARED_SCOPE_OPTIONS if key in taken}, **options}
 
 
 def _build_single(

@@ -43,6 +43,8 @@ class AttentionOptions:
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name in names}
 
 
+SHARED_SCOPE_OPTIONS = ("sources", "include_self")
+"""The options of ``scope`` that the scopes which are listed for heads take from it."""
 HEAD_LISTS = {"scorer": "head_scorers", "scope": "head_scopes", "normalizer": "head_normalizers"}
 """The options that choose a part for each head, by kind."""
 
@@ -70,11 +72,16 @@ def head_parts(options: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
     parts = []
     for spec in specs:
         name, values = registry.parse_spec(kind, spec)
-        declared = registry.describe(kind, name).declarations
-        if any(declared.get(reads) for reads in ("needs_history", "is_recurrent", "is_sampled")):
+        if reads_other_steps(kind, name):
             raise UserError(f"{option}: {name} reads earlier steps or samples; use it for all heads by {kind}={name}")
         parts.append({"name": name, **registry.check(kind, name, values)})
     return parts
+
+
+def reads_other_steps(kind: str, name: str) -> bool:
+    """Whether a part reads earlier steps or samples positions, as it declares."""
+    declared = registry.describe(kind, name).declarations
+    return any(declared.get(declaration) for declaration in ("needs_history", "is_recurrent", "is_sampled"))
 
 
 def check_pairs(attention: str, **parts: PartSpec) -> None:
@@ -87,8 +94,7 @@ def check_pairs(attention: str, **parts: PartSpec) -> None:
         return
     for kind, spec in parts.items():
         name = registry.parse_spec(kind, spec)[0]
-        declared = registry.describe(kind, name).declarations
-        if any(declared.get(reads) for reads in ("needs_history", "is_recurrent", "is_sampled")):
+        if reads_other_steps(kind, name):
             raise UserError(
                 f"attention={attention}: {kind}={name} reads earlier steps or samples positions, and a head has two "
                 f"maps of weights; use another {kind}"

@@ -55,7 +55,8 @@ def ineffective_options(parts: Sequence[ChosenPart], config: Mapping[str, Any]) 
             yield option, NoEffect(f"{part.kind}={part.name}")
         for option, condition in declared.get("leaves_unread_if", {}).items():
             if _unmet(key, values, [condition]) is None:
-                yield option, NoEffect(f"{key}.{condition}")
+                own = re.split("!?=", condition)[0]
+                yield option, NoEffect(f"{key}.{own}={value_text(values[own])}")
         for option, conditions in declared.get("read_if", {}).items():
             if reason := _unmet(key, values, [conditions] if isinstance(conditions, str) else conditions):
                 yield f"{key}.{option}", reason
