@@ -25,6 +25,7 @@ from rich.console import Console
 
 from attnx.cli import main
 from attnx.config.compose import compose
+from attnx.errors import Interrupted
 from attnx.inference.load import TrainedRun
 from attnx.inference.trace_decoding import open_tracer
 from attnx.reports.pages.decoding_trace import ExampleTrace
@@ -361,6 +362,19 @@ def interrupt_at(at_step: Callable[..., None]) -> Callable[..., None]:
         at_step(step, lambda: [signal.raise_signal(signal.SIGINT) for _ in range(times)])
 
     return press
+
+
+@pytest.fixture
+def whole_and_cut(run: Callable[..., TrainedRun], interrupt_at: Callable[..., None]) -> Callable[..., None]:
+    """Train in the folder ``whole``; and in ``cut``, where Ctrl-C comes after a step, once or ``times`` times."""
+
+    def train(*options: str, step: int, times: int = 1) -> None:
+        run(*options, folder="whole")
+        interrupt_at(step, times)
+        with pytest.raises(Interrupted, match="cut"):
+            run(*options, folder="cut")
+
+    return train
 
 
 @pytest.fixture(scope="session")

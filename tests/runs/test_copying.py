@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import attnx
-from attnx.errors import Interrupted
 
 COPYING = ["task=sequences", "task.train=calls.tsv", "output=copy", "trainer.max_steps=9"]
 
@@ -52,16 +51,12 @@ def test_a_reopened_run_copies_equally(shared: str, copied: set[str], calls: Non
 
 def test_a_resumed_run_ends_with_equal_weights(
     calls: None,
-    run: Callable[..., Any],
+    whole_and_cut: Callable[..., None],
     command: Callable[..., Any],
-    interrupt_at: Callable[..., None],
     same_weights: Callable[..., bool],
 ) -> None:
     options = [*COPYING, "model.scheduled_sampling=0.9", "model.dropout=0.3"]
-    run(*options, folder="whole")
-    interrupt_at(4)
-    with pytest.raises(Interrupted, match="cut"):
-        run(*options, folder="cut")
+    whole_and_cut(*options, step=4)
     assert command("resume", "cut").code == 0
     assert same_weights(["whole", "cut"])
     assert Path("cut/predictions.tsv").read_bytes() == Path("whole/predictions.tsv").read_bytes()

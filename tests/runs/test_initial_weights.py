@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from attnx.config.compose import compose
-from attnx.errors import Interrupted
 from attnx.training.train import prepare
 
 SMALL_MODEL = ["model.embedding_dim=5", "encoder.hidden_size=7", "decoder.hidden_size=11"]
@@ -62,16 +61,12 @@ def test_weights_of_other_symbols_are_not_taken(first: Any) -> None:
 
 def test_a_resumed_run_does_not_need_it(
     first: Any,
-    run: Callable[..., Any],
-    interrupt_at: Callable[..., None],
+    whole_and_cut: Callable[..., None],
     command: Callable[..., Any],
     same_weights: Callable[..., bool],
 ) -> None:
     options = ["init_from=first", "trainer.max_steps=6", "trainer.num_validations=2"]
-    run(*options, folder="whole")
-    interrupt_at(4)
-    with pytest.raises(Interrupted):
-        run(*options, folder="cut")
+    whole_and_cut(*options, step=4)
     shutil.rmtree("first")
     assert command("resume", "cut").code == 0
     assert same_weights(["whole", "cut"])

@@ -42,8 +42,7 @@ FORKS = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 @pytest.mark.parametrize("case", CASES)
 def test_a_resumed_run_ends_with_equal_weights(
     case: str,
-    run: Callable[..., Any],
-    interrupt_at: Callable[..., None],
+    whole_and_cut: Callable[..., None],
     command: Callable[..., Any],
     same_weights: Callable[..., bool],
     metric_rows: MetricRows,
@@ -51,10 +50,7 @@ def test_a_resumed_run_ends_with_equal_weights(
     """Its losses are logged every third step, and the mean of some that were not logged is in the checkpoint."""
     options, step = CASES[case]
     options = [*options, "trainer.log_every_n_steps=3"]
-    run(*options, folder="whole")
-    interrupt_at(step)
-    with pytest.raises(Interrupted, match="cut"):
-        run(*options, folder="cut")
+    whole_and_cut(*options, step=step)
     assert json.loads(Path("cut/run.json").read_text(encoding="utf-8"))["status"] == "interrupted"
     assert torch.load("cut/checkpoints/last.ckpt", weights_only=True)["global_step"] == step
     answer = command("resume", "cut")
@@ -127,15 +123,9 @@ def test_the_command_prints_how_to_resume(
 
 
 def test_a_moved_folder_can_be_resumed(
-    run: Callable[..., Any],
-    interrupt_at: Callable[..., None],
-    command: Callable[..., Any],
-    same_weights: Callable[..., bool],
+    whole_and_cut: Callable[..., None], command: Callable[..., Any], same_weights: Callable[..., bool]
 ) -> None:
-    run("trainer.num_validations=5", folder="whole")
-    interrupt_at(3)
-    with pytest.raises(Interrupted):
-        run("trainer.num_validations=5", folder="cut")
+    whole_and_cut("trainer.num_validations=5", step=3)
     Path("cut").rename("moved")
     answer = command("resume", "moved")
     assert (answer.code, answer.err) == (0, "")
@@ -228,15 +218,9 @@ def test_a_resumed_run_restores_missing_files(
 
 
 def test_a_run_without_a_checkpoint_starts_from_the_beginning(
-    run: Callable[..., Any],
-    interrupt_at: Callable[..., None],
-    command: Callable[..., Any],
-    same_weights: Callable[..., bool],
+    whole_and_cut: Callable[..., None], command: Callable[..., Any], same_weights: Callable[..., bool]
 ) -> None:
-    run(folder="whole")
-    interrupt_at(2, times=2)
-    with pytest.raises(Interrupted):
-        run(folder="cut")
+    whole_and_cut(step=2, times=2)
     assert not [*Path("cut/checkpoints").iterdir()]
     answer = command("resume", "cut")
     assert answer.code == 0

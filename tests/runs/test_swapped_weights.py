@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 import attnx
-from attnx.errors import Interrupted
 
 # As users write it: the mean of the weights of all steps, for validations alone.
 MEAN = '''
@@ -98,16 +97,12 @@ def test_the_validated_weights_are_tested_and_loaded(plugins: None, run: Callabl
 
 def test_training_goes_on_from_the_other_weights(
     plugins: None,
-    run: Callable[..., Any],
-    interrupt_at: Callable[..., None],
+    whole_and_cut: Callable[..., None],
     command: Callable[..., Any],
     same_weights: Callable[..., bool],
 ) -> None:
     options = ["callback=[mean]", "trainer.max_steps=9", "trainer.num_validations=3"]
-    run(*options, folder="whole")
-    interrupt_at(6)
-    with pytest.raises(Interrupted):
-        run(*options, folder="cut")
+    whole_and_cut(*options, step=6)
     assert command("resume", "cut").code == 0
     assert same_weights(["whole", "cut"])
 

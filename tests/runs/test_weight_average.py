@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-from attnx.errors import Interrupted
 from attnx.training.callbacks import weight_average
 
 DECAY = 0.3
@@ -63,15 +62,11 @@ def test_accumulated_steps_count_once(run: Callable[..., Any], weights_of_steps:
 
 
 def test_a_resumed_run_has_the_same_average(
-    run: Callable[..., Any],
-    interrupt_at: Callable[..., None],
+    whole_and_cut: Callable[..., None],
     command: Callable[..., Any],
     same_weights: Callable[..., bool],
 ) -> None:
     options = [f"trainer.ema={DECAY}", "trainer.max_steps=9", "trainer.num_validations=3"]
-    run(*options, folder="whole")
-    interrupt_at(5)
-    with pytest.raises(Interrupted):
-        run(*options, folder="cut")
+    whole_and_cut(*options, step=5)
     assert command("resume", "cut").code == 0
     assert same_weights(["whole", "cut"])
