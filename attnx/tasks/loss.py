@@ -35,9 +35,9 @@ def token_loss(model: Any, batch: Batch, label_smoothing: float = 0.0, scheduled
     """Compute the teacher-forced loss: cross-entropy of symbols, EOS included, or the target's own loss.
 
     A step with missing numbers counts as the share of its measured numbers; where the batch has a ``loss_mask``, only
-    its steps count. ``label_smoothing`` is label smoothing,
-    ``scheduled_sampling`` the probability to feed the model's own outputs back. Where attention sampled positions, the
-    penalty has a term with the gradient of :func:`attnx.ops.reinforce_loss`.
+    its steps count. ``label_smoothing`` is label smoothing, ``scheduled_sampling`` the probability to feed the model's
+    own outputs back. Where attention sampled positions, the penalty has a term with the gradient of
+    :func:`attnx.ops.reinforce_loss`.
     """
     source, target = model.target.prepare(batch.source, batch.target)
     inputs = model.target.decoder_inputs(source, target)

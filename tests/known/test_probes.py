@@ -220,8 +220,8 @@ def test_every_problem_is_drawn_and_measured_by_default(problem: Any) -> None:
 
 def test_a_range_is_of_the_lengths_that_a_problem_can_have() -> None:
     task = Probe(problem="modular_counting", length="3-8", test=["40-256", 9], examples=11, num_held_out=7)
-    assert [setting.length for setting in task.train_settings] == [3, 5, 7]
-    assert [setting.length for setting in task.test_settings] == [*range(41, 256, 2), 9]
+    assert [setting.length for setting in task.design.train] == [3, 5, 7]
+    assert [setting.length for setting in task.design.test] == [*range(41, 256, 2), 9]
     names = [*task.metrics(())["accuracy"].groups]  # type: ignore[arg-type]
     assert names == ["32_63", "64_127", "128_255", "8_15", "2_3", "4_7"]
 

@@ -86,7 +86,7 @@ def test_a_run_measures_labels_given_the_true_steps(
         assert "decodes nothing; leave decoding and nbest out" in answer.err
     (prediction,) = task_predictions(run, "3 12 5 17 3 5")
     assert len(prediction.output) == 6
-    assert all(symbol in task.problem.symbols for symbol in prediction.output)
+    assert all(symbol in task.design.problem.symbols for symbol in prediction.output)
     assert task.is_right(list(data.pairs.test[0].references[0]), data.pairs.test[0])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -47,6 +48,7 @@ from .target import StepLabels
     },
     check_options=".options.check_options",
 )
+@dataclass(eq=False)
 class Probe(SequenceTask):
     """Made sequences that test one ability: the label of a marked step follows from the steps up to it.
 
@@ -86,53 +88,41 @@ class Probe(SequenceTask):
     num_drawn = "examples"
     leaves_unread = ("decoding", "model.scheduled_sampling")
 
-    def __init__(
-        self,
-        problem: Literal[
-            "mqar",
-            "recall",
-            "noisy_recall",
-            "fuzzy_recall",
-            "copying",
-            "selective_copying",
-            "memorization",
-            "induction",
-            "parity",
-            "modular_counting",
-            "permutations",
-        ] = "mqar",
-        length: PositiveInt | str | list[PositiveInt | str] | None = None,
-        test: PositiveInt | str | list[PositiveInt | str] | None = None,
-        pairs: PositiveInt | None = None,
-        vocabulary: PositiveInt | None = None,
-        power: NonNegativeFloat = 0.01,
-        fillers: Literal["blank", "own", "any"] = "blank",
-        filler_symbols: PositiveInt = 16,
-        noise: Probability = 0.2,
-        motif: PositiveInt = 3,
-        train_labels: Literal["all", "marked"] = "all",
-        tokens: PositiveInt | None = None,
-        modulus: PositiveInt = 5,
-        operators: Literal["none", "sum", "all"] = "all",
-        elements: PositiveInt = 5,
-        moves: Literal["all", "three", "swaps"] = "all",
-        examples: PositiveInt = 100_000,
-        num_held_out: PositiveInt = 1000,
-        seed: NonNegativeInt = 1,
-    ) -> None:
-        options: dict[str, Any] = {
-            "problem": problem,
-            "length": length,
-            "test": test,
-            "pairs": pairs,
-            "vocabulary": vocabulary,
-        }
-        options |= {"power": power, "fillers": fillers, "filler_symbols": filler_symbols, "noise": noise}
-        options |= {"motif": motif, "tokens": tokens, "modulus": modulus, "operators": operators}
-        options |= {"elements": elements, "moves": moves, "seed": seed}
-        self.problem, self.test_problem, self.train_settings, self.test_settings = read_design(options)
-        self.trains_on_all = train_labels == "all"
-        self.examples, self.num_held_out, self.seed = examples, num_held_out, seed
+    problem: Literal[
+        "mqar",
+        "recall",
+        "noisy_recall",
+        "fuzzy_recall",
+        "copying",
+        "selective_copying",
+        "memorization",
+        "induction",
+        "parity",
+        "modular_counting",
+        "permutations",
+    ] = "mqar"
+    length: PositiveInt | str | list[PositiveInt | str] | None = None
+    test: PositiveInt | str | list[PositiveInt | str] | None = None
+    pairs: PositiveInt | None = None
+    vocabulary: PositiveInt | None = None
+    power: NonNegativeFloat = 0.01
+    fillers: Literal["blank", "own", "any"] = "blank"
+    filler_symbols: PositiveInt = 16
+    noise: Probability = 0.2
+    motif: PositiveInt = 3
+    train_labels: Literal["all", "marked"] = "all"
+    tokens: PositiveInt | None = None
+    modulus: PositiveInt = 5
+    operators: Literal["none", "sum", "all"] = "all"
+    elements: PositiveInt = 5
+    moves: Literal["all", "three", "swaps"] = "all"
+    examples: PositiveInt = 100_000
+    num_held_out: PositiveInt = 1000
+    seed: NonNegativeInt = 1
+
+    def __post_init__(self) -> None:
+        """Build the problem; a UserError if no sequences can be drawn by these options."""
+        self.design = read_design(vars(self))
         self.notes: list[str] = []
         self._hashes: dict[str, list[npt.NDArray[np.uint64]]] = {}  # of the sequences of each split
 
@@ -143,8 +133,8 @@ class Probe(SequenceTask):
 
     def load(self) -> SequenceData:
         """Draw the data; ``notes`` then says how many examples are in two splits, where few are different."""
-        vocabulary = Vocabulary(SPECIALS + self.problem.symbols)
-        splits = Splits([], self._draw_pairs("valid", self.train_settings), self.test_pairs())
+        vocabulary = Vocabulary(SPECIALS + self.design.problem.symbols)
+        splits = Splits([], self._draw_pairs("valid", self.design.train), self.test_pairs())
         rows = self._draw_train()
         self.notes = list(self._overlap_notes())
         return SequenceData(splits, vocabulary, vocabulary, rows=rows)
@@ -161,32 +151,32 @@ class Probe(SequenceTask):
 
     def test_pairs(self) -> list[Pair]:
         """Draw the test split alone."""
-        return self._draw_pairs("test", self.test_settings)
+        return self._draw_pairs("test", self.design.test)
 
     def _draw(self, split: SplitName, settings: Sequence[Difficulty], count: int) -> Iterator[tuple[Difficulty, Drawn]]:
         """Draw a split, and remember its hashes."""
         self._hashes[split] = []
-        shared = {*self.train_settings}  # validation has them, too
-        problem = self.test_problem if split == "test" else self.problem
+        shared = {*self.design.train}  # validation has them, too
+        problem = self.design.test_problem if split == "test" else self.design.problem
         for setting, drawn in draw_split(problem, settings, count, (self.seed, split), shared):
             self._hashes[split].append(hash_rows(drawn.inputs))
             yield setting, drawn
 
     def _draw_train(self) -> PairDataset:
         """The training split as ids, in as few bytes as they need."""
-        ids = np.min_scalar_type(len(SPECIALS) + len(self.problem.symbols))
+        ids = np.min_scalar_type(len(SPECIALS) + len(self.design.problem.symbols))
         sources, targets, masks, lengths = [], [], [], []
-        for setting, drawn in self._draw("train", self.train_settings, self.examples):
+        for setting, drawn in self._draw("train", self.design.train, self.examples):
             sources.append((drawn.inputs + len(SPECIALS)).astype(ids).ravel())
             targets.append(np.where(drawn.labels == NOWHERE, PAD, drawn.labels + len(SPECIALS)).astype(ids).ravel())
-            masks.append((drawn.labels != NOWHERE if self.trains_on_all else drawn.scored).ravel())
+            masks.append((drawn.labels != NOWHERE if self.train_labels == "all" else drawn.scored).ravel())
             lengths.append(np.full(len(drawn.inputs), setting.length))
         offsets = np.append(0, np.cumsum(np.concatenate(lengths)))
         rows, labels, counted = (Ragged(np.concatenate(part), offsets) for part in (sources, targets, masks))
         return PairDataset(rows, labels, loss_masks=counted)
 
     def _draw_pairs(self, split: SplitName, settings: Sequence[Difficulty]) -> list[Pair]:
-        symbols = np.array([*self.problem.symbols, NO_LABEL], dtype=object)  # NOWHERE is the last
+        symbols = np.array([*self.design.problem.symbols, NO_LABEL], dtype=object)  # NOWHERE is the last
         pairs = []
         for setting, drawn in self._draw(split, settings, self.num_held_out):
             labels = np.where(drawn.scored, drawn.labels, NOWHERE)
@@ -199,13 +189,13 @@ class Probe(SequenceTask):
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Build the accuracy of labels, by setting, and what else the problem measures."""
-        settings = [str(setting) for setting in dict.fromkeys([*self.test_settings, *self.train_settings])]
+        settings = [str(setting) for setting in dict.fromkeys([*self.design.test, *self.design.train])]
         supplied: dict[str, dict[str, Any]] = {
             "sequence_accuracy": {"settings": settings},
             "distance_accuracy": {},
-            "scaled_accuracy": {"settings": settings, "chance": getattr(self.problem, "chance", 0.0)},
+            "scaled_accuracy": {"settings": settings, "chance": getattr(self.design.problem, "chance", 0.0)},
         }
-        names = self.problem.metrics
+        names = self.design.problem.metrics
         return {
             "accuracy": registry.build("metric", "label_accuracy", settings=settings),
             **{name: registry.build("metric", name, **supplied[name]) for name in names},
