@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from attnx import registry
 from attnx.attention.factory import build_multi_head
 from attnx.attention.options import AttentionOptions
-from attnx.mixers.contracts import state_bytes
 
 WIDTH, HEADS = 64, 4
 
@@ -71,7 +70,7 @@ def main() -> None:
     print("|---" * (len(lengths) + 3) + "|")
     for name, layer in layers.items():
         sizes = [f"{kept_bytes(layer, length) / 2**20:,.1f} MiB" for length in lengths]
-        seconds, state = step_seconds(layer, lengths[-1]), state_bytes(layer)
+        seconds, state = step_seconds(layer, lengths[-1]), 4 * int(getattr(layer, "state_size", 0))
         cells = [name, *sizes, f"{seconds:.2f} s", f"{state:,} bytes" if state else "grows"]
         print(f"| {' | '.join(cells)} |", flush=True)
 

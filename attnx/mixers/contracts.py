@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, TypeVar
 
-from torch import Tensor, nn
-
-from attnx import registry
+from torch import Tensor
 
 MixerState = TypeVar("MixerState", bound=tuple[Tensor, ...])
 
@@ -41,9 +39,3 @@ class Mixer(Protocol[MixerState]):
             what each position read (b, t, hidden_size), anything at padding; and the state after the last.
         """
         ...
-
-
-def state_bytes(model: nn.Module) -> int:
-    """How many bytes the states of all mixers of a model hold for a row, however long, in float32; 0 without mixers."""
-    mixers = (module for module in model.modules() if registry.registered_name("mixer", type(module)))
-    return sum(4 * int(getattr(mixer, "state_size", 0)) for mixer in mixers)

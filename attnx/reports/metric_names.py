@@ -34,7 +34,7 @@ UNITS: Final = {
     "test_root_mean_squared_error": "in the data's units, over steps that prediction and reference have",
     "test_length_error": "steps too many or too few",
     "train_examples_per_second": "examples/s in training",
-    "state_bytes": "bytes of state a row, however long",
+    "state_bytes": "bytes of state, of the longest test example",
     "train_seconds": "s of training, validation included",
     "train_cpu_seconds": "s of CPU time in it, all threads",
 }

@@ -16,8 +16,11 @@ import torch
 from rich.console import Console
 
 from attnx import registry
+from attnx.data.batches import collate
+from attnx.data.dataset import PairDataset
 from attnx.data.output_limit import OutputLimit
 from attnx.decoding.contracts import StepModel
+from attnx.decoding.state_bytes import state_bytes
 from attnx.errors import Interrupted
 from attnx.files.parse_number import count_phrase
 from attnx.inference.build_model import build_model
@@ -28,7 +31,6 @@ from attnx.inference.predictor import Predictor
 from attnx.inference.write_results import EvaluationResult, save_evaluation
 from attnx.laws.check import check_plug_ins
 from attnx.loggers.collection import Loggers
-from attnx.mixers.contracts import state_bytes
 from attnx.models.resolve import ResolvedConfig, resolve_model
 from attnx.registry.plugin_errors import report_plug_in_errors
 from attnx.runs.layout import CHECKPOINTS, METRICS
@@ -231,9 +233,17 @@ def _test(
         "train_examples_per_second": throughput.examples_per_second,
         "train_tokens_per_second": throughput.tokens_per_second,
         "parameters": sum(weight.numel() for weight in module.model.parameters()),
-        **({"state_bytes": size} if (size := state_bytes(module.model)) else {}),
+        **({} if module.task.has_labels else {"state_bytes": _largest_state(module, prepared.loaders.test_rows)}),
         **peak_memory(),
     }
+
+
+def _largest_state(module: TrainingModule, rows: PairDataset) -> int:
+    """How many bytes the model keeps of the longest row, as it decodes."""
+    lengths = rows.lengths(np.arange(len(rows)))
+    longest = int(lengths.sum(1).argmax())
+    source, _ = module.model.target.prepare(collate([rows[longest]]).source.to(module.device))
+    return state_bytes(module.model.eval(), source, steps=int(lengths[longest, 1]))
 
 
 def _callbacks(
