@@ -93,8 +93,8 @@ def _number(job: str) -> str:
 
 
 def _processes(job: str, also: str = "") -> list[int]:
-    """Those of a job, by the variables they were started with, but for this one."""
-    expected = {name.encode() for name in (f"SLURM_JOB_ID={job}", also) if name}
+    """Those of a job of this stand-in, by the variables they were started with, but for this one."""
+    expected = {name.encode() for name in (f"SLURM_JOB_ID={job}", f"SLURM_STAND_IN={PLACE}", also) if name}
     result = []
     for file in Path("/proc").glob("[0-9]*/environ"):
         try:

@@ -77,6 +77,19 @@ def test_preempted_jobs_are_requeued_and_end_with_equal_results(
         assert same_weights([f"multirun/cut/{job.index}", f"whole-{job.index}"])
 
 
+def test_two_stand_ins_leave_each_other_their_jobs(slurm: Path) -> None:
+    """Their jobs have the same numbers, as those of two sessions of tests at once."""
+    job = {**os.environ, "SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "0"}
+    other_job = {**job, "SLURM_STAND_IN": str(slurm.with_name("other"))}
+    with (
+        subprocess.Popen(["cat"], stdin=subprocess.PIPE, env=job) as process,
+        subprocess.Popen(["cat"], stdin=subprocess.PIPE, env=other_job) as other_process,
+    ):
+        subprocess.run(["scancel", "--signal", "SIGTERM", "4711_0"], check=True)
+        assert process.wait() == -signal.SIGTERM
+    assert other_process.returncode == 0  # it ended with its input
+
+
 def are_queued(slurm: Path) -> bool:
     """Whether some of the two jobs have not ended; squeue, a process each time, would take the processor from them."""
     return len(list(slurm.glob("over-*"))) < 2
