@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,18 @@ def test_oldest_and_newest_versions_are_tested() -> None:
     offered = re.findall(r'^  "Programming Language :: Python :: (3\.\d+)"', read("pyproject.toml"), re.MULTILINE)
     assert [job["python"] for job in matrix if job["which"] == "newest"] == offered
     assert [job["python"] for job in matrix if job["which"] == "oldest"] == offered[:1]
+
+
+def test_what_ci_left_in_the_background_ends_with_it(tmp_path: Path) -> None:
+    """The shells that it started there, and what runs in them."""
+    head, trap, _ = re.split(r"^(trap .+)$", read(".ci/run"), maxsplit=1, flags=re.MULTILINE)
+    script = tmp_path / ".ci" / "run"
+    script.parent.mkdir()
+    background = "(bash -c 'echo > begun; sleep 20; echo survived'; true) &\n"
+    wait = "until [[ -e begun ]]; do sleep 0.1; done; exit 3\n"
+    script.write_text(f"{head}{trap}\n{background}{wait}", encoding="utf-8")
+    answer = subprocess.run(["bash", str(script)], stdout=subprocess.PIPE, text=True, check=False)
+    assert (answer.returncode, answer.stdout) == (3, "")
 
 
 def test_every_promise_names_its_test() -> None:
