@@ -11,6 +11,7 @@ from typing import Any, Final
 from attnx.registry.declared import undeclared
 from attnx.registry.source_scan import catalog
 from attnx.runs.metrics_csv import VALID as VALID
+from attnx.runs.results_json import CONTEXTS
 
 LOWER_IS_BETTER: Final = ("per", "wer", "cer", "ter", "error_rate", "error", "mse", "mae", "loss", "perplexity",
                           "seconds", "memory_mb")  # fmt: skip
@@ -34,6 +35,8 @@ UNITS: Final = {
     "test_root_mean_squared_error": "in the data's units, over steps that prediction and reference have",
     "test_length_error": "steps too many or too few",
     "train_examples_per_second": "examples/s in training",
+    "train_flops": "operations a target token in training",
+    **{f"decode_flops_{n}": f"operations a decoded token after {n:,} positions" for n in CONTEXTS},
     "state_bytes": "bytes of state, of the longest test example",
     "train_seconds": "s of training, validation included",
     "train_cpu_seconds": "s of CPU time in it, all threads",

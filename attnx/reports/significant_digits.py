@@ -33,6 +33,18 @@ def format_value(value: object, interval: tuple[float, float] | None = None) -> 
     return _fixed(value, _digits(value, interval))
 
 
+def format_count(count: float) -> str:
+    """A large number with three significant digits.
+
+    >>> format_count(8_455_241), format_count(51_200), format_count(3.2e10), format_count(512)
+    ('8.46 M', '51.2 k', '32 G', '512')
+    """
+    for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count:.3g}"
+
+
 def format_with_interval(value: float, low: float, high: float) -> str:
     """A value and its interval, all with the digits that the interval supports.
 

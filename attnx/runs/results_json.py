@@ -11,6 +11,9 @@ from attnx.errors import UserError
 from attnx.files.bounded_files import read_mapping
 from attnx.runs.layout import BASELINES, INTERVALS, RESULTS, SIGNATURES
 
+CONTEXTS = (128, 512, 2048, 8192)
+"""How many positions a decoded token may read, for which its cost is given: ``decode_flops_128`` and so on."""
+
 
 class Interval(NamedTuple):
     """The two ends of a 95 % confidence interval."""

@@ -30,7 +30,8 @@ from attnx.training.train import PreparedRun
 # The kinds of parts that a run is tagged with, and the values of run.json that loggers get with the configuration.
 TAGGED_KINDS = ("task", "model", "attention", "scorer", "scope", "query", "normalizer")
 LOGGED_INFO = (
-    "command", "schedule", "derived", "kernels", "compiler", "compiled", "parameters", "data", "versions", "git"
+    "command", "schedule", "derived", "kernels", "compiler", "compiled", "parameters", "flops", "data",
+    "versions", "git"
 )  # fmt: skip
 ShowLine = Callable[[str], None]
 

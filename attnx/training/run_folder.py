@@ -20,6 +20,7 @@ from attnx.accel.prebuild import without_c
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json, write_text
 from attnx.inference.length_notes import describe_limit
+from attnx.inference.model_cost import ModelCost
 from attnx.runs.layout import (
     CHECKPOINTS,
     CONFIG_YAML,
@@ -108,7 +109,8 @@ def _derived_facts(prepared: PreparedRun) -> dict[str, Any]:
         "placement": {part: str(device) for part, device in prepared.devices.items()},
         "processes": processes if processes > 1 else None,
         "slurm_job": slurm_job(),
-        "parameters": sum(weight.numel() for weight in module.model.parameters()),
+        "parameters": prepared.parameters,
+        "flops": _describe_flops(prepared.cost),
         "data": _describe_data(prepared),
     }
     return {name: value for name, value in facts.items() if value not in (None, "", {})}
@@ -128,6 +130,12 @@ def first_notes(notes: Sequence[str]) -> list[str]:
     if len(notes) <= MAX_NOTES:
         return list(notes)
     return [*notes[: MAX_NOTES - 1], f"and {len(notes) - MAX_NOTES + 1} further notes, of less weight"]
+
+
+def _describe_flops(cost: ModelCost) -> dict[str, Any]:
+    """The operations of a training token by part, and of a decoded one by context; or why they are unknown."""
+    counts = {"train": {part: round(flops) for part, flops in cost.train_parts.items()}, "decode": cost.decode_flops}
+    return {"note": cost.note} if cost.note else {name: count for name, count in counts.items() if count}
 
 
 def _describe_data(prepared: PreparedRun) -> str:

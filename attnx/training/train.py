@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,6 +27,7 @@ from attnx.inference.build_model import build_model
 from attnx.inference.checkpoint import load_weights
 from attnx.inference.init_weights import init_weights
 from attnx.inference.length_notes import cut_output_notes, reference_length_notes
+from attnx.inference.model_cost import ModelCost, count_cost
 from attnx.inference.predictor import Predictor
 from attnx.inference.write_results import EvaluationResult, save_evaluation
 from attnx.laws.check import check_plug_ins
@@ -92,6 +93,16 @@ class PreparedRun:
     def config(self) -> Config:
         """The configuration, composed and checked."""
         return self.resolved.config
+
+    @property
+    def parameters(self) -> int:
+        """How many parameters the model has."""
+        return sum(weight.numel() for weight in self.module.model.parameters())
+
+    @cached_property
+    def cost(self) -> ModelCost:
+        """The operations of a token, counted when they are first asked for."""
+        return count_cost(self.resolved, self.data, self.loaders.train_rows, self.parameters)
 
 
 @report_plug_in_errors()
@@ -232,7 +243,8 @@ def _test(
         "train_cpu_seconds": train_cpu_seconds,
         "train_examples_per_second": throughput.examples_per_second,
         "train_tokens_per_second": throughput.tokens_per_second,
-        "parameters": sum(weight.numel() for weight in module.model.parameters()),
+        "parameters": prepared.parameters,
+        **(prepared.cost.results() if process_group.is_main_process() else {}),
         **({} if module.task.has_labels else {"state_bytes": _largest_state(module, prepared.loaders.test_rows)}),
         **peak_memory(),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from attnx.files.printable import printable
 from attnx.reports.markdown import titled_table
 from attnx.reports.metric_names import TEST, is_higher_better, metric_base, metric_label, metric_unit
 from attnx.reports.run.task_declarations import baseline_names
-from attnx.reports.significant_digits import format_interval, format_value
+from attnx.reports.significant_digits import format_count, format_interval, format_value
 from attnx.runs.layout import RUN_LOCK
 from attnx.runs.results_json import BaselineDifference
 from attnx.runs.run import Run
@@ -34,6 +34,7 @@ FACTS = (
     "derived",
     "output_limit",
     "parameters",
+    "flops",
     "initialized",
     "data",
     "notes",
@@ -41,6 +42,7 @@ FACTS = (
     "steps",
 )
 FACT_LABELS = {
+    "flops": "FLOPs",
     "kernels": "fast kernels",
     "derived": "derived options",
     "output_limit": "output limit",
@@ -74,7 +76,8 @@ def start_table(run: Run, is_verbose: bool = False) -> Table:
         table.add_row(printable(row.key), Text(printable(row.value)), OVERRIDE if row.is_override else "")
     for key in FACTS:
         if value := run.info.get(key):
-            table.add_row(FACT_LABELS.get(key, key), Text(printable(_fact_text(value), keep="\n")))
+            text = _flops_text(value) if key == "flops" else _fact_text(value)
+            table.add_row(FACT_LABELS.get(key, key), Text(printable(text, keep="\n")))
     if not is_verbose:
         table.caption, table.caption_justify = OTHER_OPTIONS, "left"
     return table
@@ -101,6 +104,21 @@ def _fact_text(value: Any) -> str:
     if isinstance(value, list):
         return "\n".join(map(str, value))
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _flops_text(flops: Mapping[str, Any]) -> str:
+    """The operations of a training token with the share of each part, and of a decoded token; or why not.
+
+    >>> _flops_text({"train": {"attention": 3_000_000, "output": 1_000_000}, "decode": {"128": 51_200, "512": 62_400}})
+    '4 M a training token (attention 75 %, output 25 %); a decoded token 51.2 k after 128 positions, 62.4 k after 512'
+    """
+    train, decode = flops.get("train", {}), flops.get("decode", {})
+    total = sum(train.values())
+    shares = ", ".join(f"{part} {count / total:.0%}".replace("%", " %") for part, count in train.items())
+    steps = [f"{format_count(count)} after {int(context):,}" for context, count in decode.items()]
+    texts = [f"{format_count(total)} a training token ({shares})"] if total else []
+    texts += [f"a decoded token {steps[0]} positions, {', '.join(steps[1:])}"] if len(steps) > 1 else []
+    return flops.get("note") or "; ".join(texts)
 
 
 class ResultRow(NamedTuple):

@@ -23,6 +23,7 @@ from attnx.reports.metric_names import (
 from attnx.reports.significant_digits import p_value
 from attnx.reports.stats.multiple_comparisons import MeanDifference
 from attnx.reports.sweep.run_record import RunRecord
+from attnx.runs.results_json import CONTEXTS
 
 MAX_VALUE = 1e150  # whose square is a number; no value is NaN, which is less than nothing
 COSTS = {
@@ -33,6 +34,8 @@ COSTS = {
     "peak_memory_mb": "memory, MB",
     "peak_gpu_memory_mb": "GPU memory, MB",
     "parameters": "parameters",
+    "train_flops": "FLOPs a training token",
+    **{f"decode_flops_{context}": f"FLOPs a decoded token at {context:,}" for context in CONTEXTS},
     "state_bytes": "state, bytes",
 }
 """Results that say what a run costs, and their names."""

@@ -1,0 +1,234 @@
+"""What a model costs: parameters, and the floating-point operations of a token, as torch's own counter counts them."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode, flop_registry, shape_wrapper
+
+from attnx.data.batches import Batch, collate
+from attnx.data.dataset import Row, Rows
+from attnx.decoding.contracts import StepModel
+from attnx.errors import type_and_text
+from attnx.inference.build_model import new_model
+from attnx.models.resolve import ResolvedConfig
+from attnx.runs.results_json import CONTEXTS
+from attnx.tasks.contract import SequenceData
+from attnx.tasks.loss import token_loss
+
+# The part to which operations of a module belong, by the first of these attributes on the way to it.
+PARTS = {
+    **dict.fromkeys(("source_encoder", "encoder", "stories"), "encoder"),
+    **dict.fromkeys(("attention", "self_attention", "cross_attention", "query", "state_projection"), "attention"),
+    "mixer": "mixer",
+    "feed_forward": "feed-forward",
+    **dict.fromkeys(("readout", "output"), "output"),
+    **dict.fromkeys(("bridge", "decoder"), "decoder"),
+}
+DECODER, REST = "decoder", "rest"
+# A longer row is counted at these lengths, multiples of what mixers compute at once: a parabola through them gives it.
+MAX_COUNTED_LENGTH, SHORT_LENGTHS = 512, (64, 128, 192)
+# Contexts at which a step is counted; the line through them gives those of longer ones.
+SOURCE_CONTEXTS, DECODED_CONTEXTS = (32, 64, 128), (8, 16, 24)
+# From so many operations on, a pass is counted on tensors without numbers. It computes nothing, but each of its
+# operations takes longer, and a part that looks at its numbers cannot run.
+MIN_META_FLOPS = 2e9
+
+
+class ModelCost(NamedTuple):
+    """What a model costs; None and empty if it could not be counted.
+
+    Attributes:
+        train_flops: operations of a target step in training, forward and backward, its share of the source included.
+        train_parts: the same by part of the model.
+        decode_flops: operations of a decoded step by the number of positions before it: those of the source, or of the
+            target in a model that attends to no source. Empty if the output is one label.
+        note: why something could not be counted; "" if all was.
+    """
+
+    train_flops: float | None = None
+    train_parts: Mapping[str, float] = {}
+    decode_flops: Mapping[int, int] = {}
+    note: str = ""
+
+    def results(self) -> dict[str, float]:
+        """The numbers by their names in results.json."""
+        flops = {} if self.train_flops is None else {"train_flops": self.train_flops}
+        decoding = {f"decode_flops_{context}": float(count) for context, count in self.decode_flops.items()}
+        return {**flops, **decoding}
+
+
+class FlopCounter(FlopCounterMode):
+    """Torch's counter, with the products of a matrix and a vector, which it leaves out, and sums by part of a model.
+
+    A multiplication and an addition are two operations. What is done element by element is not counted.
+    """
+
+    def __init__(self) -> None:
+        self.by_part: Counter[str] = Counter()
+        formulas = {**flop_registry, **VECTOR_FORMULAS}
+        super().__init__(display=False, custom_mapping={op: self._sum_by_part(call) for op, call in formulas.items()})
+
+    def _sum_by_part(self, formula: Callable[..., int]) -> Callable[..., int]:
+        def count(*args: Any, **kwargs: Any) -> int:
+            flops = formula(*args, **kwargs)
+            self.by_part[_part(max(self.mod_tracker.parents, key=len))] += flops
+            return flops
+
+        count._get_raw = True  # type: ignore[attr-defined]  # the formula takes tensors, not shapes
+        return count
+
+
+def _count_vector_product(matrix: Sequence[int], vector: Sequence[int], *_: Any, **__: Any) -> int:
+    return 2 * int(np.prod(matrix))
+
+
+VECTOR_FORMULAS = {op: shape_wrapper(_count_vector_product) for op in (torch.ops.aten.mv, torch.ops.aten.dot)}
+
+
+def _part(module: str) -> str:
+    """The part that a module belongs to, by its path in the model."""
+    parts = [PARTS[name] for name in module.split(".") if name in PARTS]
+    return next((part for part in parts if part != DECODER), parts[0] if parts else REST)  # a decoder has layers
+
+
+def count_cost(resolved: ResolvedConfig, data: SequenceData, rows: Rows, parameters: int) -> ModelCost:
+    """Count the operations of a configured model's definition (``accel=off``), in training on a row of mean length.
+
+    The model is built anew, the random state comes back, and nothing is kept. Torch's counter sees what runs, so it
+    counts parts of plug-ins, too.
+
+    Args:
+        resolved: the configuration.
+        data: for whose vocabularies the model is built.
+        rows: the encoded training split.
+        parameters: how many the model has.
+    """
+    row, cost = _typical_row(rows), ModelCost()
+    device = "meta" if 6 * parameters * max(len(row.source), len(row.target)) > MIN_META_FLOPS else "cpu"
+    for attempt in dict.fromkeys((device, "cpu")):
+        try:
+            with _counted_model(resolved, data, torch.device(attempt)) as model:
+                parts = _count_training(model, row)
+                flops = sum(parts.values())
+                cost = cost._replace(train_flops=flops, train_parts=parts)
+                return cost._replace(decode_flops=_count_decoding(model, collate([row])), note="")
+        except Exception as error:  # of a plug-in, anything: a run goes on without the number
+            cost = cost._replace(note=f"operations could not be counted: {' '.join(type_and_text(error).split())}")
+    return cost
+
+
+def count_parameters(resolved: ResolvedConfig, data: SequenceData) -> int:
+    """The number of a configured model's parameters; the model is built without numbers, where that works."""
+    with contextlib.suppress(Exception), _counted_model(resolved, data, torch.device("meta")) as model:
+        return sum(weight.numel() for weight in model.parameters())
+    with _counted_model(resolved, data, torch.device("cpu")) as model:
+        return sum(weight.numel() for weight in model.parameters())
+
+
+@contextlib.contextmanager
+def _counted_model(resolved: ResolvedConfig, data: SequenceData, device: torch.device) -> Iterator[nn.Module]:
+    """Build the model on a device as its definition has it; the random state and the CPU's fast paths come back."""
+    resolved = replace(resolved, config={**resolved.config, "accel": "off"})
+    had_fast_paths = torch.backends.mkldnn.enabled
+    with torch.random.fork_rng(devices=[]):
+        try:
+            torch.backends.mkldnn.enabled = False  # whose LSTM is one operation that torch does not count
+            with device:
+                model = new_model(resolved, data)
+            yield model
+        finally:
+            torch.backends.mkldnn.enabled = had_fast_paths
+
+
+def _typical_row(rows: Rows) -> Row:
+    """The first row whose lengths are nearest to the mean ones."""
+    lengths = rows.lengths(np.arange(len(rows)))
+    return rows[int(np.abs(lengths - lengths.mean(0)).sum(1).argmin())]
+
+
+def _count_training(model: nn.Module, row: Row) -> dict[str, float]:
+    """The operations of a target step in a row, forward and backward, by part."""
+    longest, steps = max(len(row.source), len(row.target)), len(row.target)
+    if longest <= MAX_COUNTED_LENGTH:
+        return {part: flops / steps for part, flops in _count_row(model, row).items()}
+    shares = [length / longest for length in SHORT_LENGTHS]
+    counts = [_count_row(model, _cut(row, share)) for share in shares]
+    parts = counts[0]
+    return {part: float(_extrapolate(shares, [count[part] for count in counts], 1.0)) / steps for part in parts}
+
+
+def _cut(row: Row, share: float) -> Row:
+    """The beginning of a row."""
+    source, target = (side[: max(1, round(share * len(side)))] for side in (row.source, row.target))
+    return row._replace(
+        source=source, target=target, loss_mask=None if row.loss_mask is None else row.loss_mask[: len(target)]
+    )
+
+
+def _count_row(model: nn.Module, row: Row) -> Counter[str]:
+    batch = collate([row]).to(next(model.parameters()).device)
+    model.train()
+    with FlopCounter() as counter, torch.enable_grad():
+        token_loss(model, batch).mean.backward()
+    return counter.by_part
+
+
+def _extrapolate(xs: Sequence[float], ys: Sequence[float], x: float) -> float:
+    """The value at ``x`` of the polynomial through points (Lagrange's)."""
+    weights = [math.prod((x - other) / (own - other) for other in xs if other != own) for own in xs]
+    return sum(weight * y for weight, y in zip(weights, ys, strict=True))
+
+
+@torch.inference_mode()
+def _count_decoding(model: nn.Module, batch: Batch) -> dict[int, int]:
+    """The operations of a decoded step by context, as far as they are counted or lie on a line."""
+    step_model, device = cast("StepModel", model.eval()), next(model.parameters()).device
+    attends_to_source = "encoder" in step_model.sources and batch.source.shape[1] > 0
+    count = _count_steps_after_source if attends_to_source else _count_later_steps
+    counts = count(step_model, batch.to(device), device)
+    if not any(counts.values()):
+        return {}
+    first, second, third = counts
+    rise = Fraction(counts[second] - counts[first], second - first)
+    is_line = counts[third] == counts[first] + rise * (third - first)
+    line = {context: int(counts[first] + rise * (context - first)) for context in CONTEXTS} if is_line else {}
+    return {context: flops for context, flops in {**line, **counts}.items() if context in CONTEXTS}
+
+
+def _count_steps_after_source(model: StepModel, batch: Batch, device: torch.device) -> dict[int, int]:
+    """The operations of the first step after a source of each length."""
+    counts = {}
+    for context in SOURCE_CONTEXTS:
+        repeats = -(-context // batch.source.shape[1])
+        source, _ = model.target.prepare(torch.cat([batch.source] * repeats, dim=1)[:, :context])
+        state = model.init_state(source, torch.ones(1, context, dtype=torch.bool, device=device), batch.tag)
+        counts[context], _ = _count_step(model, state, device)
+    return counts
+
+
+def _count_later_steps(model: StepModel, batch: Batch, device: torch.device) -> dict[int, int]:
+    """The operations of steps after some others."""
+    source, _ = model.target.prepare(batch.source)
+    state, counts = model.init_state(source, batch.source_mask, batch.tag), {}
+    for context in range(DECODED_CONTEXTS[-1] + 1):
+        if context in DECODED_CONTEXTS:
+            counts[context], state = _count_step(model, state, device)
+        else:
+            _, state, _ = model.decode_step(model.target.start_input(1, device), state)
+    return counts
+
+
+def _count_step(model: StepModel, state: object, device: torch.device) -> tuple[int, object]:
+    with FlopCounter() as counter:
+        _, state, _ = model.decode_step(model.target.start_input(1, device), state)
+    return counter.by_part.total(), state

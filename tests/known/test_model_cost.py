@@ -1,0 +1,149 @@
+"""What is counted of a model: the operations of small models by hand, longer rows, failures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import attnx
+from attnx.data.examples import Pair
+from attnx.data.splits import Splits
+from attnx.inference import model_cost
+from attnx.inference.model_cost import FlopCounter, ModelCost, count_cost, count_parameters
+from attnx.laws.small import small_config
+from attnx.models.resolve import resolve_model
+from attnx.nn.recurrent import Recurrent
+from attnx.runs.results_json import CONTEXTS
+from attnx.tasks.contract import SequenceData
+
+SOURCE, TARGET = tuple("abcdefg"), tuple("vwxy")  # a target has five steps, EOS included
+STEPS, SYMBOLS = 5, 4 + 4  # four special symbols and those of a target
+
+
+def data_of(source: tuple[str, ...] = SOURCE, target: tuple[str, ...] = TARGET) -> SequenceData:
+    pair = Pair(source, (target,))
+    return SequenceData.of(Splits([pair], [pair], [pair]))
+
+
+def cost_of(data: SequenceData | None = None, **choices: Any) -> ModelCost:
+    data, resolved = data or data_of(), resolve_model(small_config(**choices))
+    return count_cost(resolved, data, data.train_dataset(), count_parameters(resolved, data))
+
+
+def decoder_only(**options: Any) -> dict[str, Any]:
+    sizes = {"layers": 1, "hidden_size": 24, "feedforward_size": 29, "dropout": 0.0}
+    return {"name": "transformer", "form": "decoder_only", "prefix": "causal", **sizes, **options}
+
+
+def test_operations_of_additive_attention_by_hand() -> None:
+    rows, queries, positions, hidden = 2, 3, 5, 7
+    attention = attnx.attention.build(
+        scorer=("additive", {"hidden_size": hidden}), query_size=13, memory_size=26
+    ).requires_grad_(False)
+    with FlopCounter() as counter:
+        attention(torch.randn(rows, queries, 13), attention.make_memory(torch.randn(rows, positions, 26)))
+    keys, projected = 2 * rows * positions * 26 * hidden, 2 * rows * queries * 13 * hidden
+    scores, contexts = 2 * rows * queries * positions * hidden, 2 * rows * queries * positions * 26
+    assert counter.by_part.total() == keys + projected + scores + contexts
+
+
+def test_operations_of_an_lstm_by_hand() -> None:
+    rows, steps, inputs, hidden = 2, 3, 5, 7
+    recurrent = Recurrent("lstm", inputs, hidden)
+    states = torch.randn(rows, steps, inputs, requires_grad=True)
+    torch.backends.mkldnn.enabled = False
+    try:
+        with FlopCounter() as counter:
+            recurrent.run([states]).outputs[-1].sum().backward()
+    finally:
+        torch.backends.mkldnn.enabled = True
+    forward = 2 * rows * steps * 4 * hidden * (inputs + hidden)
+    first_state = 2 * rows * 4 * hidden * hidden  # zeros, whose gradient nobody needs
+    assert counter.by_part.total() == 3 * forward - first_state
+
+
+def test_operations_of_a_transformer_layer_with_shared_keys_by_hand() -> None:
+    size, units, heads, width = 24, 29, 4, 6
+    attention = {"name": "standard", "heads": heads, "kv_heads": 2}
+    cost = cost_of(model=decoder_only(position_encoding="none"), attention=attention, scorer="dot")
+    positions = len(SOURCE) + STEPS  # the source is a prefix
+    # The last layer's memory of the prefix needs keys and values alone.
+    projections = 2 * size * (STEPS * 2 * size + positions * 2 * 2 * width)
+    reads = 2 * 2 * STEPS * positions * heads * width
+    assert cost.note == ""
+    parts = {"attention": projections + reads, "feed-forward": 2 * STEPS * 2 * size * units}
+    parts["output"] = 2 * STEPS * size * SYMBOLS
+    assert cost.train_parts == {part: pytest.approx(3 * flops / STEPS) for part, flops in parts.items()}
+    assert cost.train_flops == pytest.approx(sum(cost.train_parts.values()))
+
+
+def test_operations_of_a_decoded_step_of_a_mixer_by_hand() -> None:
+    size, units, heads, width = 24, 29, 4, 6
+    cost = cost_of(model=decoder_only(mixer={"name": "linear", "heads": heads}))
+    projections, state = 4 * 2 * size * size, 2 * 2 * heads * width * width
+    itself, total = 2 * 2 * heads * width, 2 * heads * width
+    step = projections + state + itself + total + 2 * 2 * size * units + 2 * size * SYMBOLS
+    assert cost.decode_flops == dict.fromkeys(CONTEXTS, step)
+    assert {"mixer", "feed-forward", "output"} <= set(cost.train_parts)
+
+
+def test_a_decoded_step_of_attention_reads_each_position_once() -> None:
+    cost = cost_of(model=decoder_only(), scorer="dot", attention={"name": "standard", "heads": 1})
+    short, long = cost.decode_flops[128], cost.decode_flops[8192]
+    assert long - short == (8192 - 128) * 2 * 2 * 24
+    assert cost.results()["decode_flops_8192"] == long
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {},
+        {"model": {"name": "transformer"}, "scorer": "scaled"},
+        {"model": decoder_only(mixer="delta")},
+        {"normalizer": "mocha"},
+        {"encoder": {"name": "pyramid"}},
+        {"model": {"name": "classifier"}},
+    ],
+)
+def test_operations_are_the_same_without_numbers(choices: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = cost_of(**choices)
+    monkeypatch.setattr(model_cost, "MIN_META_FLOPS", 0)
+    assert counted.train_flops
+    assert counted == cost_of(**choices)
+
+
+def test_what_looks_at_its_numbers_is_counted_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_cost, "MIN_META_FLOPS", 0)
+    cost = cost_of(model={"name": "classifier"}, encoder={"name": "hierarchical"})
+    assert cost.train_flops
+    assert cost.note == ""
+    assert cost.decode_flops == {}  # the output is one label
+
+
+@pytest.mark.parametrize("choices", [{}, {"model": decoder_only(mixer="delta")}, {"model": decoder_only()}])
+def test_long_rows_lie_on_a_parabola(choices: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    data = data_of(tuple("abcd" * 64), tuple("vwxy" * 64)[:-1])
+    counted = cost_of(data, **choices)
+    monkeypatch.setattr(model_cost, "MAX_COUNTED_LENGTH", 255)
+    extrapolated = cost_of(data, **choices)
+    assert counted.train_flops == pytest.approx(extrapolated.train_flops)
+
+
+def test_counting_draws_no_random_number_and_keeps_the_fast_paths() -> None:
+    before, fast_paths = torch.random.get_rng_state(), torch.backends.mkldnn.enabled
+    cost_of(model={"name": "seq2seq", "dropout": 0.3})
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert torch.backends.mkldnn.enabled == fast_paths
+
+
+def test_a_model_that_cannot_be_counted_has_no_number_and_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: nn.Module, queries: Tensor, keys: Tensor) -> Tensor:
+        raise RuntimeError("numbers\nof its own")
+
+    monkeypatch.setattr("attnx.attention.scorers.additive.Additive.score", fail)
+    cost = cost_of()
+    assert cost == ModelCost(note="operations could not be counted: RuntimeError: numbers of its own")
+    assert cost.results() == {}

@@ -1,0 +1,42 @@
+"""What a run costs, in its files; counting changes nothing of the training."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+
+from attnx.inference.model_cost import ModelCost
+from attnx.reports.run.tables import start_table
+from attnx.runs.results_json import CONTEXTS
+from attnx.runs.run import read_run
+
+
+def start_text(folder: str) -> str:
+    console = Console(file=io.StringIO(), width=300)
+    console.print(start_table(read_run(Path(folder))))
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return text
+
+
+def test_operations_are_in_results_and_in_the_start_table_and_training_is_unchanged(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("model.dropout=0.2", folder="counted")
+    results = json.loads(Path("counted/results.json").read_text())
+    flops = json.loads(Path("counted/run.json").read_text())["flops"]
+    assert results["train_flops"] == pytest.approx(sum(flops["train"].values()), abs=len(flops["train"]))
+    assert [results[f"decode_flops_{context}"] for context in CONTEXTS] == [*flops["decode"].values()]
+    assert "FLOPs" in start_text("counted")
+    monkeypatch.setattr("attnx.training.train.count_cost", lambda *_: ModelCost(note="operations could not be counted"))
+    run("model.dropout=0.2", folder="uncounted")
+    assert "operations could not be counted" in start_text("uncounted")
+    assert not any("flops" in name for name in json.loads(Path("uncounted/results.json").read_text()))
+    weights = [torch.load(f"{folder}/checkpoints/last.ckpt")["state_dict"] for folder in ("counted", "uncounted")]
+    assert all(torch.equal(weight, weights[1][name]) for name, weight in weights[0].items())
