@@ -32,6 +32,14 @@ PROBLEMS = {
         np.arange(14, dtype=np.float32).reshape(7, 2) % 5,
         "forecasts.png",
     ),
+    "listops": (
+        [
+            *("task=listops", "task.max_depth=3", "task.min_length=5", "task.max_length=17", "task.examples=31"),
+            *("task.num_held_out=13", "model=classifier", "+query=self_attentive", "readout.inputs=[context]"),
+        ],
+        "[MAX 2 9 [MIN 4 7 ] 0 ]",
+        "alignments.png",
+    ),
     "pointing": (
         ["recipe=pointer", "task=pointing", "task.problem=hull", "task.examples=31", "task.num_held_out=7"],
         np.array([[0.1, 0.2], [0.7, 0.3], [0.5, 0.9]], np.float32),
@@ -90,7 +98,7 @@ def test_a_copied_problem_trains_under_another_name(
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "attnx.problems", None)
     assert catalog().broken == []
-    kinds = [kind for kind in ("task", "model") if kind in names]  # probes have no model of their own
+    kinds = [kind for kind in ("task", "model") if kind in names]  # probes and expressions have no model of their own
     renamed: dict[str, Any] = {kind: {**config[kind], "name": names[kind]} for kind in kinds}
     run = fit({**config, **renamed, "folder": "copy"}, console=Console(file=io.StringIO()))
     for kind in kinds:
