@@ -72,3 +72,56 @@ class WordErrorRate(RatioMetric):
     def proportions(self) -> dict[str, list[Proportion]]:
         """The share of wrong sequences."""
         return {"": [Proportion(*map(int, self.sums))]}
+
+
+@register("metric", "exact_match")
+class ExactMatch(RatioMetric):
+    """Sequences whose prediction equals one of their references, in percent of all sequences.
+
+    Formula: ``100 * right / sequences``, the rest of :class:`WordErrorRate` to 100
+    Source: Cotterell et al. 2018, section 4.3, https://aclanthology.org/K18-3001
+
+    It is NaN before the first sequence. Both counts are integers, so merging processes is exact.
+
+    >>> metric = ExactMatch()
+    >>> metric.update([["a"], ["b"], ["c"], ["d"]], [[["a"]], [["c"], ["b"]], [["a"]], [["d", "d"]]])
+    >>> metric.compute().item()
+    50.0
+    """
+
+    higher_is_better = True
+    unit = 100
+
+    def __init__(self) -> None:
+        super().__init__(torch.int64)
+
+    def terms(self, prediction: Sequence[str], reference: Sequence[Sequence[str]]) -> tuple[int, int]:
+        """Return whether the sequence is right, and 1."""
+        return int(nearest_reference(prediction, reference)[0] == 0), 1
+
+    def proportions(self) -> dict[str, list[Proportion]]:
+        """The share of right sequences."""
+        return {"": [Proportion(*map(int, self.sums))]}
+
+
+@register("metric", "edit_distance")
+class EditDistance(RatioMetric):
+    """Edits of a sequence to the nearest of its references, averaged over sequences (Levenshtein distance).
+
+    Formula: ``sum(edits) / sequences``
+    Source: Cotterell et al. 2018, section 4.3, https://aclanthology.org/K18-3001
+
+    It is NaN before the first sequence. Both sums are integers, so merging processes is exact.
+
+    >>> metric = EditDistance()
+    >>> metric.update([["a", "b"], ["b"]], [[["a", "c", "d"]], [["c"], ["b"]]])
+    >>> metric.compute().item()
+    1.0
+    """
+
+    def __init__(self) -> None:
+        super().__init__(torch.int64)
+
+    def terms(self, prediction: Sequence[str], reference: Sequence[Sequence[str]]) -> tuple[int, int]:
+        """Return the edits, and 1."""
+        return nearest_reference(prediction, reference)[0], 1

@@ -26,7 +26,7 @@ _EXPECTED_TEXT: Final = "expected a text file of lines"
 COLUMN_NAMES: Final = re.compile(
     "(?:word|grapheme|letter|spelling|orthography|pronunciation|phone|phoneme|transcription|ipa|arpabet|"
     "source|target|src|tgt|trg|input|output|sentence|translation|reference|premise|hypothesis|question|answer|"
-    "text|label|goldlabel|tag|language|lang|locale|speaker|id|name|file|filename|path|feature|sequence)s?"
+    "text|label|goldlabel|tag|language|lang|locale|speaker|id|name|file|filename|path|feature|sequence|lemma|form|inflection|msd)s?"
 )
 
 
