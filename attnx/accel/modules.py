@@ -18,6 +18,7 @@ from attnx.accel.attention.sdpa import Sdpa
 from attnx.accel.lstm import autograd
 from attnx.accel.lstm.autograd import DirectionWeights, Lookup
 from attnx.accel.lstm.bindings import can_run_lstm, pack_weights, packed_linear
+from attnx.accel.mixers import FAST_MIXERS
 from attnx.attention.attention import Attention
 from attnx.attention.multi_head import MultiHeadAttention
 from attnx.attention.scopes.global_ import Global
@@ -197,6 +198,7 @@ FAST: dict[type[nn.Module], type[nn.Module]] = {
     LinearOutput: FastLinearOutput,
     MemoryCellLayer: FastMemoryCellLayer,
     nn.Embedding: FastEmbedding,
+    **FAST_MIXERS,
 }
 """The faster class of each; a subclass of one is left as it is."""
 PLAIN = {fast: plain for plain, fast in FAST.items()}

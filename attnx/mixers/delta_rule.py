@@ -74,10 +74,14 @@ class DeltaRule(nn.Module):
         rates = self.largest_rate * zero_padding(torch.sigmoid(self.rates(states)), mask).mT  # (b, h, t), 0 at padding
         queries, keys = unit_length(queries) * self.width**-0.5, unit_length(keys)
         log_decays = torch.zeros_like(rates) if log_decays is None else log_decays
-        context, products = run_chunks(
-            run_delta_chunk, (queries, keys, values, rates, log_decays), state.products, self.chunk
-        )
+        context, products = self.recur(queries, keys, values, rates, log_decays, state.products)
         return context, DeltaState(products, last_inputs)
+
+    def recur(
+        self, queries: Tensor, keys: Tensor, values: Tensor, rates: Tensor, log_decays: Tensor, products: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """As :func:`run_delta_chunk`: all positions (b, h, t, ...) and the state before -> (b, h, t, v) and after."""
+        return run_chunks(run_delta_chunk, (queries, keys, values, rates, log_decays), products, self.chunk)
 
 
 def run_delta_chunk(

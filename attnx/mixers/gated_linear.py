@@ -68,12 +68,18 @@ class GatedLinear(nn.Module):
         gates = self.gates(states)
         log_decays = zero_padding(F.logsigmoid(gates.to(at_least_float32(gates.dtype))) / TEMPERATURE, mask)
         queries = self.query(states) * self.width**-0.5
-        inputs = [
+        queries, keys, values, log_decays = (
             split_heads(part, self.heads) for part in (queries, self.keys(states), self.values(states), log_decays)
-        ]
-        context, products = run_chunks(run_decaying_chunk, tuple(inputs), state.products, self.chunk)
+        )
+        context, products = self.recur(queries, keys, values, log_decays, state.products)
         outputs: Tensor = self.out(self.norm(context, states))
         return outputs, GatedLinearState(products)
+
+    def recur(
+        self, queries: Tensor, keys: Tensor, values: Tensor, log_decays: Tensor, products: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Queries, keys, log decays (b, h, t, k), values (b, h, t, v) -> (b, h, t, v) and the sum after them."""
+        return run_chunks(run_decaying_chunk, (queries, keys, values, log_decays), products, self.chunk)
 
 
 def run_decaying_chunk(

@@ -63,9 +63,13 @@ class Linear(nn.Module):
         states = zero_padding(states, mask)
         queries, keys = F.elu(self.query(states)) + 1, zero_padding(F.elu(self.keys(states)) + 1, mask)
         queries, keys, values = (split_heads(part, self.heads) for part in (queries, keys, self.values(states)))
-        context, after = run_chunks(_run_chunk, (queries, keys, values), state, self.chunk)
+        context, after = self.recur(queries, keys, values, state)
         outputs: Tensor = self.out(join_heads(context).to(states.dtype))
         return outputs, after
+
+    def recur(self, queries: Tensor, keys: Tensor, values: Tensor, state: LinearState) -> tuple[Tensor, LinearState]:
+        """Queries and keys (b, h, t, k), values (b, h, t, v) -> (b, h, t, v) and the state after them."""
+        return run_chunks(_run_chunk, (queries, keys, values), state, self.chunk)
 
 
 def _run_chunk(state: LinearState, queries: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, LinearState]:

@@ -75,11 +75,15 @@ class Retention(nn.Module):
         queries, keys = (apply_rope(part.to(dtype), rotation) for part in (queries, keys))
         is_real = torch.ones_like(states[..., 0], dtype=dtype) if mask is None else mask.to(dtype)
         log_decays = is_real[:, None] * self._log_decays(is_real)[:, None]  # (b, h, t), 0 at padding
-        context, products = run_chunks(
-            _run_chunk, (queries * self.width**-0.5, keys, values, log_decays), state.products, self.chunk
-        )
+        context, products = self.recur(queries * self.width**-0.5, keys, values, log_decays, state.products)
         outputs: Tensor = self.out(self.norm(context, states))
         return outputs, RetentionState(products, state.position + is_real.sum(1))
+
+    def recur(
+        self, queries: Tensor, keys: Tensor, values: Tensor, log_decays: Tensor, products: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Queries, keys (b, h, t, k), values (b, h, t, v), log decays (b, h, t) -> (b, h, t, v) and the sum after."""
+        return run_chunks(_run_chunk, (queries, keys, values, log_decays), products, self.chunk)
 
     def _log_decays(self, like: Tensor) -> Tensor:
         """(h,) the logarithm of the decay of each head."""

@@ -21,7 +21,7 @@ def require_core_packages() -> None:
         try:
             _refuse_older(package, oldest, "attnx", "")
         except metadata.PackageNotFoundError:
-            raise UserError(f"attnx needs {package}, which is not installed: {_install('')}") from None
+            raise UserError(f"attnx needs {package}, which is not installed: {install_command('')}") from None
 
 
 def require_package(module: str, extra: str, what: str) -> Any:
@@ -36,7 +36,7 @@ def require_package(module: str, extra: str, what: str) -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != package:
             raise
-        raise UserError(f"{what} needs {package}, which is not installed: {_install(extra)}") from None
+        raise UserError(f"{what} needs {package}, which is not installed: {install_command(extra)}") from None
     name = package.replace("_", "-")
     with suppress(metadata.PackageNotFoundError):  # a module of another package
         _refuse_older(name, _oldest_versions(extra).get(name, "0"), what, extra)
@@ -46,7 +46,7 @@ def require_package(module: str, extra: str, what: str) -> Any:
 def _refuse_older(package: str, oldest: str, what: str, extra: str) -> None:
     version = metadata.version(package)
     if _release(version) < _release(oldest):
-        raise UserError(f"{what} needs {package} {oldest} or newer, and this is {version}: {_install(extra)}")
+        raise UserError(f"{what} needs {package} {oldest} or newer, and this is {version}: {install_command(extra)}")
 
 
 def _oldest_versions(extra: str) -> dict[str, str]:
@@ -68,7 +68,7 @@ def _release(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", re.split(r"[^\d.]", version)[0]))
 
 
-def _install(extra: str) -> str:
+def install_command(extra: str) -> str:
     """How to install attnx with an extra; it is in no package index, where its name is something else."""
     place = f"'.[{extra}]'" if extra else "."
     return f"in the clone of attnx, pip install -c constraints.txt -e {place}"

@@ -13,6 +13,7 @@ from lightning.fabric.plugins.precision import Precision
 from attnx import registry
 from attnx.accel.attention.kernels import build_failure, is_for
 from attnx.accel.compiled_step import CompileOptions, clone_gradients, compile_model
+from attnx.accel.mixers import describe_mixers
 from attnx.data.batches import collate
 from attnx.errors import UserError, in_a_line
 from attnx.models.planner import WORDS
@@ -48,7 +49,8 @@ def build_kernels(model: torch.nn.Module, device: torch.device) -> str:
         for name, failure in failures.items()
         if failure is not None and not hasattr(kernels[name], "source")
     ]
-    return "; ".join(notes)
+    mixers = describe_mixers(model, device)
+    return "; ".join([*notes, *([] if mixers is None else [mixers])])
 
 
 def compile_steps(module: TrainingModule, loaders: TrainingDataModule, trainer: Mapping[str, Any]) -> str | None:

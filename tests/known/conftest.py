@@ -60,9 +60,8 @@ def _is_kernel_module(name: str) -> bool:
 
 def _is_of_triton(name: str) -> bool:
     """Whether a module has to be imported again for Triton to do something else: all but Triton's own C++."""
-    return (
-        _is_kernel_module(name) or name == "triton" or (name.startswith("triton.") and not name.startswith("triton._C"))
-    )
+    package = name.partition(".")[0]
+    return _is_kernel_module(name) or (package in ("triton", "fla") and not name.startswith("triton._C"))
 
 
 @contextlib.contextmanager
