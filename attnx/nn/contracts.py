@@ -181,6 +181,10 @@ class TargetSpec(Protocol):
         """A new layer from steps (b, t, ...) to vectors (b, t, size)."""
         ...
 
+    def marked_states(self, size: int) -> nn.Module:
+        """A new layer from states (b, t, size) and a mask (b, t) of n steps to what their outputs read (n, size)."""
+        ...
+
     def start_input(self, rows: int, device: torch.device) -> Tensor:
         """(rows, ...) the decoder's input at the first step."""
         ...

@@ -10,15 +10,18 @@ import numpy as np
 import pytest
 import torch
 
+from attnx.config.compose import compose
 from attnx.data.batches import as_batch, collate
 from attnx.data.buckets import collate_shard
 from attnx.data.examples import Pair
 from attnx.errors import UserError
-from attnx.problems.probes.copying import Copying, Induction, Memorization
+from attnx.models.resolve import DataSizes, resolve_model
+from attnx.problems.probes.copying import Compression, Copying, Induction, Memorization
 from attnx.problems.probes.drawn import NOWHERE, Difficulty
 from attnx.problems.probes.fuzzy_recall import FuzzyRecall
 from attnx.problems.probes.metrics import DistanceAccuracy, LabelAccuracy, ScaledAccuracy, SequenceAccuracy
 from attnx.problems.probes.options import CHOICES
+from attnx.problems.probes.position_decoder import PositionDecoder
 from attnx.problems.probes.probe import Probe
 from attnx.problems.probes.recall import Mqar, Recall
 from attnx.problems.probes.sampling import draw_distinct, draw_weighted
@@ -158,6 +161,48 @@ def test_induction_asks_for_what_followed_the_star() -> None:
         assert scored == [False] * 8 + [True]
 
 
+def test_all_symbols_are_labels_of_compression() -> None:
+    for inputs, labels, _, scored in rows_of(Compression(vocabulary=5), 9):
+        assert labels == inputs
+        assert [symbol == 4 for symbol in inputs] == [False] * 8 + [True]
+        assert all(scored)
+
+
+@torch.no_grad()
+def test_labels_of_compression_are_read_from_the_last_state_and_their_position() -> None:
+    """The last marked steps are 1 and 2. Maps by two and by one, without norms, of sin and cos of the position."""
+    decoder = PositionDecoder(2)
+    for index, layer in enumerate(decoder.layers):
+        if isinstance(layer, torch.nn.Linear):
+            torch.nn.init.eye_(layer.weight).mul_(2.0 if index == 1 else 1.0)
+            torch.nn.init.zeros_(layer.bias)
+        elif not isinstance(layer, torch.nn.GELU):
+            decoder.layers[index] = torch.nn.Identity()
+    states = torch.tensor([[[9.0, 9.0], [0.0, 1.0], [8.0, 8.0]], [[7.0, 7.0], [6.0, 6.0], [2.0, -1.0]]])
+    mask = torch.tensor([[True, True, False], [False, False, True]])
+    gelu = torch.nn.functional.gelu
+    inputs = torch.tensor([[0.0, 2.0], [math.sin(1), 1 + math.cos(1)], [2 + math.sin(2), math.cos(2) - 1]])
+    torch.testing.assert_close(decoder(states, mask), gelu(gelu(2 * inputs)))
+
+
+@pytest.mark.parametrize("mixer", ["standard", "delta", "seq2seq"])
+def test_a_model_writes_compressed_labels_from_its_last_state(mixer: str) -> None:
+    """Trained for the last label alone, its loss has a gradient at all symbols before; each label has another."""
+    overrides = ["model.hidden_size=32", "model.position_encoding=none", f"model.mixer={mixer}"]
+    if mixer == "seq2seq":
+        overrides = ["model=seq2seq", "model.embedding_dim=16", "decoder.hidden_size=16"]
+    config = compose(["recipe=mad", "task.problem=compression", *overrides])
+    model = resolve_model(config).build(DataSizes(9, 0, 9, 0))
+    symbols = torch.tensor([[4, 5, 6, 8]])
+    mask = torch.ones(1, 4, dtype=torch.bool)
+    logits = model(symbols, mask, symbols, output_mask=mask).logits
+    assert logits.shape == (4, 9)
+    assert len(torch.unique(logits, dim=0)) == 4
+    logits[0].sum().backward()
+    gradients = model.embedding.weight.grad.abs().sum(1)
+    assert (gradients[symbols[0]] > 0).all()
+
+
 def test_memorized_values_are_the_same_in_all_sequences() -> None:
     value_of: dict[int, int] = {}
     for seed in (1, 2):
@@ -243,6 +288,7 @@ def test_a_note_says_where_few_sequences_are_different() -> None:
         ({"problem": "copying", "tokens": 8}, "task.tokens=8 need a length of 17 or more, not 16"),
         ({"problem": "copying", "vocabulary": 2}, "has the blank and the signal"),
         ({"problem": "memorization", "length": 17}, "memorization needs an even length"),
+        ({"problem": "compression", "vocabulary": 2}, "there is nothing to compress; use 3 or more symbols"),
         ({"problem": "induction", "length": 2}, "two stars and a symbol between need 3 or more"),
         ({"problem": "parity", "length": 1}, "a length of 1: digits and their result need 2 or more steps"),
         ({"problem": "modular_counting"}, "a length of 16: digits and their result need an odd number of steps"),

@@ -77,6 +77,7 @@ class Seq2seq(SequenceModel[DecoderState]):
         self.bridge, self.query, self.attention = parts.bridge, parts.query, parts.attention
         self.state_projection = parts.state_projection
         self.decoder, self.readout, self.output = parts.decoder, parts.readout, parts.output
+        self.marked_states = target.marked_states(parts.readout.size)
         self.plan, self.sources, self.visible_state_offset = plan, sources, visible_state_offset
         self.dropout = dropout
 
@@ -123,7 +124,7 @@ class Seq2seq(SequenceModel[DecoderState]):
         mean_weights = self._mean_over_heads(weights)
         inputs_read = OutputInputs(outputs.states, outputs.contexts, outputs.tokens, mean_weights, start.copy_ids)
         if output_mask is not None:
-            readouts, inputs_read = readouts[output_mask], inputs_read.at(output_mask)
+            readouts, inputs_read = self.marked_states(readouts, output_mask), inputs_read.at(output_mask)
         logits = self.output(readouts, inputs_read)
         return Output(logits, weights if need_weights else None, outputs.penalty, outputs.log_prob)
 

@@ -102,6 +102,7 @@ class Transformer(SequenceModel[TransformerState]):
         self.source_positions = _build_positions(options)
         self.target_positions = _build_positions(options) if encoder_layers else self.source_positions
         self.output = nn.Linear(size, target.width, bias=options.linear_bias and not tie_embeddings)
+        self.marked_states = target.marked_states(size)
         if tie_embeddings:
             self.output.weight = self.embedding.weight  # type: ignore[assignment]
 
@@ -128,7 +129,7 @@ class Transformer(SequenceModel[TransformerState]):
         state = self.init_state(source, source_mask, tag)
         steps = torch.arange(inputs.shape[1], device=inputs.device)
         decoded = self._decode(inputs, steps[None], state, self.site if need_weights else None)
-        states = decoded.states if output_mask is None else decoded.states[output_mask]
+        states = decoded.states if output_mask is None else self.marked_states(decoded.states, output_mask)
         return Output(self.output(states), _join_layers(decoded.weights), None)
 
     def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> TransformerState:

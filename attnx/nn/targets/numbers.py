@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.nn.contracts import GreedyStep
+from attnx.nn.marked_states import MarkedStates
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,10 @@ class Numbers:
     def embedding(self, size: int) -> nn.Linear:
         """A linear map of rows."""
         return nn.Linear(self.features, size)
+
+    def marked_states(self, size: int) -> nn.Module:
+        """Each step's own state."""
+        return MarkedStates()
 
     def start_input(self, rows: int, device: torch.device) -> Tensor:
         """(rows, f) zeros: the mean of the training split."""

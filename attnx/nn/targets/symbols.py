@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from attnx.data.special_tokens import BOS, EOS, PAD
 from attnx.nn.contracts import GreedyStep
+from attnx.nn.marked_states import MarkedStates
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,10 @@ class Symbols:
     def embedding(self, size: int) -> nn.Embedding:
         """One vector per symbol, zeros for PAD."""
         return nn.Embedding(self.width, size, padding_idx=PAD)
+
+    def marked_states(self, size: int) -> nn.Module:
+        """Each step's own state."""
+        return MarkedStates()
 
     def start_input(self, rows: int, device: torch.device) -> Tensor:
         """(rows,) BOS."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.nn.contracts import GreedyStep
+from attnx.nn.marked_states import MarkedStates
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,10 @@ class ForecastTarget:
     def embedding(self, size: int) -> nn.Module:
         """A linear map of the previous row; for a direct forecast, one learned vector."""
         return PreviousRowEmbedding(self.features, size) if self.recursive else LearnedInput(size)
+
+    def marked_states(self, size: int) -> nn.Module:
+        """Each step's own state."""
+        return MarkedStates()
 
     def start_input(self, rows: int, device: torch.device) -> Tensor:
         """(rows, f) zeros: the mean of the training split."""

@@ -1,4 +1,4 @@
-"""Copying: symbols that are written again after a signal, in their order, at once or after blanks between them."""
+"""Copying: symbols that are written again after a signal, in their order, from memory or from one state."""
 
 from __future__ import annotations
 
@@ -91,6 +91,38 @@ class Induction:
         drawn.inputs[:, -1] = star
         answers = np.take_along_axis(drawn.inputs, first + 1, 1)
         drawn.put_label(np.full_like(first, length - 1), answers, first + 1)
+        return drawn
+
+
+@dataclass(frozen=True)
+class Compression:
+    """Random symbols and a signal, whose state is all that labels are read from: each symbol, in its place.
+
+    Source: Poli et al. 2024, section 3.1, https://arxiv.org/abs/2403.17844
+    """
+
+    vocabulary: int = 16
+    metrics: ClassVar = ("sequence_accuracy",)
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Random symbols, and the signal."""
+        return (*map(str, range(self.vocabulary - 1)), "compress")
+
+    def check(self, setting: Difficulty) -> None:
+        """Raise a UserError if there is nothing to compress."""
+        if self.vocabulary < 3 or setting.length < 2:
+            raise UserError(
+                f"task.vocabulary={self.vocabulary} and a length of {setting.length}: there is nothing to compress; "
+                "use 3 or more symbols, one of them the signal, and 2 or more steps"
+            )
+
+    def draw(self, rng: np.random.Generator, rows: int, setting: Difficulty) -> Drawn:
+        """Draw rows; the signal is labeled, too."""
+        drawn, signal = Drawn.blank(rows, setting.length), self.vocabulary - 1
+        drawn.inputs[:] = rng.integers(signal, size=drawn.inputs.shape)
+        drawn.inputs[:, -1] = signal
+        drawn.put_label(np.broadcast_to(np.arange(setting.length), drawn.inputs.shape), drawn.inputs)
         return drawn
 
 

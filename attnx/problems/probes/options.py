@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from attnx.data.counts import parse_counts
 from attnx.errors import UserError
 
-from .copying import Copying, Induction, Memorization
+from .copying import Compression, Copying, Induction, Memorization
 from .drawn import Difficulty, Problem
 from .fuzzy_recall import FuzzyRecall
 from .recall import Mqar, Recall
@@ -44,6 +44,7 @@ CHOICES: Final = {
     "fuzzy_recall": _Choice(FuzzyRecall, 128, in_test={"has_longest_keys": True}),
     "copying": _Choice(Copying, 120),
     "selective_copying": _Choice(Copying, 256, defaults={"vocabulary": 16, "tokens": 16}, fixed={"spread": True}),
+    "compression": _Choice(Compression, 32),
     "memorization": _Choice(Memorization, 32),
     "induction": _Choice(Induction, 256),
     "parity": _Choice(ModularCounting, "3-40", fixed={"modulus": 2, "operators": "none"}),

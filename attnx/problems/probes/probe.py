@@ -25,7 +25,10 @@ from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
 from .draw_rows import draw_split, hash_rows
 from .drawn import NOWHERE, Difficulty, Drawn
 from .options import read_design
-from .target import StepLabels
+from .target import CompressedLabels, StepLabels
+
+TARGETS = {"compression": CompressedLabels}
+"""How labels follow from states, where each does not from its own step's."""
 
 
 @register(
@@ -54,10 +57,10 @@ class Probe(SequenceTask):
 
     Formula: ``minimize -sum over marked t of log p(y_t | x_1, ..., x_t)``
     Source: ``mqar``: Arora et al. 2023, https://arxiv.org/abs/2312.04927; ``recall``, ``noisy_recall``,
-        ``fuzzy_recall``, ``selective_copying``, ``memorization``: Poli et al. 2024, https://arxiv.org/abs/2403.17844;
-        ``copying``: Arjovsky et al. 2016, https://arxiv.org/abs/1511.06464; ``induction``: Fu et al. 2023,
-        https://arxiv.org/abs/2212.14052; ``parity``, ``modular_counting``: Grazzi et al. 2025,
-        https://arxiv.org/abs/2411.12537; ``permutations``: Merrill et al. 2024, https://arxiv.org/abs/2404.08819
+        ``fuzzy_recall``, ``selective_copying``, ``compression``, ``memorization``: Poli et al. 2024,
+        https://arxiv.org/abs/2403.17844; ``copying``: Arjovsky et al. 2016, https://arxiv.org/abs/1511.06464;
+        ``induction``: Fu et al. 2023, https://arxiv.org/abs/2212.14052; ``parity``, ``modular_counting``: Grazzi et al.
+        2025, https://arxiv.org/abs/2411.12537; ``permutations``: Merrill et al. 2024, https://arxiv.org/abs/2404.08819
 
     ``mqar`` is multi-query associative recall: ``pairs`` of a key and a value, then each key once more, which is
     labeled by its value. Half of the ``vocabulary`` are keys. Slot i after the pairs holds a query with weight
@@ -68,11 +71,12 @@ class Probe(SequenceTask):
     ``train_labels=all`` trains on every next symbol. In ``noisy_recall`` a pair is, with probability ``noise``, two of
     ``filler_symbols`` further symbols; in ``fuzzy_recall`` keys and values are of 1 to ``motif`` symbols, and keys of
     the test split of ``motif``. ``copying`` repeats the first ``tokens`` symbols, ``selective_copying`` those that
-    stand among blanks. ``memorization`` asks for the values of keys, which are the same in all sequences; ``induction``
-    for what followed the star. ``parity`` is of bits. ``modular_counting`` is of digits modulo ``modulus``: their sum,
-    or with ``operators`` between them the result: ``all`` are plus, minus and times, ``sum`` plus and minus.
-    ``permutations`` labels each step by the product of the permutations of ``elements`` so far; ``moves`` limits them
-    to those of at most ``three`` elements, or to ``swaps``.
+    stand among blanks. In ``compression`` the labels are all symbols, in their order, and a small network reads them
+    from the state of the last step, a signal. ``memorization`` asks for the values of keys, which are the same in all
+    sequences; ``induction`` for what followed the star. ``parity`` is of bits. ``modular_counting`` is of digits modulo
+    ``modulus``: their sum, or with ``operators`` between them the result: ``all`` are plus, minus and times, ``sum``
+    plus and minus. ``permutations`` labels each step by the product of the permutations of ``elements`` so far;
+    ``moves`` limits them to those of at most ``three`` elements, or to ``swaps``.
 
     ``length`` is that of the sequences: a number, a range such as ``3-40``, or a list of them, taken in turn; ``64x4``
     are 64 steps with 4 pairs. ``test`` are those of the test split, by default the same; results are split by them.
@@ -95,6 +99,7 @@ class Probe(SequenceTask):
         "fuzzy_recall",
         "copying",
         "selective_copying",
+        "compression",
         "memorization",
         "induction",
         "parity",
@@ -129,7 +134,7 @@ class Probe(SequenceTask):
     @classmethod
     def build_target(cls, options: Mapping[str, Any], symbols: int, features: int) -> StepLabels:
         """A label for each step."""
-        return StepLabels(symbols)
+        return TARGETS.get(options["problem"], StepLabels)(symbols)
 
     def load(self) -> SequenceData:
         """Draw the data; ``notes`` then says how many examples are in two splits, where few are different."""

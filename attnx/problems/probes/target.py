@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnx.data.vocabulary import SPECIALS
 from attnx.nn.contracts import GreedyStep
 from attnx.nn.targets.symbols import Symbols
+
+from .position_decoder import PositionDecoder
 
 
 @dataclass(frozen=True)
@@ -42,3 +44,15 @@ class StepLabels(Symbols):
         """The likeliest symbol of each row (n, width); no step is the last."""
         step = super().greedy(predictions)
         return step._replace(is_last=torch.zeros_like(step.is_last))
+
+
+@dataclass(frozen=True)
+class CompressedLabels(StepLabels):
+    """Labels of all marked steps, from the state of the last one alone.
+
+    Formula: ``p(y_t | x_<=T) = softmax(O z_t)``, T the last marked step, z_t of :class:`.PositionDecoder`
+    """
+
+    def marked_states(self, size: int) -> nn.Module:
+        """Decoded from the last state, by the positions of the steps."""
+        return PositionDecoder(size)
