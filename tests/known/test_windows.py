@@ -9,24 +9,48 @@ import pytest
 import torch
 
 from attnx.attention.scopes.local import Local
-from attnx.reports.figures.forbidden_positions import forbidden_mask, read_window
+from attnx.reports.figures.forbidden_positions import Window, forbidden_mask, read_windows, view_masks
+from attnx.runs.alignments import Alignment
+
+LOCAL = {"name": "local", "window": 3, "center": "monotonic"}
 
 
 def test_the_window_follows_from_the_configuration() -> None:
-    assert read_window({"scope": {"name": "local", "window": 3, "center": "monotonic"}}) == 3
-    assert read_window({"scope": {"name": "local", "window": 0, "center": "predictive"}}) is None
-    assert read_window({"scope": {"name": "local", "window": 3, "dilation": 1, "sinks": 0}}) == 3
-    assert read_window({"scope": {"name": "local", "window": 3, "sinks": 2}}) is None
-    assert read_window({"scope": {"name": "global"}}) is None
-    assert read_window({}) is None
+    assert read_windows({"scope": LOCAL}) == [Window(3)]
+    assert read_windows({"scope": {**LOCAL, "center": "predictive"}}) == ()
+    assert read_windows({"scope": {**LOCAL, "dilation": 2, "sinks": 4, "global_tokens": 1}}) == [Window(3, 2, 4, 1)]
+    assert read_windows({"scope": LOCAL, "encoder": {"name": "pyramid"}}) == ()
+    assert read_windows({"scope": {"name": "global"}}) == ()
+    assert read_windows({}) == ()
+    heads = {"head_scopes": ["global", {"name": "local", "window": 2}]}
+    assert read_windows({"scope": LOCAL, "attention": heads}) == [None, Window(2)]
+    sites = {"model": {"self_scope": "global"}, "scope": LOCAL}
+    assert [read_windows(sites), read_windows(sites, "self")] == [[Window(3)], ()]
 
 
 @pytest.mark.parametrize(("steps", "symbols", "reach"), [(5, 7, 1), (11, 3, 2), (2, 5, 0)])
-def test_a_monotonic_window_matches_the_scope(steps: int, symbols: int, reach: int) -> None:
-    scope = Local(query_size=2, window=reach)
-    memory_mask = torch.ones(1, 1, symbols, dtype=torch.bool)
-    allowed_mask = scope(torch.zeros(1, steps, 2), torch.arange(steps), memory_mask).allowed_mask[0].numpy()
-    np.testing.assert_array_equal(forbidden_mask(np.zeros((steps, symbols)), 0, reach), ~allowed_mask)
+@pytest.mark.parametrize("options", [{}, {"dilation": 2}, {"sinks": 2}, {"global_tokens": 1, "dilation": 3}])
+def test_a_monotonic_window_matches_the_scope(steps: int, symbols: int, reach: int, options: dict[str, int]) -> None:
+    """Of a source, and of decoder states of which each step reads its own and those before."""
+    scope, queries = Local(query_size=2, window=reach, **options), torch.zeros(1, steps, 2)
+    window, numbers = Window(reach, **options), torch.arange(steps)
+    allowed_mask = scope(queries, numbers, torch.ones(1, 1, symbols, dtype=torch.bool)).allowed_mask[0].numpy()
+    np.testing.assert_array_equal(forbidden_mask(np.zeros((steps, symbols)), 0, [window]), ~allowed_mask)
+    states = scope(queries, numbers, torch.ones(1, steps, steps, dtype=torch.bool).tril()).allowed_mask[0].numpy()
+    np.testing.assert_array_equal(forbidden_mask(states / 7, steps, [window]), ~states)
+
+
+def test_heads_have_windows_of_their_own() -> None:
+    """What one head may read is not forbidden to the mean."""
+    heads = np.stack([np.eye(4, 5)] * 4)
+    alignment = Alignment(heads.mean(0), tuple("abcde"), tuple("ABCD"), tuple("ABCD"), heads=heads)
+    mean, *masks = view_masks(alignment, [Window(0), Window(1)])
+    near, far = (abs(np.arange(5) - np.arange(4)[:, None]) > reach for reach in (0, 1))
+    np.testing.assert_array_equal(mean, far)
+    np.testing.assert_array_equal(masks, [near, far, near, far])
+    mean, *masks = view_masks(alignment, [Window(0), None])
+    assert not mean.any()
+    np.testing.assert_array_equal(masks, [near, 0 * near, near, 0 * near])
 
 
 def history(steps: int, source: int, lag: int) -> Any:
@@ -53,4 +77,8 @@ def test_a_state_that_is_not_read_may_be_allowed() -> None:
 def test_a_source_is_forbidden_only_outside_a_window() -> None:
     weights = np.eye(3, 5)
     assert not forbidden_mask(weights, 0).any()
-    assert forbidden_mask(weights, 0, 1).astype(int).tolist() == [[0, 0, 1, 1, 1], [0, 0, 0, 1, 1], [1, 0, 0, 0, 1]]
+    assert forbidden_mask(weights, 0, [Window(1)]).astype(int).tolist() == [
+        [0, 0, 1, 1, 1],
+        [0, 0, 0, 1, 1],
+        [1, 0, 0, 0, 1],
+    ]

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from attnx.errors import UserError
 from attnx.reports.figures.curves import draw_curves
+from attnx.reports.figures.forbidden_positions import Window
 from attnx.reports.figures.heatmaps import (
     DPI,
     MAX_HEAD_PANELS,
@@ -159,7 +160,7 @@ def test_faint_weights_have_their_own_scale(weight: float, top: float, tmp_path:
 def test_a_legend_explains_windows(tmp_path: Path) -> None:
     plain = read_alignment(save(tmp_path / "a.npz", list("abc"), list("AB")))
     assert draw_means([plain]).legends == []
-    figure = draw_means([plain], 1)
+    figure = draw_means([plain], [Window(1)])
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["hatched: forbidden by the scope"]
     figure.canvas.draw()
@@ -311,7 +312,7 @@ def test_what_a_window_forbids_is_hatched(tmp_path: Path) -> None:
     weights = (allowed / allowed.sum(1, keepdims=True)).astype(np.float32)
     npz = save(folder / ALIGNMENTS / "000.npz", list("abcde"), list("ABCD"), weights=weights)
     png, _ = draw_alignments(folder)
-    figure = draw_means([read_alignment(npz)], 1)
+    figure = draw_means([read_alignment(npz)], [Window(1)])
     assert hatched(figure.axes[0], imread(png)[..., :3], 4, 5).tolist() == (~allowed).tolist()
     png, _ = draw_alignments(folder, options=PictureOptions(marks=False))
     figure = draw_means([read_alignment(npz)], options=PictureOptions(marks=False))

@@ -16,7 +16,7 @@ from attnx.inference.predictor import Prediction
 from attnx.inference.write_results import save_alignments
 from attnx.models.resolve import ResolvedConfig
 from attnx.problems.pointing.pointing import Pointing
-from attnx.reports.figures.forbidden_positions import forbidden_mask, read_window
+from attnx.reports.figures.forbidden_positions import Window, forbidden_mask, read_windows
 from attnx.reports.stats.alignment_statistics import run_statistics
 from attnx.runs.alignments import read_alignment, read_saved_alignments
 from attnx.runs.layout import ALIGNMENTS
@@ -138,16 +138,15 @@ def test_windows_cover_the_readable_positions(
 ) -> None:
     """Softmax gives weight to all that may be read and to nothing else; what is traced says so, too."""
     run("scope=local", "scope.window=1", f"scope.center={center}", f"scope.sources=[{sources}]", folder="local")
-    window = read_window(read_run("local").config)
-    assert window == (1 if center == "monotonic" else None)
+    windows = read_windows(read_run("local").config)
+    assert windows == ([Window(1)] if center == "monotonic" else ())
     alignments = [alignment for hypotheses in read_saved_alignments("local") for alignment in hypotheses.values()]
     assert len(alignments) > 3
     assert all((alignment.num_decoder_states > 0) == ("decoder" in sources) for alignment in alignments)
     for alignment in alignments:
-        source = len(alignment.source_symbols)
-        forbidden = forbidden_mask(alignment.weights, alignment.num_decoder_states, window)[:, :source]
+        forbidden = forbidden_mask(alignment.weights, alignment.num_decoder_states, windows)
         if center == "monotonic":
-            np.testing.assert_array_equal(forbidden, alignment.weights[:, :source] == 0)
+            np.testing.assert_array_equal(forbidden, alignment.weights == 0)
     traces = saved_traces("local")
     assert len(traces) == len(alignments)
     for (best,), trace in traces:

@@ -17,7 +17,7 @@ from attnx.data.special_tokens import BOS
 from attnx.export.folder import export
 from attnx.inference.load import open_run
 from attnx.reports.figures import heatmaps
-from attnx.reports.figures.forbidden_positions import read_window
+from attnx.reports.figures.forbidden_positions import Window, read_windows
 from attnx.reports.pages.run_page import run_page
 from attnx.runs.alignments import read_alignment, read_predicted_alignments
 from attnx.training.fit import fit
@@ -182,11 +182,11 @@ def test_a_stopped_run_resumes_with_equal_weights(
 def test_the_drawn_window_is_that_of_the_shown_weights() -> None:
     """Those of cross-attention, or of the one stream."""
     local = ["scope=local", "scope.window=2"]
-    for overrides, reach in (
-        (local, 2),
-        ([*local, "model.self_scope=global"], 2),
-        ([*local, "model.cross_scope={name: local, window: 5}"], 5),
-        ([*local, "model.cross_scope=global"], None),
-        (["model.form=decoder_only", "model.self_scope={name: local, window: 7}"], 7),
+    for overrides, windows in (
+        (local, [Window(2)]),
+        ([*local, "model.self_scope=global"], [Window(2)]),
+        ([*local, "model.cross_scope={name: local, window: 5}"], [Window(5)]),
+        ([*local, "model.cross_scope=global"], ()),
+        (["model.form=decoder_only", "model.self_scope={name: local, window: 7}"], [Window(7)]),
     ):
-        assert read_window(compose(["model=transformer", *overrides])) == reach
+        assert read_windows(compose(["model=transformer", *overrides])) == windows

@@ -2,63 +2,105 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnx import registry
+from attnx.runs.alignments import Alignment
 
-# The options of a window around the step that is all it reads, and has no gaps.
-PLAIN_WINDOW = {"center": "monotonic", "dilation": 1, "sinks": 0, "global_tokens": 0}
+Mask: TypeAlias = NDArray[np.bool_]
 
 
-def forbidden_mask(
-    weights: NDArray[np.floating[Any]], decoder_states: int, window: int | None = None
-) -> NDArray[np.bool_]:
+class Window(NamedTuple):
+    """What ``scope=local`` lets a step read around a center that is known beforehand."""
+
+    window: int
+    dilation: int = 1
+    sinks: int = 0
+    global_tokens: int = 0
+
+    def forbidden_mask(self, centers: NDArray[np.integer[Any]], count: int) -> Mask:
+        """The positions, ``count`` of them, that steps with these centers (t,) do not read: (t, count)."""
+        positions, steps = np.arange(count), np.arange(len(centers))[:, None]
+        distance = abs(positions - centers[:, None])
+        is_read = (distance <= self.window * self.dilation) & (distance % self.dilation == 0)
+        is_read |= positions < max(self.sinks, self.global_tokens)
+        mask: Mask = ~(is_read | (steps < self.global_tokens))
+        return mask
+
+
+Windows: TypeAlias = Sequence[Window | None]
+"""Those of the heads, in turn; None of a head with another scope."""
+
+
+def forbidden_mask(weights: NDArray[np.floating[Any]], decoder_states: int, windows: Windows = ()) -> Mask:
     """The positions that the scope forbids: (t, m) weights -> (t, m) bool.
 
     A step reads no decoder state of a later step. If the last state that it may read lies further back, in all steps
-    alike, and always has weight, those behind it are forbidden, too. So is what is further from the step in the source
-    than ``window`` positions.
+    alike, and always has weight, those behind it are forbidden, too. So is what lies outside of all ``windows``, around
+    the step in the source, and around the last state that it may read, where that is known.
     """
     steps, columns = weights.shape
     source = columns - decoder_states
     ages = np.arange(steps)[:, None] - np.arange(-source, decoder_states)  # of states, in steps; source comes before
-    mask: NDArray[np.bool_] = (ages < 0) & (np.arange(columns) >= source)
+    mask: Mask = (ages < 0) & (np.arange(columns) >= source)
+    known = [window for window in windows if window is not None]
+    has_windows = 0 < len(windows) == len(known)
+    if has_windows:
+        centers = np.minimum(np.arange(steps), source - 1)
+        mask[:, :source] |= np.all([window.forbidden_mask(centers, source) for window in known], axis=0)
     read = weights != 0
     if (read[:, source:]).any():
         youngest = ages[:, source:][read[:, source:]].min()
         if read[:, source:][ages[:, source:] == youngest].all():
             mask |= (ages < youngest) & ~read
-    if window is not None:
-        centers = np.minimum(np.arange(steps), source - 1)
-        mask[:, :source] |= abs(np.arange(source) - centers[:, None]) > window
+            if has_windows:
+                centers = np.arange(steps) - youngest
+                outside = [window.forbidden_mask(centers, decoder_states) for window in known]
+                mask[:, source:] |= np.all(outside, axis=0)
     return mask
 
 
-def read_window(config: Mapping[str, Any]) -> int | None:
-    """How far the window of ``scope=local`` around the step reaches in the source; None for any other scope.
+def view_masks(alignment: Alignment, windows: Windows = ()) -> list[Mask]:
+    """What the scope forbids in each view of an alignment: in the mean what it forbids to all heads."""
+    count, states = max(1, len(windows)), alignment.num_decoder_states
+    mean, *heads = alignment.views.values()
+    of_heads = [forbidden_mask(head, states, windows[index % count :][:1]) for index, head in enumerate(heads)]
+    return [forbidden_mask(mean, states, windows), *of_heads]
 
-    None also for predicted windows, which weights do not show, for those with gaps, sinks or global tokens, for heads
-    with scopes of their own, and for an encoder with fewer states than source steps: windows count states, saved
-    weights are over steps.
+
+def read_windows(config: Mapping[str, Any], site: Literal["self", "cross"] | None = None) -> Windows:
+    """The windows of the attention whose weights are saved, or of a transformer's at a site; empty if there are none.
+
+    Empty also for an encoder with fewer states than source steps: windows count states, saved weights are over steps.
     """
-    scope, encoder = _part(config, "scope"), (config.get("encoder") or {}).get("name", "recurrent")
-    has_head_scopes = (config.get("attention") or {}).get("head_scopes")
-    is_plain = not has_head_scopes and all(scope.get(option, plain) == plain for option, plain in PLAIN_WINDOW.items())
-    is_monotonic = scope.get("name") == "local" and is_plain
-    is_downsampling = registry.declarations("encoder", encoder).get("is_downsampling")
-    return int(scope["window"]) if is_monotonic and "window" in scope and not is_downsampling else None
+    encoder = (config.get("encoder") or {}).get("name", "recurrent")
+    if registry.declarations("encoder", encoder).get("is_downsampling"):
+        return ()
+    of_heads = (config.get("attention") or {}).get("head_scopes")
+    scopes = [_with_options(scope) for scope in of_heads] if of_heads else [_scope(config, site)]
+    windows = [_window(scope) for scope in scopes]
+    return windows if any(windows) else ()
 
 
-def _part(config: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    """The part of the attention whose weights are saved: in a transformer, cross-attention or decoder_only's own."""
+def _window(scope: Mapping[str, Any]) -> Window | None:
+    """The window of a scope; None for another scope, and for predicted centers, which weights do not show."""
+    if scope.get("name") != "local" or scope.get("center", "monotonic") != "monotonic" or "window" not in scope:
+        return None
+    return Window(**{option: scope[option] for option in Window._fields if option in scope})
+
+
+def _scope(config: Mapping[str, Any], site: str | None) -> Mapping[str, Any]:
+    """The scope of a site; where none is named in a transformer, of cross-attention, or of decoder_only's own."""
     model = config.get("model") or {}
-    site = "self" if model.get("form") == "decoder_only" else "cross"
-    spec = model.get(f"{site}_{kind}")
-    if spec is None:
-        return config.get(kind) or {}
-    name, options = registry.parse_spec(kind, spec)
-    return {"name": name, **registry.check(kind, name, options)}
+    site = site or ("self" if model.get("form") == "decoder_only" else "cross")
+    spec = model.get(f"{site}_scope")
+    return _with_options(spec) if spec is not None else config.get("scope") or {}
+
+
+def _with_options(spec: Any) -> Mapping[str, Any]:
+    name, options = registry.parse_spec("scope", spec)
+    return {"name": name, **registry.check("scope", name, options)}

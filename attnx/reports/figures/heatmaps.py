@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from attnx.data.evenly_spaced import evenly_by_length
 from attnx.files.atomic_files import atomic_write
 from attnx.reports.figures.fonts import TextFonts, choose_fonts
-from attnx.reports.figures.forbidden_positions import forbidden_mask, read_window
+from attnx.reports.figures.forbidden_positions import Windows, forbidden_mask, read_windows, view_masks
 from attnx.reports.figures.panels import DPI, GRID, HeatmapLabels, Panel, ShownPart, arrange, column_groups
 from attnx.runs.alignments import Alignment, Weights, read_saved_alignments
 from attnx.runs.layout import ALIGNMENTS, RUN_JSON
@@ -67,7 +67,8 @@ def draw_alignments(folder: Path | str, form: Format = "png", options: PictureOp
     examples = _select(read_saved_alignments(folder))
     if not examples:
         return []
-    window = read_window(read_run(folder).config) if (Path(folder) / RUN_JSON).is_file() else None
+    config = read_run(folder).config if (Path(folder) / RUN_JSON).is_file() else {}
+    windows, self_windows = read_windows(config), read_windows(config, "self")
     fonts = _choose_fonts([alignment for hypotheses in examples for alignment in hypotheses.values()])
     if fonts.warning:
         print(f"{Path(folder) / ALIGNMENTS}: {fonts.warning}", file=sys.stderr)
@@ -77,13 +78,13 @@ def draw_alignments(folder: Path | str, form: Format = "png", options: PictureOp
             score = "" if alignment.score is None else f", score {alignment.score:.2f}"
             note = f"hypothesis {rank} of {len(hypotheses)}{score}" if len(hypotheses) > 1 else ""
             pictures.append(
-                save_figure(draw_heads(alignment, window, note, options=options), file.with_suffix(f".{form}"))
+                save_figure(draw_heads(alignment, windows, note, options=options), file.with_suffix(f".{form}"))
             )
             for stream, self_attention in alignment.self_attention.items():
-                figure = draw_heads(self_attention, stream=stream, options=options)
+                figure = draw_heads(self_attention, self_windows, stream=stream, options=options)
                 pictures.append(save_figure(figure, file.with_name(f"{file.stem}-{stream}.{form}")))
     bests = [next(iter(hypotheses.values())) for hypotheses in examples]
-    page = draw_alignments_page(bests, window, options)
+    page = draw_alignments_page(bests, windows, options)
     return [*pictures, save_figure(page, Path(folder) / f"alignments.{form}")]
 
 
@@ -97,23 +98,29 @@ def save_figure(figure: Figure, path: Path) -> Path:
 
 
 def draw_means(
-    alignments: Sequence[Alignment], window: int | None = None, options: PictureOptions = DEFAULT_OPTIONS
+    alignments: Sequence[Alignment], windows: Windows = (), options: PictureOptions = DEFAULT_OPTIONS
 ) -> Figure:
     """Draw the weights of alignments on one page, with one color bar."""
-    return _draw([_panel(item, item.weights, window) for item in alignments], options)
+    return _draw(
+        [
+            Panel(item, item.weights, forbidden_mask(item.weights, item.num_decoder_states, windows))
+            for item in alignments
+        ],
+        options,
+    )
 
 
 def draw_alignments_page(
-    alignments: Sequence[Alignment], window: int | None = None, options: PictureOptions = DEFAULT_OPTIONS
+    alignments: Sequence[Alignment], windows: Windows = (), options: PictureOptions = DEFAULT_OPTIONS
 ) -> Figure:
     """Draw up to six alignments on one page, medium lengths first."""
     medium_first = sorted(alignments, key=lambda alignment: max(alignment.weights.shape) not in PREFERRED_SIZES)
-    return draw_means(medium_first[:MAX_PANELS_ON_PAGE], window, options)
+    return draw_means(medium_first[:MAX_PANELS_ON_PAGE], windows, options)
 
 
 def draw_heads(
     alignment: Alignment,
-    window: int | None = None,
+    windows: Windows = (),
     note: str = "",
     stream: str = "",
     options: PictureOptions = DEFAULT_OPTIONS,
@@ -128,15 +135,11 @@ def draw_heads(
         notes.append(f"the first {MAX_HEAD_PANELS} follow")
         heads = heads[:MAX_HEAD_PANELS]
     titles = [f"{stream} self-attention" if stream else None, *(name for name, _ in heads)]
-    panels = [_panel(alignment, weights, window) for weights in (mean, *(weights for _, weights in heads))]
-    panels = [panel._replace(title=title) for panel, title in zip(panels, titles, strict=True)]
+    shown = zip((mean, *(weights for _, weights in heads)), view_masks(alignment, windows), titles, strict=False)
+    panels = [Panel(alignment, weights, mask)._replace(title=title) for weights, mask, title in shown]
     panels[0] = panels[0]._replace(note="; ".join(filter(None, notes)))
     rows = "source" if stream == "encoder" else "output"
     return _draw([panel._replace(rows=rows) for panel in panels], options)
-
-
-def _panel(alignment: Alignment, weights: Weights, window: int | None) -> Panel:
-    return Panel(alignment, weights, forbidden_mask(weights, alignment.num_decoder_states, window))
 
 
 def _select(examples: Sequence[dict[Path, Alignment]]) -> list[dict[Path, Alignment]]:

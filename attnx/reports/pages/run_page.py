@@ -15,7 +15,7 @@ import numpy as np
 
 from attnx.config.view import name_and_options, node_text
 from attnx.errors import UserError
-from attnx.reports.figures.forbidden_positions import forbidden_mask, read_window
+from attnx.reports.figures.forbidden_positions import Windows, read_windows, view_masks
 from attnx.reports.pages.decoding_trace import OpenTraces, Tracer, no_traces, row_spans, trace_examples
 from attnx.reports.pages.html_template import fill_page, write_page_file
 from attnx.reports.run.tables import CONFIG_KEYS, result_rows
@@ -95,7 +95,7 @@ def example_key(best: Alignment) -> ExampleKey:
 
 def _examples(run: Run, tracer: Tracer | str) -> dict[ExampleIndex, Hypotheses]:
     """A run's hypotheses by example; a number tells equal examples apart."""
-    window, counts, saved = read_window(run.config), Counter[ExampleKey](), dict[ExampleIndex, list[Alignment]]()
+    windows, counts, saved = read_windows(run.config), Counter[ExampleKey](), dict[ExampleIndex, list[Alignment]]()
     for files in read_saved_alignments(run.path):
         hypotheses = list(files.values())
         key = example_key(hypotheses[0])
@@ -103,16 +103,15 @@ def _examples(run: Run, tracer: Tracer | str) -> dict[ExampleIndex, Hypotheses]:
         counts[key] += 1
     traces = trace_examples(tracer, saved)
     return {
-        index: [_hypothesis(part, window) | fields for part, fields in zip(parts, traces[index], strict=True)]
+        index: [_hypothesis(part, windows) | fields for part, fields in zip(parts, traces[index], strict=True)]
         for index, parts in saved.items()
     }
 
 
-def _hypothesis(alignment: Alignment, window: int | None) -> dict[str, Any]:
+def _hypothesis(alignment: Alignment, windows: Windows) -> dict[str, Any]:
     """A hypothesis; starts and ends of what a step may read, such as ``[1, 3, 5, 6]``, are positions 1, 2 and 5."""
     score, views = alignment.score, []
-    for name, weights in alignment.views.items():
-        mask = forbidden_mask(weights, alignment.num_decoder_states, window)
+    for (name, weights), mask in zip(alignment.views.items(), view_masks(alignment, windows), strict=True):
         allowed = row_spans(~mask) if mask.any() else None
         views.append({"name": name, "weights": scale_weights(weights), "allowed": allowed})
     return {

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from attnx.data.batches import collate
 from attnx.data.evenly_spaced import evenly_by_length
 from attnx.loggers.collection import Loggers, one_line
-from attnx.reports.figures.forbidden_positions import read_window
+from attnx.reports.figures.forbidden_positions import read_windows
 from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, draw_alignments_page, save_figure
 from attnx.runs.layout import ALIGNMENTS_PICTURE
 from attnx.training.callbacks.metrics_csv import StepLosses
@@ -118,7 +118,7 @@ class HeatMaps(Callback):
         pairs = loaders.data.pairs.valid
         indices = evenly_by_length([pair.source for pair in pairs], MAX_PANELS_ON_PAGE)
         self.pairs, self.rows = [pairs[index] for index in indices], [loaders.valid_rows[index] for index in indices]
-        self.loggers, self.window = loggers, read_window(config)
+        self.loggers, self.windows = loggers, read_windows(config)
 
     def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
         """Decode and draw."""
@@ -133,7 +133,7 @@ class HeatMaps(Callback):
             return
         try:
             with TemporaryDirectory() as folder:
-                figure = draw_alignments_page(alignments, self.window)
+                figure = draw_alignments_page(alignments, self.windows)
                 picture = save_figure(figure, Path(folder) / ALIGNMENTS_PICTURE)
                 self.loggers.show(trainer.global_step, {"valid/alignments": picture})
         except OSError as error:  # such as a full disk: what is for loggers never stops a run
