@@ -140,14 +140,16 @@ def scope_sources(scope: Mapping[str, Any]) -> list[str]:
     )
 
 
-def require_attention(config: Config, model: str) -> None:
+def require_attention(config: Config) -> None:
     """Check that a model which cannot do without attention has some.
 
     Raises:
         UserError: it has none.
     """
     if config["attention"]["name"] == "none":
-        raise UserError(f"model={model} needs attention, but attention=none is chosen; remove one of the two")
+        raise UserError(
+            f"model={config['model']['name']} needs attention, but attention=none is chosen; remove one of the two"
+        )
 
 
 def check_bias(config: Config) -> None:
@@ -222,7 +224,7 @@ def reject_sampled(name: str, option: str, reason: str) -> None:
         )
 
 
-def reject_text_encoder(config: Config, model: str) -> None:
+def reject_text_encoder(config: Config) -> None:
     """Check that the encoder has states of a source that is neither sentences nor a pair of texts.
 
     Raises:
@@ -231,8 +233,8 @@ def reject_text_encoder(config: Config, model: str) -> None:
     states = {"needs_sentences": "a state for each sentence", "needs_pairs": "states of two texts"}
     for declared, phrase in states.items():
         if part_declarations(config, "encoder").get(declared):
-            name = f"encoder={config['encoder']['name']}"
-            raise UserError(f"{name} has {phrase}, which only model=classifier reads, not model={model}")
+            name, model = f"encoder={config['encoder']['name']}", f"model={config['model']['name']}"
+            raise UserError(f"{name} has {phrase}, which only model=classifier reads, not {model}")
 
 
 def check_hops(config: Config, needs: Collection[str], states: str = "current_state or previous_state") -> None:
@@ -263,7 +265,7 @@ def check_hops(config: Config, needs: Collection[str], states: str = "current_st
             )
 
 
-def reject_hops(config: Config, model: str, reason: str) -> None:
+def reject_hops(config: Config, reason: str) -> None:
     """Refuse several hops.
 
     Raises:
@@ -271,7 +273,8 @@ def reject_hops(config: Config, model: str, reason: str) -> None:
     """
     if (hops := config["attention"].get("hops", 1)) > 1:
         raise UserError(
-            f"attention.hops={hops} has no meaning beside model={model}: {reason}; leave attention.hops out"
+            f"attention.hops={hops} has no meaning beside model={config['model']['name']}: {reason}; leave "
+            "attention.hops out"
         )
 
 

@@ -169,7 +169,10 @@ def test_a_transformer_without_encodings_knows_positions_by_its_bias(bias: str) 
         (["attention.bias=alibbi"], "unknown bias 'alibbi'; did you mean alibi"),
         (["attention.bias={name: distance, bucket: 8}"], "the bias 'distance' has no option 'bucket'.*buckets"),
         (["attention.bias=3"], r"attention.bias=3: expected a part's name"),
-        (["recipe=entnet", "attention.bias=alibi"], "attention.bias=alibi depends on distances, but the slots of"),
+        (
+            ["recipe=entnet", "attention.bias=alibi"],
+            "attention.bias=alibi depends on distances, but slots have",
+        ),
         (
             ["recipe=pointer", "task=pointing", "attention.bias=alibi"],
             "attention.bias=alibi depends on distances, but a pointer's source",

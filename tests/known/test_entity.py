@@ -138,7 +138,7 @@ def test_keys_can_be_words() -> None:
         (["scope.sources=[encoder,decoder]"], "no decoder states"),
         (["scorer=coverage"], "scorer=coverage needs earlier attention weights"),
         (["model.gate_scorer=location"], "model.gate_scorer=location needs earlier attention weights"),
-        (["normalizer=monotonic"], "but the slots of model=entity have no order; choose another normalizer"),
+        (["normalizer=monotonic"], "but slots have no order; choose another normalizer"),
         (["model.gate_normalizer=monotonic"], "model.gate_normalizer=monotonic moves through the positions"),
         (["model.gate_scorer=dto"], "did you mean dot"),
         (["model.gate_normalizer=sigmod"], "did you mean sigmoid"),

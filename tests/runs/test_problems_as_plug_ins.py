@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from rich.console import Console
 import attnx
 from attnx import registry
 from attnx.config.compose import compose
+from attnx.errors import UserError
 from attnx.inference.load import open_run
 from attnx.registry.source_scan import catalog
 from attnx.runs.run import read_run
@@ -74,6 +76,40 @@ def copy_renamed(problem: str, folder: Path) -> dict[str, str]:
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_text(text, encoding="utf-8")
     return {part.kind: f"my_{part.name}" for part in parts}
+
+
+# What contradicts each model, by the names of the copies.
+MISTAKES = {
+    "forecasting": [
+        "model=my_history task=g2p",
+        "model=my_history task=language_model",
+        "model=my_history task=my_forecasting attention=none",
+        "model=my_history task=my_forecasting scope=encoder_decoder",
+    ],
+    "pointing": [
+        "model=my_pointer task=g2p",
+        "model=my_pointer task=my_pointing attention=none",
+        "model=my_pointer task=my_pointing attention.hops=2",
+        "model=my_pointer task=my_pointing encoder=hierarchical",
+    ],
+    "stories": [
+        "model=my_entity task=g2p",
+        "model=my_entity task=my_qa attention=none",
+        "model=my_entity task=my_qa scope.include_self=true",
+        "model=my_entity task=my_qa normalizer=reinforced",
+    ],
+}
+
+
+@pytest.mark.parametrize("problem", MISTAKES)
+def test_a_copied_problem_speaks_of_its_own_names(problem: str) -> None:
+    """As model=my_entity, not as the original, which is there, too."""
+    names = copy_renamed(problem, Path("plugins/mine"))
+    for mistake in MISTAKES[problem]:
+        with pytest.raises(UserError) as error:
+            compose(mistake.split())
+        assert f"model={names['model']}" in str(error.value)
+        assert not re.search(r"model=(history|pointer|entity)\b", str(error.value))
 
 
 def measured(folder: str) -> dict[str, Any]:

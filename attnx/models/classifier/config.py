@@ -68,7 +68,7 @@ class ClassifierConfig(ModelConfig):
     def resolve(self, config: Config) -> ResolvedClassifierConfig:
         """Derive options and check that the choices do not contradict each other, as :meth:`ModelConfig.resolve`."""
         _check_task(config.get("task"))
-        require_attention(config, "classifier")
+        require_attention(config)
         _check_encoder(config)
         _check_scope(config["scope"])
         reject_bias(config, READS_ONCE)

@@ -20,7 +20,7 @@ POSITIONS = ("one_hot", "sinusoidal")
 def check_memory(config: Config, sources: tuple[str, ...], keys_from: str, values_from: str) -> None:
     """Check that keys and values are of a source in the scope, and that each has a row for every position."""
     if config["encoder"]["name"] != "none":  # model=history has no encoder
-        reject_text_encoder(config, "seq2seq")
+        reject_text_encoder(config)
     for option, pick in (("keys_from", keys_from), ("values_from", values_from)):
         if "encoder" not in sources and pick not in ("states", *POSITIONS, FINAL):
             raise UserError(

@@ -190,7 +190,7 @@ class ResolvedTransformerConfig(ResolvedConfig):
 
 
 def _check_attends(config: Config) -> None:
-    require_attention(config, "transformer")
+    require_attention(config)
     if config["attention"].get("projection", "auto") != "auto":
         option = f"attention.projection={config['attention']['projection']}"
         raise UserError(f"{option} has no effect: a transformer projects to one width; leave it out")

@@ -68,8 +68,8 @@ def view_masks(alignment: Alignment, windows: Windows = ()) -> list[Mask]:
     """What the scope forbids in each view of an alignment: in the mean what it forbids to all heads."""
     count, states = max(1, len(windows)), alignment.num_decoder_states
     mean, *heads = alignment.views.values()
-    of_heads = [forbidden_mask(head, states, windows[index % count :][:1]) for index, head in enumerate(heads)]
-    return [forbidden_mask(mean, states, windows), *of_heads]
+    masks = [forbidden_mask(head, states, windows[index % count :][:1]) for index, head in enumerate(heads)]
+    return [forbidden_mask(mean, states, windows), *masks]
 
 
 def read_windows(config: Mapping[str, Any], site: Literal["self", "cross"] | None = None) -> Windows:
@@ -80,8 +80,8 @@ def read_windows(config: Mapping[str, Any], site: Literal["self", "cross"] | Non
     encoder = (config.get("encoder") or {}).get("name", "recurrent")
     if registry.declarations("encoder", encoder).get("is_downsampling"):
         return ()
-    of_heads = (config.get("attention") or {}).get("head_scopes")
-    scopes = [_with_options(scope) for scope in of_heads] if of_heads else [_scope(config, site)]
+    head_scopes = (config.get("attention") or {}).get("head_scopes")
+    scopes = [_with_options(scope) for scope in head_scopes] if head_scopes else [_scope(config, site)]
     windows = [_window(scope) for scope in scopes]
     return windows if any(windows) else ()
 

@@ -46,8 +46,8 @@ class HistoryConfig(ModelConfig):
     def resolve(self, config: Config) -> ResolvedHistoryConfig:
         """Derive options and check that the choices do not contradict each other, as :meth:`ModelConfig.resolve`."""
         _check_task(config)
-        require_attention(config, "history")
-        _check_scope(config["scope"])
+        require_attention(config)
+        _check_scope(config)
         if "tag" in query_needs(config).values():
             raise UserError("query=language_tag needs data with tags, and a series has none; use another query input")
         network = Seq2seqConfig(
@@ -81,27 +81,30 @@ class ResolvedHistoryConfig(ResolvedConfig):
 
 def _check_task(config: Config) -> None:
     """Check that the task is to continue a series of numbers."""
-    task = config.get("task")
+    task, model = config.get("task"), f"model={config['model']['name']}"
     if task is None or "horizon" in task:
         return
     if registry.describe("task", task["name"]).declarations.get("is_continuation"):
         raise UserError(
-            f"model=history continues numbers; for task={task['name']} the same network is model=seq2seq with "
+            f"{model} continues numbers; for task={task['name']} the same network is model=seq2seq with "
             "recipe=attention_rnn"
         )
+    options = {name: registry.describe("task", name).options for name in registry.names("task")}
+    tasks = [name for name, known in options.items() if "horizon" in [option.name for option in known]]
     raise UserError(
-        f"model=history continues its input, but task={task['name']} outputs something else; use task=forecasting, or "
-        "model=seq2seq"
+        f"{model} continues its input, but task={task['name']} outputs something else; use task={' or '.join(tasks)}, "
+        "or model=seq2seq"
     )
 
 
-def _check_scope(scope: Config) -> None:
+def _check_scope(config: Config) -> None:
     """Check that the scope names no encoder; every scope is then one over the model's own past."""
+    scope = config["scope"]
     part = registry.describe("scope", scope["name"])
     defaults = {option.name: option.default for option in part.options}
     sources = scope.get("sources", part.declarations.get("sources"))
     if sources != ["decoder"] and (sources != defaults.get("sources") or (sources and len(sources) > 1)):
         raise UserError(
-            f"scope={scope['name']} with sources=[{','.join(sources)}]: model=history has no encoder and attends to "
-            "its own states with every scope; remove scope.sources, or use scope=history"
+            f"scope={scope['name']} with sources=[{','.join(sources)}]: model={config['model']['name']} has no encoder "
+            "and attends to its own states with every scope; remove scope.sources, or use scope=history"
         )

@@ -29,7 +29,7 @@ from attnx.registry import Width, register
 if TYPE_CHECKING:
     from .model import Pointer
 
-# The problems of the task `pointing` whose answers each constraint allows.
+# The problems of pointing whose answers each constraint allows.
 ALLOWED_PROBLEMS = {
     "any": ("hull", "delaunay", "tsp", "sorting"),
     "distinct": ("tsp", "sorting"),
@@ -68,8 +68,8 @@ class PointerConfig(ModelConfig):
     def resolve(self, config: Config) -> ResolvedPointerConfig:
         """Derive options and check that the choices do not contradict each other, as :meth:`ModelConfig.resolve`."""
         _check_task(config, self.constraint)
-        require_attention(config, "pointer")
-        reject_hops(config, "pointer", "its weights are the output, and no context refines its query")
+        require_attention(config)
+        reject_hops(config, "its weights are the output, and no context refines its query")
         _check_attention(config["attention"])
         reject_bias(config, "a pointer's source is a set, in any order")
         _check_parts(config)
@@ -116,8 +116,8 @@ def _check_task(config: Config, constraint: str) -> None:
     tasks = names_declaring("task", "has_position_targets")
     if task["name"] not in tasks:
         raise UserError(
-            f"model=pointer outputs positions of its source, but the answers of task={task['name']} are other symbols; "
-            f"use task={' or '.join(tasks)}, or model=seq2seq"
+            f"model={config['model']['name']} outputs positions of its source, but the answers of task={task['name']} "
+            f"are other symbols; use task={' or '.join(tasks)}, or model=seq2seq"
         )
     problem = task.get("problem")
     if problem is not None and problem not in ALLOWED_PROBLEMS[constraint]:
@@ -138,7 +138,7 @@ def _check_attention(attention: Config) -> None:
 
 def _check_parts(config: Config) -> None:
     """Check that encoder, normalizer and scope give a distribution over all positions of the source."""
-    reject_text_encoder(config, "pointer")
+    reject_text_encoder(config)
     scope, normalizer = config["scope"], config["normalizer"]["name"]
     if normalizer != "softmax":
         raise UserError(

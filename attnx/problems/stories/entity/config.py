@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .model import Entity
 
 DEFAULT_NUM_SLOTS = 20
-UNORDERED = "the slots of model=entity have no order"
+UNORDERED = "slots have no order"
 
 
 @register(
@@ -76,11 +76,11 @@ class EntityConfig(ModelConfig):
         tasks = names_declaring("task", "has_stories")
         if task and task["name"] not in tasks:
             raise UserError(
-                f"model=entity answers questions about stories, but task={task['name']} has none; "
+                f"model={config['model']['name']} answers questions about stories, but task={task['name']} has none; "
                 f"use task={' or '.join(tasks)}"
             )
-        require_attention(config, "entity")
-        _check_scope(config["scope"])
+        require_attention(config)
+        _check_scope(config)
         reject_bias(config, UNORDERED)
         _check_scorers(self, config)
         entities = task.get("entities") or []
@@ -113,11 +113,14 @@ class ResolvedEntityConfig(ResolvedConfig):
         return build_entity(self, sizes)
 
 
-def _check_scope(scope: Config) -> None:
+def _check_scope(config: Config) -> None:
+    scope = config["scope"]
     if scope["name"] != "global":
         raise UserError(f"scope={scope['name']}: slots have no order and there is no decoder; use scope=global")
     if list(scope.get("sources", ["encoder"])) != ["encoder"] or scope.get("include_self"):
-        raise UserError("model=entity has no decoder states; remove scope.sources and scope.include_self")
+        raise UserError(
+            f"model={config['model']['name']} has no decoder states; remove scope.sources and scope.include_self"
+        )
 
 
 def _check_scorers(options: EntityConfig, config: Config) -> None:
@@ -130,7 +133,7 @@ def _check_scorers(options: EntityConfig, config: Config) -> None:
     reject_recurrent_parts(config, UNORDERED)
     normalizers = {"normalizer": config["normalizer"]["name"], "model.gate_normalizer": gates["normalizer"][0]}
     for option, name in normalizers.items():
-        reject_sampled(name, option, "model=entity passes none on")
+        reject_sampled(name, option, f"model={config['model']['name']} passes none on")
     for option, name in (("scorer", config["scorer"]["name"]), ("model.gate_scorer", gates["scorer"][0])):
         reject_history(name, option, "slots are read once")
 
