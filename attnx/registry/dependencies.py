@@ -55,7 +55,7 @@ def _oldest_versions(extra: str) -> dict[str, str]:
         requirements = metadata.requires("attnx") or []
     except metadata.PackageNotFoundError:  # a clone that is not installed
         return {}
-    matches = (re.match(r"([\w-]+)[^;]*>=([\w.]+)[^;]*(?:;.*extra == '([\w-]+)')?", text) for text in requirements)
+    matches = (re.match(r"([\w-]+)[^;]*>=([\w.]+)[^;]*(?:;.*extra == '([\w-]+)')?$", text) for text in requirements)
     return {match[1]: match[2] for match in matches if match and (match[3] or "") == extra}
 
 

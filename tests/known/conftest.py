@@ -18,6 +18,8 @@ from torch.utils._pytree import tree_leaves
 from attnx.accel.attention import additive
 from attnx.accel.attention.additive.triton_jit import OLDEST_TRITON
 
+OLDEST_INTERPRETER = "3.7"  # that of older ones takes arrays of one element for numbers, which NumPy 2.4 refuses
+
 
 class _Made(TorchDispatchMode):
     """Notes the elements of every tensor that an operation makes; a view of one that it was given is none."""
@@ -97,6 +99,8 @@ def triton_that() -> Iterator[Callable[[str], ModuleType]]:
 
         @functools.cache
         def import_triton(what: str) -> ModuleType:
+            if what == "interprets":
+                pytest.importorskip("triton", OLDEST_INTERPRETER)
             return stack.enter_context(_triton(interprets=what == "interprets"))
 
         yield import_triton

@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from attnx.cli import main
 from attnx.cli.commands import COMMANDS
 from attnx.cli.training_args import TrainingParser
 from attnx.config.compose import compose
+from attnx.registry.dependencies import require_core_packages
 from attnx.sweeps.expand_overrides import expand_sweep
 
 SCOPES = ("encoder_decoder", "global", "history", "local")
@@ -218,6 +220,12 @@ def test_a_core_package_that_is_missing_or_too_old_is_named(
     )
     assert answer.stderr.count("\n") == 1 or words[0] == "-c"
     assert python(("-m", "attnx", "--help"), requirement, work_folder).returncode == 0
+
+
+def test_a_floor_for_another_python_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    requirements = ["torch>=2.7", "torch>=99; python_version >= '3.99'"]
+    monkeypatch.setattr(metadata, "requires", lambda name: requirements)
+    require_core_packages()
 
 
 def python(words: tuple[str, ...], requirement: str, work_folder: Path) -> subprocess.CompletedProcess[str]:
