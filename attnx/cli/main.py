@@ -194,10 +194,21 @@ def _compose_and_run(argv: Sequence[str]) -> int:
     if launched_rank() and not any(re.match(r"[+~]*trainer(\.devices)?[=@]", word) for word in overrides):
         overrides = ["trainer=ddp", *overrides]
     config = compose(overrides, config_dir)
+    _reject_sweep_options(config)
     if not overrides:
         four = " ".join(f"{kind}={config[kind]['name']}" for kind in ("task", "scorer", "scope", "normalizer"))
         print(f"attnx: training the default composition, {four}; attnx list shows the choices", flush=True)
     return train_one(config, overrides, arguments.verbose)
+
+
+def _reject_sweep_options(config: dict[str, Any]) -> None:
+    """Refuse what makes the jobs of a sweep equal, for a single run."""
+    words = [f"match={config['match']}"] if config["match"] else []
+    words += ["budget=flops"] if config["budget"] == "flops" else []
+    if words:
+        raise UserError(
+            f"{words[0]} makes the jobs of a sweep cost the same, and this is one run; add -m, or leave it out"
+        )
 
 
 def _show_config(arguments: argparse.Namespace, flags: Sequence[str]) -> int:

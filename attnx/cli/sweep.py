@@ -21,6 +21,7 @@ from attnx.runs.naming import SWEEPS, refuse_links
 from attnx.runs.status import DONE_STATUSES
 from attnx.runs.sweep import Sweep, is_sweep, overrides_key, read_sweep
 from attnx.sweeps import session
+from attnx.sweeps.equal_cost import EqualJob, check_equal_cost, describe_match, equalize, is_equalized
 from attnx.sweeps.expand_overrides import SweepRequest, check_dependencies, expand_sweep
 from attnx.sweeps.external_launchers import run_one_job
 from attnx.sweeps.folder_lock import lock_folder, refuse_occupied, rename_existing
@@ -83,6 +84,10 @@ def sweep(args: SweepArgs, folder: Path | None = None) -> int:
         reject_parts_of_this_process(config, "the processes of a sweep")
     folder = folder or _sweep_folder(overrides, configs)
     check_dependencies(request)
+    asked, equal_jobs = request.jobs, _equalize(request, configs)
+    if equal_jobs:
+        request = request._replace(jobs=[job.overrides for job in equal_jobs])
+        configs = {overrides_key(job): compose(job, args.config_dir) for job in request.jobs}
     gpus = visible_gpus() if request.launcher == FORKING_LAUNCHER else []
     max_parallel = count_parallel_jobs(args.max_parallel, configs.values(), gpus)
     check_equal_time(configs.values(), max_parallel, request.cluster)
@@ -96,22 +101,26 @@ def sweep(args: SweepArgs, folder: Path | None = None) -> int:
             print_line(f"{folder} is now {renamed}", flush=True)
         with lock_folder(folder) as lock:
             record = open_record(folder, args.command(), overrides, args.config_dir, max_parallel)
-            running = SweepSession(record, configs, max_parallel, lock, fork_server, gpus=gpus)
-            return _run_sweep(running, args, request)
+            solved = {overrides_key(job): words for job, words in zip(asked, request.jobs, strict=True)}
+            running = SweepSession(record, configs, max_parallel, lock, fork_server, gpus=gpus, solved=solved)
+            return _run_sweep(running, args, request, equal_jobs)
 
 
-def _run_sweep(running: SweepSession, args: SweepArgs, request: SweepRequest) -> int:
+def _run_sweep(running: SweepSession, args: SweepArgs, request: SweepRequest, equal_jobs: Sequence[EqualJob]) -> int:
     """Run the jobs of a sweep that are not done, and report; return the exit code."""
     record = running.sweep
     for job in () if request.is_search else request.jobs:
         get_or_add_job(record, job)
+    for equal_job in equal_jobs:
+        get_or_add_job(record, equal_job.overrides).match = equal_job.note or None
     if record.is_done and not request.is_search:
         return report_sweep(record)
     if record.is_done:  # a search that is extended is marked when its next job starts
         save_sweep(record)
     else:
         note_start(record)
-    for line in describe_length(record, running.configs.values()):
+    lines = describe_match(equal_jobs, [*running.configs.values()]) if equal_jobs else []
+    for line in [*lines, *describe_length(record, running.configs.values())]:
         print_line(line, flush=True)
     words = [*args.flags, *_hydra_overrides(record.path, args, request, running.max_parallel), *args.overrides]
     is_signaled = request.launcher == FORKING_LAUNCHER  # the session signals its jobs itself
@@ -129,6 +138,17 @@ def _run_sweep(running: SweepSession, args: SweepArgs, request: SweepRequest) ->
         return report_detached(record)
     note_sweep_end(record, "failed")
     return report_sweep(record) or code
+
+
+def _equalize(request: SweepRequest, configs: Configs) -> list[EqualJob]:
+    """The jobs with what makes their costs equal; none if nothing does."""
+    jobs = [configs[overrides_key(job)] for job in request.jobs]
+    if not is_equalized(jobs):
+        return []
+    check_equal_cost(request, jobs)
+    if not request.environment:  # else only jobs know the variables in paths
+        check_files(request.jobs, configs)
+    return equalize(request.jobs, jobs)
 
 
 @contextlib.contextmanager

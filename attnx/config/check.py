@@ -110,7 +110,7 @@ def _replaced_scope(config: Mapping[str, Any]) -> dict[str, NoEffect]:
 
 
 def _check_end(config: Mapping[str, Any]) -> None:
-    """Check that the run has an end, and that ``budget=time`` has a time."""
+    """Check that the run has an end, and that a budget of time or operations has one."""
     trainer = config["trainer"]
     if not any(trainer.get(end, True) for end in ("max_steps", "max_epochs", "max_time")):
         raise UserError("a run needs an end: set trainer.max_steps, trainer.max_epochs or trainer.max_time")
@@ -120,3 +120,8 @@ def _check_end(config: Mapping[str, Any]) -> None:
                 f"budget=time is for runs that trainer.max_time ends, and trainer.{end}={trainer[end]} ends this one; "
                 f"leave budget=time out, or set trainer.{end}=null and trainer.max_time=HH:MM:SS"
             )
+    if config["budget"] == "flops" and (trainer.get("max_steps") is None or trainer.get("max_epochs") is not None):
+        raise UserError(
+            "budget=flops gives each job the operations of the first one's trainer.max_steps; set trainer.max_steps, "
+            "and leave trainer.max_epochs out"
+        )

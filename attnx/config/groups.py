@@ -27,7 +27,8 @@ SCALARS = {
     "seed": "NonNegativeInt",
     "name": "str | None",
     "folder": "str | None",
-    "budget": "Literal['steps', 'time']",
+    "budget": "Literal['steps', 'time', 'flops']",
+    "match": "Literal['parameters', 'flops', 'state'] | None",
     "accel": "Literal['auto', 'off']",
     "init_from": "str | None",
 }

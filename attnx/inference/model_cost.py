@@ -18,6 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry, shape_wrapp
 from attnx.data.batches import Batch, collate
 from attnx.data.dataset import Row, Rows
 from attnx.decoding.contracts import StepModel
+from attnx.decoding.state_bytes import state_bytes
 from attnx.errors import type_and_text
 from attnx.inference.build_model import new_model
 from attnx.models.resolve import ResolvedConfig
@@ -52,18 +53,23 @@ class ModelCost(NamedTuple):
         train_parts: the same by part of the model.
         decode_flops: operations of a decoded step by the number of positions before it: those of the source, or of the
             target in a model that attends to no source. Empty if the output is one label.
+        state_bytes: what decoding keeps of so many positions: a KV cache, or states of fixed size.
         note: why something could not be counted; "" if all was.
     """
 
     train_flops: float | None = None
     train_parts: Mapping[str, float] = {}
     decode_flops: Mapping[int, int] = {}
+    state_bytes: Mapping[int, int] = {}
     note: str = ""
 
     def results(self) -> dict[str, float]:
         """The numbers by their names in results.json."""
         flops = {} if self.train_flops is None else {"train_flops": self.train_flops}
-        decoding = {f"decode_flops_{context}": float(count) for context, count in self.decode_flops.items()}
+        by_context = {"decode_flops": self.decode_flops, "state_bytes": self.state_bytes}
+        decoding = {
+            f"{name}_{context}": float(n) for name, counts in by_context.items() for context, n in counts.items()
+        }
         return {**flops, **decoding}
 
 
@@ -121,7 +127,8 @@ def count_cost(resolved: ResolvedConfig, data: SequenceData, rows: Rows, paramet
                 parts = _count_training(model, row)
                 flops = sum(parts.values())
                 cost = cost._replace(train_flops=flops, train_parts=parts)
-                return cost._replace(decode_flops=_count_decoding(model, collate([row])), note="")
+                decode_flops, kept_bytes = _count_decoding(model, collate([row]))
+                return cost._replace(decode_flops=decode_flops, state_bytes=kept_bytes, note="")
         except Exception as error:  # of a plug-in, anything: a run goes on without the number
             cost = cost._replace(note=f"operations could not be counted: {' '.join(type_and_text(error).split())}")
     return cost
@@ -190,39 +197,52 @@ def _extrapolate(xs: Sequence[float], ys: Sequence[float], x: float) -> float:
 
 
 @torch.inference_mode()
-def _count_decoding(model: nn.Module, batch: Batch) -> dict[int, int]:
-    """The operations of a decoded step by context, as far as they are counted or lie on a line."""
+def _count_decoding(model: nn.Module, batch: Batch) -> tuple[dict[int, int], dict[int, int]]:
+    """The operations of a decoded step, and the bytes that are kept, by context, as far as they are known."""
     step_model, device = cast("StepModel", model.eval()), next(model.parameters()).device
+    batch = batch.to(device)
     attends_to_source = "encoder" in step_model.sources and batch.source.shape[1] > 0
     count = _count_steps_after_source if attends_to_source else _count_later_steps
-    counts = count(step_model, batch.to(device), device)
-    if not any(counts.values()):
-        return {}
+    steps = count(step_model, batch, device)
+    if not any(step.flops for step in steps.values()):
+        return {}, {}
+    flops = _extend({context: step.flops for context, step in steps.items()})
+    return flops, _extend({context: step.state_bytes for context, step in steps.items()})
+
+
+class _Step(NamedTuple):
+    flops: int
+    state_bytes: int  # at its end
+
+
+def _extend(counts: Mapping[int, int]) -> dict[int, int]:
+    """Counts at the contexts of results: what was counted there, and what lies on the line of three counts."""
     first, second, third = counts
     rise = Fraction(counts[second] - counts[first], second - first)
     is_line = counts[third] == counts[first] + rise * (third - first)
     line = {context: int(counts[first] + rise * (context - first)) for context in CONTEXTS} if is_line else {}
-    return {context: flops for context, flops in {**line, **counts}.items() if context in CONTEXTS}
+    return {context: count for context, count in {**line, **counts}.items() if context in CONTEXTS}
 
 
-def _count_steps_after_source(model: StepModel, batch: Batch, device: torch.device) -> dict[int, int]:
-    """The operations of the first step after a source of each length."""
+def _count_steps_after_source(model: StepModel, batch: Batch, device: torch.device) -> dict[int, _Step]:
+    """The first step after a source of each length."""
     counts = {}
     for context in SOURCE_CONTEXTS:
         repeats = -(-context // batch.source.shape[1])
         source, _ = model.target.prepare(torch.cat([batch.source] * repeats, dim=1)[:, :context])
         state = model.init_state(source, torch.ones(1, context, dtype=torch.bool, device=device), batch.tag)
-        counts[context], _ = _count_step(model, state, device)
+        counts[context] = _Step(_count_step(model, state, device)[0], state_bytes(model, source, steps=1))
     return counts
 
 
-def _count_later_steps(model: StepModel, batch: Batch, device: torch.device) -> dict[int, int]:
-    """The operations of steps after some others."""
+def _count_later_steps(model: StepModel, batch: Batch, device: torch.device) -> dict[int, _Step]:
+    """Steps after some others."""
     source, _ = model.target.prepare(batch.source)
     state, counts = model.init_state(source, batch.source_mask, batch.tag), {}
     for context in range(DECODED_CONTEXTS[-1] + 1):
         if context in DECODED_CONTEXTS:
-            counts[context], state = _count_step(model, state, device)
+            flops, state = _count_step(model, state, device)
+            counts[context] = _Step(flops, state_bytes(model, source, steps=context))
         else:
             _, state, _ = model.decode_step(model.target.start_input(1, device), state)
     return counts

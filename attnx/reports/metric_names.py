@@ -38,6 +38,7 @@ UNITS: Final = {
     "train_flops": "operations a target token in training",
     **{f"decode_flops_{n}": f"operations a decoded token after {n:,} positions" for n in CONTEXTS},
     "state_bytes": "bytes of state, of the longest test example",
+    **{f"state_bytes_{n}": f"bytes of state after {n:,} positions" for n in CONTEXTS},
     "train_seconds": "s of training, validation included",
     "train_cpu_seconds": "s of CPU time in it, all threads",
 }

@@ -39,6 +39,7 @@ class SweepJob:
         monitor: the validation metric that selects the best weights.
         maximize: whether a higher one is better.
         best: its best value so far.
+        match: what was matched with the first job, and by how much it differs: ``parameters +0.4 %``.
         cluster_job: the id by which the cluster knows it, if a sweep that did not wait has submitted it.
     """
 
@@ -53,6 +54,7 @@ class SweepJob:
     monitor: str | None = None
     maximize: bool = False
     best: float | None = None
+    match: str | None = None
     cluster_job: str | None = None
 
     @property
@@ -199,7 +201,7 @@ def _parse_job(index: int, record: dict[str, Any]) -> SweepJob:
         raise ValueError(f"job {index} is {job.status!r}")
     job.status = RunStatus(job.status)
     _check_overrides(job.overrides)
-    for name in ("started", "ended", "error", "monitor", "cluster_job"):
+    for name in ("started", "ended", "error", "monitor", "match", "cluster_job"):
         if not isinstance(getattr(job, name), str | None):
             raise ValueError(f"{name} of job {index} is not a text")
     if not isinstance(job.best, float | int | None):

@@ -34,7 +34,8 @@ class SessionLauncher(Launcher):
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """Run jobs, and return the objective of each."""
         session = current_session()
-        jobs = [get_or_add_job(session.sweep, without_hydra_overrides(overrides)) for overrides in job_overrides]
+        asked = [without_hydra_overrides(overrides) for overrides in job_overrides]
+        jobs = [get_or_add_job(session.sweep, session.solved.get(overrides_key(job), job)) for job in asked]
         self.run_jobs(session, self.pending_jobs(session, jobs))
         results = [JobReturn(overrides=list(job.overrides), status=JobStatus.COMPLETED) for job in jobs]
         for result, job in zip(results, jobs, strict=True):

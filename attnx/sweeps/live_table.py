@@ -88,11 +88,13 @@ class LiveTable:
         """All jobs, or as many as fit."""
         table = Table(title=Text(printable(str(sweep.path))), title_justify="left", caption_justify="left")
         keys = sweep.swept_keys
-        for column in ("job", *keys, "status", "step", "time", "best"):
+        has_match = any(job.match for job in sweep.jobs)
+        for column in ("job", *keys, *(["match"] if has_match else []), "status", "step", "time", "best"):
             table.add_column(column, justify="right" if column in ("job", "step", "time", "best") else "left")
         jobs = self._jobs_to_show(sweep.jobs)
         for job in jobs:
             choices = [Text(printable(job.values.get(key, ""))) for key in keys]
+            choices += [Text(printable(job.match or ""))] if has_match else []
             table.add_row(str(job.index), *choices, *self._status_cells(job, progress.get(job.index)))
         table.caption = Text(printable(self._summary(sweep, len(sweep.jobs) - len(jobs), progress)))
         return table

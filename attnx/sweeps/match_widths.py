@@ -57,11 +57,11 @@ def match_widths(configs: Sequence[Config], measure: Callable[[Config], float]) 
     """
     target, solved = measure(configs[0]), dict[str, Match]()
     for index, config in enumerate(configs):
-        key = _identity(config)
+        key = setting_key(config)
         if key not in solved:
             is_first = index == 0
             solved[key] = Match((), target, 0.0) if is_first else _match(config, target, measure)
-    return [solved[_identity(config)] for config in configs]
+    return [solved[setting_key(config)] for config in configs]
 
 
 def width_keys(config: Config) -> list[str]:
@@ -81,7 +81,8 @@ def with_values(config: Config, values: Mapping[str, int]) -> dict[str, Any]:
     return changed
 
 
-def _identity(config: Config) -> str:
+def setting_key(config: Config) -> str:
+    """A text that configurations share which differ by seed and folder alone."""
     return json.dumps({key: value for key, value in config.items() if key not in NEUTRAL_KEYS})
 
 

@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,7 @@ class SweepSession:
         fork_server: the process that jobs are forked from, if it was started already.
         use_fork: whether jobs are forked.
         gpus: the ids of those that jobs share, each as few others as there can be.
+        solved: the overrides of jobs with the widths and steps that were solved, by those that the command gives.
     """
 
     sweep: Sweep
@@ -59,6 +60,7 @@ class SweepSession:
     fork_server: ForkServerProcesses | None = None
     use_fork: bool = True
     gpus: Sequence[str] = ()
+    solved: Mapping[tuple[tuple[str, str], ...], Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.screen = LiveTable(Console(), self.max_parallel)

@@ -117,11 +117,11 @@ def write_sweep_readme(sweep: Sweep) -> None:
 
 
 def _jobs_table(sweep: Sweep) -> str:
-    keys = sweep.swept_keys
+    keys, has_match = sweep.swept_keys, any(job.match for job in sweep.jobs)
     rows = []
     for job in sweep.jobs:
         link = f"[{job.index}]({job.index})" if sweep.folder(job).is_dir() else str(job.index)
-        choices = [job.values.get(key, "") for key in keys]
+        choices = [job.values.get(key, "") for key in keys] + ([job.match or ""] if has_match else [])
         duration = format_duration(job.seconds) if job.seconds else ""
         rows.append([link, *choices, job.status, best_text(job), duration])
-    return titled_table("Jobs", ["job", *keys, "status", "best", "time"], rows)
+    return titled_table("Jobs", ["job", *keys, *(["match"] if has_match else []), "status", "best", "time"], rows)

@@ -87,6 +87,7 @@ def test_operations_of_a_decoded_step_of_a_mixer_by_hand() -> None:
     itself, total = 2 * 2 * heads * width, 2 * heads * width
     step = projections + state + itself + total + 2 * 2 * size * units + 2 * size * SYMBOLS
     assert cost.decode_flops == dict.fromkeys(CONTEXTS, step)
+    assert cost.state_bytes == dict.fromkeys(CONTEXTS, 4 * heads * width * (width + 1))
     assert {"mixer", "feed-forward", "output"} <= set(cost.train_parts)
 
 
@@ -94,6 +95,7 @@ def test_a_decoded_step_of_attention_reads_each_position_once() -> None:
     cost = cost_of(model=decoder_only(), scorer="dot", attention={"name": "standard", "heads": 1})
     short, long = cost.decode_flops[128], cost.decode_flops[8192]
     assert long - short == (8192 - 128) * 2 * 2 * 24
+    assert cost.state_bytes[8192] - cost.state_bytes[128] == (8192 - 128) * 2 * 24 * 4  # a key and a value
     assert cost.results()["decode_flops_8192"] == long
 
 

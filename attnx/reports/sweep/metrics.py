@@ -37,6 +37,7 @@ COSTS = {
     "train_flops": "FLOPs a training token",
     **{f"decode_flops_{context}": f"FLOPs a decoded token at {context:,}" for context in CONTEXTS},
     "state_bytes": "state, bytes",
+    **{f"state_bytes_{context}": f"bytes of state at {context:,}" for context in CONTEXTS},
 }
 """Results that say what a run costs, and their names."""
 MAX_LOGARITHM = 700.0  # of a number that can be written

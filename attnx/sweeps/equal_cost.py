@@ -1,0 +1,181 @@
+"""``match=`` and ``budget=flops``: the widths and steps with which the jobs of a sweep cost what the first one does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from rich.console import Console
+
+from attnx.errors import UserError
+from attnx.files.printable import show_waiting
+from attnx.models.resolve import resolve_model
+from attnx.registry.plugin_errors import report_plug_in_errors
+from attnx.runs.sweep import split_override
+from attnx.sweeps.expand_overrides import PLUGIN_MODULE, SweepRequest
+from attnx.sweeps.match_widths import FEEDFORWARD, Match, match_widths, setting_key, width_keys, with_values
+from attnx.sweeps.preflight import read_examples
+
+Config = Mapping[str, Any]
+Overrides = Sequence[str]
+# What each value of match makes equal, in words.
+QUANTITIES = {
+    "parameters": "parameters",
+    "flops": "FLOPs a training token",
+    "state": "bytes of state at 2,048 positions",
+}
+STATE_CONTEXT = 2048
+MAX_STEPS = "trainer.max_steps"
+WAITING = "measuring what the jobs cost ..."
+
+
+class EqualJob(NamedTuple):
+    """A job of a sweep with what makes its cost that of the first one.
+
+    Attributes:
+        overrides: of the job, with the solved widths and steps.
+        note: what was matched and by how much it differs, such as ``parameters +0.4 %``; "" if nothing was.
+        is_close: whether it differs by 2 % at most.
+    """
+
+    overrides: list[str]
+    note: str = ""
+    is_close: bool = True
+
+
+def is_equalized(configs: Sequence[Config]) -> bool:
+    """Whether something is to be solved for jobs."""
+    return any(config["match"] or config["budget"] == "flops" for config in configs)
+
+
+def check_equal_cost(request: SweepRequest, configs: Sequence[Config]) -> None:
+    """Check that the jobs of a sweep can be made to cost the same.
+
+    Raises:
+        UserError: they are matched by different costs, a search or another launcher chooses them, or a width or the
+            number of steps, which is to be solved, is swept.
+    """
+    words = [f"match={config['match']}" for config in configs if config["match"]]
+    words += ["budget=flops" for config in configs if config["budget"] == "flops"]
+    word = words[0]
+    for key in ("match", "budget"):
+        if len(values := dict.fromkeys(str(config[key]) for config in configs)) > 1:
+            raise UserError(f"{key}={','.join(values)}: the jobs of a sweep have one {key}; choose one")
+    if request.is_search:
+        raise UserError(
+            f"{word}: a search chooses its jobs as it goes, and all are measured before the first starts; leave it out"
+        )
+    if not request.launcher.startswith(PLUGIN_MODULE):
+        raise UserError(f"{word}: needs hydra/launcher=processes or slurm, not another launcher")
+    swept = {key for job in request.jobs for key, _ in map(split_override, job)}
+    solved = {MAX_STEPS} if "budget=flops" in words else set()
+    if words[0].startswith("match"):
+        solved |= {FEEDFORWARD, *(key for config in configs for key in width_keys(config))}
+    for key in sorted(swept & solved):
+        values = list(
+            dict.fromkeys(value for job in request.jobs for name, value in map(split_override, job) if name == key)
+        )
+        if len(values) > 1:
+            raise UserError(f"{key}={','.join(values)}: {word} solves it for each job; leave one of the two out")
+
+
+@report_plug_in_errors()
+def equalize(jobs: Sequence[Overrides], configs: Sequence[Config]) -> list[EqualJob]:
+    """Solve widths (``match``) and then numbers of steps (``budget=flops``), so that jobs cost what the first one does.
+
+    Raises:
+        UserError: the data cannot be read, or a job cannot be measured.
+    """
+    meter, quantity = CostMeter(), configs[0]["match"]
+    matches = [Match((), 0.0, 0.0)] * len(jobs)
+    with show_waiting(Console(), WAITING):
+        if quantity:
+            matches = match_widths(configs, partial(meter.measure, quantity=quantity))
+        solved = [[*match.overrides] for match in matches]
+        if configs[0]["budget"] == "flops":
+            matched = [with_values(config, _values(words)) for config, words in zip(configs, solved, strict=True)]
+            for words, steps in zip(solved, meter.equal_steps(matched), strict=True):
+                words.append(f"{MAX_STEPS}={steps}")
+    return [
+        EqualJob(_with_overrides(job, words), _note(quantity, match), match.is_close)
+        for job, words, match in zip(jobs, solved, matches, strict=True)
+    ]
+
+
+def describe_match(jobs: Sequence[EqualJob], configs: Sequence[Config]) -> list[str]:
+    """Lines for the terminal: what was matched, and each job that could not be matched closely."""
+    quantity = configs[0]["match"]
+    far = [
+        f"{' '.join(job.overrides)}: {job.note}, the nearest that its widths allow" for job in jobs if not job.is_close
+    ]
+    lines = (
+        [f"each job has the {QUANTITIES[quantity]} of the first one, by its width (match={quantity})"]
+        if quantity
+        else []
+    )
+    return [*lines, *dict.fromkeys(far)]
+
+
+def _note(quantity: str | None, match: Match) -> str:
+    return f"{quantity} {match.residual * 100:+.1f} %" if quantity else ""
+
+
+def _values(words: Sequence[str]) -> dict[str, int]:
+    return {key: int(value) for key, value in map(split_override, words)}
+
+
+def _with_overrides(job: Overrides, solved: Sequence[str]) -> list[str]:
+    """The overrides of a job, those that were solved in place of its own."""
+    keys = {split_override(word)[0] for word in solved}
+    return [*(word for word in job if split_override(word)[0] not in keys), *solved]
+
+
+class CostMeter:
+    """Measures what configured models cost, each setting and each task's data once."""
+
+    def __init__(self) -> None:
+        self.data: dict[str, Any] = {}
+        self.costs: dict[tuple[str, str], float] = {}
+
+    def measure(self, config: Config, quantity: str) -> float:
+        """A cost: ``parameters``, ``flops`` or ``state``.
+
+        Raises:
+            UserError: the data cannot be read, or the model cannot be built or counted.
+        """
+        key = setting_key(config), quantity
+        if key not in self.costs:
+            self.costs[key] = self._measure(config, quantity)
+        return self.costs[key]
+
+    def equal_steps(self, configs: Sequence[Config]) -> list[int]:
+        """The numbers of steps that cost what the first configuration's ``trainer.max_steps`` do."""
+        budget = configs[0]["trainer"]["max_steps"] * self._step_flops(configs[0])
+        return [max(1, round(budget / self._step_flops(config))) for config in configs]
+
+    def _step_flops(self, config: Config) -> float:
+        """The operations of an optimizer step, up to a factor that all jobs share whose batches are counted alike."""
+        trainer = config["trainer"]
+        size = trainer["batch_tokens"] or trainer["batch_size"]
+        return float(self.measure(config, "flops") * size * trainer["accumulate_grad_batches"])
+
+    def _measure(self, config: Config, quantity: str) -> float:
+        from attnx.inference.model_cost import count_cost, count_parameters
+
+        task = json.dumps(config["task"])
+        if task not in self.data:
+            data = read_examples(config)[1]
+            self.data[task] = data, data.train_dataset()
+        resolved, (data, rows) = resolve_model(config), self.data[task]
+        parameters = count_parameters(resolved, data)
+        if quantity == "parameters":
+            return float(parameters)
+        cost = count_cost(resolved, data, rows, parameters)
+        value = cost.train_flops if quantity == "flops" else cost.state_bytes.get(STATE_CONTEXT)
+        if value is None:
+            raise UserError(
+                f"the {QUANTITIES[quantity]} of a job cannot be measured" + (f": {cost.note}" if cost.note else "")
+            )
+        return float(value)

@@ -1,0 +1,57 @@
+"""``match=`` and ``budget=flops``: the jobs of a sweep cost what the first one does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from attnx.runs.sweep import read_sweep
+from attnx.sweeps.match_widths import TOLERANCE
+
+WIDE = ["encoder.hidden_size=40", "decoder.hidden_size=40"]
+
+
+def results(folder: str) -> dict[str, float]:
+    return json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
+
+
+def test_jobs_have_the_parameters_of_the_first_one(sweep: Callable[..., Any]) -> None:
+    """Widths are overrides of the job; the same command again finds it done."""
+    words = ["scorer=additive,dot", "match=parameters", *WIDE, "name=equal"]
+    answer = sweep(*words)
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.startswith("each job has the parameters of the first one, by its width (match=parameters)\n")
+    first, second = read_sweep("multirun/equal").jobs
+    assert first.match == "parameters +0.0 %"
+    residual = results("multirun/equal/1")["parameters"] / results("multirun/equal/0")["parameters"] - 1
+    assert abs(residual) < TOLERANCE
+    assert second.match == f"parameters {residual * 100:+.1f} %"
+    width = yaml.safe_load(Path("multirun/equal/1/config.yaml").read_text(encoding="utf-8"))["decoder"]["hidden_size"]
+    assert width > 40
+    assert second.values["decoder.hidden_size"] == second.values["encoder.hidden_size"] == str(width)
+    assert f"| {width} | {width} | {second.match} |" in Path("multirun/equal/README.md").read_text(encoding="utf-8")
+    again = sweep(*words)
+    assert (again.code, [job.attempts for job in read_sweep("multirun/equal").jobs]) == (0, [1, 1])
+
+
+def test_a_job_that_cannot_be_close_is_named_before_it_trains(sweep: Callable[..., Any]) -> None:
+    sizes = ["encoder.hidden_size=2", "decoder.hidden_size=2", "model.embedding_dim=2"]
+    answer = sweep("encoder.layers=1,2", "match=flops", *sizes, "scorer=dot", "name=far")
+    assert answer.code == 0
+    line = next(line for line in answer.out.splitlines() if "the nearest that its widths allow" in line)
+    assert "encoder.layers=2" in line
+    assert "flops" in line
+
+
+def test_jobs_have_the_operations_of_the_first_ones_steps(sweep: Callable[..., Any]) -> None:
+    answer = sweep("encoder.hidden_size=7,23", "budget=flops", "trainer.max_steps=12", "name=steps")
+    assert (answer.code, answer.err) == (0, "")
+    first, second = (results(f"multirun/steps/{index}") for index in range(2))
+    assert first["steps"] == 12
+    assert second["steps"] == round(12 * first["train_flops"] / second["train_flops"])
+    assert second["steps"] * second["train_flops"] == pytest.approx(12 * first["train_flops"], rel=0.1)
