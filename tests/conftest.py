@@ -51,8 +51,9 @@ EXTRA_OPTIONS: dict[tuple[str, str], list[dict[str, Any]]] = {
 }
 # A test that takes `each_scorer` runs once for every variant of every scorer, one that takes `plain_scorer` once for
 # every scorer as it is. One that takes `combination` runs for combinations of its module's FACTORS, lists of choices by
-# name: any two choices meet, unless its module's `possible` says that they cannot. One that takes `sample_combination`
-# runs for a few of these, in which every choice occurs.
+# name: any two choices meet, unless its module's `possible` says that they cannot; its `vary` may replace choices by
+# others that are alike. One that takes `sample_combination` runs for a few of these, in which every choice occurs. One
+# that takes `combinations` loops over them in subtests: they are found as it runs, and not by every worker.
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -62,7 +63,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for argument, select in (("combination", list), ("sample_combination", each_choice)):
         if argument in metafunc.fixturenames:
             rows = select(combinations_of(metafunc.module))
-            metafunc.parametrize(argument, rows, ids=["-".join(map(choice_name, row.values())) for row in rows])
+            metafunc.parametrize(argument, rows, ids=map(combination_name, rows))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -114,11 +115,23 @@ def choice_name(choice: Any) -> str:
     return text.replace(" ", "")
 
 
+@pytest.fixture
+def combinations(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
+    """The combinations of the test's module."""
+    return combinations_of(request.module)
+
+
+def combination_name(combination: Mapping[str, Any]) -> str:
+    """A combination in the name of a test or a subtest."""
+    return "-".join(map(choice_name, combination.values()))
+
+
 @functools.cache
 def combinations_of(module: ModuleType) -> list[dict[str, Any]]:
     """The combinations of a module's FACTORS; one that says ``plain`` is every part of the kind it is named for."""
     factors = {name: plain(name) if values == "plain" else values for name, values in module.FACTORS.items()}
-    return pairwise(factors, getattr(module, "possible", lambda choices: True))
+    rows = pairwise(factors, getattr(module, "possible", lambda choices: True))
+    return getattr(module, "vary", list)(rows)  # type: ignore[no-any-return]
 
 
 def each_choice(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

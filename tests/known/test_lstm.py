@@ -22,6 +22,14 @@ NEEDS_C = pytest.mark.skipif(bindings.library() is None, reason="no C compiler")
 # Of one unit, of whole vectors of every processor, and of some that are left over; of one thread and, by far, of more.
 UNITS = (1, 16, 37)
 LENGTHS = {"full": None, "padded": [6, 3, 1, 8, 6], "shorter than the batch": [6, 3, 1, 5, 6], "alike": [8] * 5}
+WAYS = ("from the start", "from a state", "both directions")
+FACTORS = {  # for rows of a table; the kernel itself meets all of them in every combination
+    "units": UNITS,
+    "other_widths": [(), (2,), (2, 3)],
+    "way": WAYS,
+    "lengths": list(LENGTHS),
+    "min_rows_to_pack": [1, 10**9],
+}
 
 
 @pytest.fixture(params=[1, 10**9], ids=["products in C", "products by torch"])
@@ -71,7 +79,7 @@ def as_double(recurrent: Recurrent, *args: Any) -> list[Tensor]:
 @NEEDS_C
 @pytest.mark.usefixtures("products")
 @pytest.mark.parametrize("units", UNITS)
-@pytest.mark.parametrize("way", ["from the start", "from a state", "both directions"])
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("lengths", LENGTHS)
 def test_the_kernel_matches_torch(units: int, way: str, lengths: str) -> None:
     recurrent = fast("lstm", 7, units, 1, way == "both directions")
@@ -101,13 +109,10 @@ def test_the_kernel_is_as_exact_as_torch(scale: float, monkeypatch: pytest.Monke
 
 
 @NEEDS_C
-@pytest.mark.usefixtures("products")
-@pytest.mark.parametrize("units", UNITS)
-@pytest.mark.parametrize("other_widths", [(), (2,), (2, 3)], ids=str)
-@pytest.mark.parametrize("way", ["from the start", "from a state", "both directions"])
-@pytest.mark.parametrize("lengths", LENGTHS)
-def test_table_rows_match_explicit_inputs(units: int, other_widths: tuple[int, ...], way: str, lengths: str) -> None:
+def test_table_rows_match_explicit_inputs(combination: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Outputs and gradients, those of the table and of what stands beside its rows included, are those of the rows."""
+    units, other_widths, way, lengths, min_rows_to_pack = combination.values()
+    monkeypatch.setattr(bindings, "MIN_ROWS_TO_PACK", min_rows_to_pack)
     recurrent = fast("lstm", 7 + sum(other_widths), units, 1, way == "both directions")
     _, start = draw_inputs(recurrent)
     ids = torch.randint(0, 4, (5, 8))  # the last row is unused

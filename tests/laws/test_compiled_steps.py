@@ -99,9 +99,10 @@ def assert_same(actual: dict[str, Tensor], expected: dict[str, Tensor], **within
 def test_compiled_steps_match_uncompiled_steps(build_model: BuildModel, backend: Backend, case: str) -> None:
     model = build_model(**CASES[case]).train()
     assert model.plan.schedule == "step_by_step"
-    expected = learn(model, None)
+    batches = BATCHES if case == "fed next" else BATCHES[1:]  # another shape is a question of its own, below
+    expected = learn(model, None, batches=batches)
     assert not backend
-    assert_same(learn(model, CompileOptions(is_strict=True)), expected)
+    assert_same(learn(model, CompileOptions(is_strict=True), batches=batches), expected)
     assert backend
 
 
@@ -128,8 +129,8 @@ def test_a_step_with_graph_breaks_gives_the_same_result(build_model: BuildModel,
 
     model = build_model(query=["previous_state"], model={"feed": "now"}).train()
     model.attention.normalizer = Unseen(-1)
-    expected = learn(model, None, batches=BATCHES[:1])
-    assert_same(learn(model, CompileOptions(is_strict=True), batches=BATCHES[:1]), expected)
+    expected = learn(model, None, batches=BATCHES[1:])
+    assert_same(learn(model, CompileOptions(is_strict=True), batches=BATCHES[1:]), expected)
     assert len(backend) > 1
 
 
@@ -146,11 +147,11 @@ def test_only_training_compiles(build_model: BuildModel, backend: Backend) -> No
 def test_copies_of_the_model_are_not_compiled(build_model: BuildModel, backend: Backend) -> None:
     model = build_model(query=["previous_state"], model={"feed": "now"}).train()
     names = list(model.state_dict())
-    expected = learn(model, CompileOptions(is_strict=True))
+    expected = learn(model, CompileOptions(is_strict=True), batches=BATCHES[1:])
     assert list(model.state_dict()) == names
     graphs = len(backend)
     for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert_same(learn(copied, copied.compile_options), expected)
+        assert_same(learn(copied, copied.compile_options, batches=BATCHES[1:]), expected)
     assert len(backend) == graphs  # a copy is not compiled for again
 
 
@@ -166,8 +167,8 @@ def test_a_step_that_cannot_be_compiled_runs_uncompiled(
     monkeypatch.setattr(compiled_step, "BACKEND", fail)
     model = build_model(query=["previous_state"], model={"feed": "now"}).train()
     with pytest.raises(Exception, match="no such graph"):
-        learn(model, CompileOptions(is_strict=True))
-    assert_same(learn(model, CompileOptions()), learn(model, None))
+        learn(model, CompileOptions(is_strict=True), batches=BATCHES[1:])
+    assert_same(learn(model, CompileOptions(), batches=BATCHES[1:]), learn(model, None, batches=BATCHES[1:]))
 
 
 def test_gradients_own_their_memory() -> None:

@@ -41,16 +41,16 @@ COMPOSITIONS = [
         for first, two, three, four in ROUND
     ],
     ["scope=local", "scope.center=predictive", "+query=[previous_state,last_context]"],
-    ["scope=encoder_decoder", "scorer=coverage", "attention.heads=7"],
+    ["scope=encoder_decoder", "scorer=coverage", "attention.heads=2"],
     ["attention=none", "encoder.cell=gru", "decoder.cell=gru", "encoder.layers=2", "decoder.layers=2"],
     ["output=copy", "scorer=coverage"],
     ["attention.bias={name: distance, buckets: 4, max_distance: 3}", "scorer=dot", "scope=encoder_decoder"],
     ["recipe=las_location", "encoder.layers=2"],
     ["encoder=pyramid", "encoder.layers=3", "output=copy", "scope=encoder_decoder"],
-    ["output=copy", "attention.heads=7", "scope=encoder_decoder"],
+    ["output=copy", "attention.heads=2", "scope=encoder_decoder"],
     ["model.keys_from=inputs", "model.values_from=states", "encoder.cell=rnn", "decoder.cell=rnn"],
     ["model.keys_from=one_hot", "model.feed=next", "model.tag_inputs=[encoder,decoder]"],
-    ["model=transformer", "scorer=scaled"],
+    ["model=transformer", "scorer=scaled", "model.layers=2"],
     [
         "model=transformer",
         "model.position_encoding=learned",
@@ -73,7 +73,7 @@ COMPOSITIONS = [
         "model.cross_bias=alibi",
     ],
 ]
-TRANSFORMER = ["model.hidden_size=12", "model.layers=2", "attention.heads=2"]
+TRANSFORMER = ["model.hidden_size=12", "model.layers=1", "attention.heads=2"]
 TAGGED = ("language_tag", "model.tag_inputs")
 
 

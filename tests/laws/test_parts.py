@@ -24,13 +24,19 @@ from tests.conftest import choice_name
 from tests.conftest import variants as attention_variants
 
 KINDS = ("encoder", "decoder", "readout", "output", "decoding", "metric", "bias", "mixer")
+SMALL = {("encoder", "pyramid"): {"hidden_size": 11, "layers": 3}, ("encoder", "recurrent"): {"hidden_size": 11}}
 CANDIDATES = [
     *(
         Candidate(kind, *choice)
         for kind in ("scorer", "scope", "normalizer", "query")
         for choice in attention_variants(kind)
     ),
-    *(variant for kind in KINDS for name in registry.names(kind) for variant in variants(Candidate(kind, name))),
+    *(
+        variant
+        for kind in KINDS
+        for name in registry.names(kind)
+        for variant in variants(Candidate(kind, name, SMALL.get((kind, name), {})))
+    ),
 ]
 
 

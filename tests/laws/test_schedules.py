@@ -24,6 +24,7 @@ from attnx.laws.model import INPUTS, SOURCE, SOURCE_MASK, TAG, ModelLaws, output
 from attnx.models.resolve import resolve_model
 from attnx.models.seq2seq.schedules import SCHEDULES
 from attnx.nn.targets.numbers import Numbers
+from tests.conftest import combination_name, each_choice
 
 pytestmark = pytest.mark.usefixtures("float64")
 Config = dict[str, Any]
@@ -51,6 +52,16 @@ SCORERS, NORMALIZERS = (
     {name: registry.describe(kind, name).declarations for name in sound_names(kind)}
     for kind in ("scorer", "normalizer")
 )
+
+
+def groups(declared: dict[str, Any], alone: str) -> list[list[str]]:
+    """The parts of a kind that declare the same, which is all that rules and schedules know of them; one is alone."""
+    names = sorted(declared, key=lambda name: (name != alone, repr(declared[name])))
+    return [list(alike) for _, alike in itertools.groupby(names, lambda name: (name == alone, repr(declared[name])))]
+
+
+# What accel has kernels of its own for is alone.
+GROUPS = {"scorer": groups(SCORERS, "additive"), "normalizer": groups(NORMALIZERS, "softmax")}
 POSITIONS = ["one_hot", "sinusoidal"]
 READOUTS = [list(some) for n in (1, 2, 3) for some in itertools.combinations(["state", "context", "token"], n)]
 # The table of schedules is tested with all sets of queries; for their numbers some pairs will do.
@@ -65,8 +76,7 @@ FACTORS: dict[str, Any] = {
     "values_from": [None, "states", "inputs", "layer:0"],
     "bridge": [None, "zeros", "learned", "last"],
     "tag_inputs": [None, ["encoder"], ["decoder"], BOTH],
-    "scorer": list(SCORERS),
-    "normalizer": list(NORMALIZERS),
+    **{kind: [alike[0] for alike in alike_parts] for kind, alike_parts in GROUPS.items()},
     "heads": [1, 2],
     "bias": [None, "alibi", "distance", "relative"],
     "tanh": [True, False],
@@ -194,11 +204,19 @@ RULES: dict[tuple[str, ...], Callable[..., bool]] = {
 }
 
 
+NAMED = {names: frozenset(names) for names in RULES}
+
+
 def possible(choices: Config) -> bool:
     """Whether choices, some or all, do not contradict each other."""
-    return all(
-        rule(*(choices[name] for name in names)) for names, rule in RULES.items() if choices.keys() >= set(names)
-    )
+    chosen = choices.keys()
+    return all(rule(*map(choices.__getitem__, names)) for names, rule in RULES.items() if chosen >= NAMED[names])
+
+
+def vary(rows: list[Config]) -> list[Config]:
+    """The combinations, in which the parts that declare the same take turns."""
+    turns = {kind: {alike[0]: itertools.cycle(alike) for alike in alike_parts} for kind, alike_parts in GROUPS.items()}
+    return [row | {kind: next(parts[row[kind]]) for kind, parts in turns.items()} for row in rows]
 
 
 def choices(options: Config, dropout: float = 0.3) -> Config:
@@ -238,8 +256,7 @@ def training_batch(model: Any, rows: Tensor) -> Batch:
     return Batch(SOURCE, SOURCE_MASK, values, target != 0, index, TAG, source_lengths=lengths)
 
 
-def test_the_schedules_obey_their_laws(build_model: BuildModel, combination: Config) -> None:
-    """In combinations of all choices, such that any two which can meet do so in one of them."""
+def assert_laws_of_schedules(build_model: BuildModel, combination: Config) -> None:
     model = build_model(**choices(combination))
     assert model.plan.valid_schedules == admitted_schedules(
         *(combination[name] for name in ("query", "feed", "scope", "scorer"))
@@ -247,9 +264,26 @@ def test_the_schedules_obey_their_laws(build_model: BuildModel, combination: Con
     assert_laws(model)
 
 
+def test_the_schedules_obey_their_laws(
+    build_model: BuildModel, combinations: list[Config], subtests: pytest.Subtests
+) -> None:
+    """In combinations of all choices, such that any two which can meet do so in one of them."""
+    for combination in combinations:
+        with subtests.test(combination_name(combination)):
+            assert_laws_of_schedules(build_model, combination)
+
+
 @pytest.mark.usefixtures("float32")
-def test_accel_keeps_outputs_and_gradients(build_model: BuildModel, combination: Config) -> None:
+def test_accel_keeps_outputs_and_gradients(
+    build_model: BuildModel, combinations: list[Config], subtests: pytest.Subtests
+) -> None:
     """To rounding, by every schedule; and without gradients, where more of it is in C."""
+    for combination in combinations:
+        with subtests.test(combination_name(combination)):
+            assert_accel_computes_the_same(build_model, combination)
+
+
+def assert_accel_computes_the_same(build_model: BuildModel, combination: Config) -> None:
     model = build_model(**choices(combination)).eval()
     fast = accel.enable(copy.deepcopy(model))
     inputs = ROWS.float() if isinstance(model.target, Numbers) else INPUTS
@@ -266,32 +300,50 @@ def test_accel_keeps_outputs_and_gradients(build_model: BuildModel, combination:
 
 @pytest.mark.usefixtures("float32")
 def test_a_training_step_waits_for_no_device(
-    build_model: BuildModel, take_training_step: Callable[..., None], sample_combination: Config
+    build_model: BuildModel, take_training_step: Callable[..., None], combinations: list[Config]
 ) -> None:
     """In combinations in which every choice occurs, with lengths that the batch has on the CPU."""
-    model = build_model(**choices(sample_combination))
-    take_training_step(model, training_batch(model, ROWS.float()))
+    for combination in each_choice(combinations):
+        model = build_model(**choices(combination))
+        take_training_step(model, training_batch(model, ROWS.float()))
 
 
 def test_a_gpu_computes_the_same(
-    build_model: BuildModel, assert_same_on_gpu: Callable[..., None], sample_combination: Config
+    build_model: BuildModel, assert_same_on_gpu: Callable[..., None], combinations: list[Config]
 ) -> None:
     """In combinations in which every choice occurs, but for samples: a GPU draws other ones."""
-    model = build_model(**choices(sample_combination, dropout=0.0))
-    if any(getattr(module, "is_sampled", False) for module in model.modules()):
-        pytest.skip("it samples positions")
-    assert_same_on_gpu(model, training_batch(model, ROWS))
+    for combination in each_choice(combinations):
+        model = build_model(**choices(combination, dropout=0.0))
+        if not any(getattr(module, "is_sampled", False) for module in model.modules()):
+            assert_same_on_gpu(model, training_batch(model, ROWS))
+
+
+ALL = FACTORS | {"scorer": list(SCORERS), "normalizer": list(NORMALIZERS)}
 
 
 @settings(deadline=None, derandomize=True, max_examples=20)
-@given(combination=st.fixed_dictionaries({name: st.sampled_from(FACTORS[name]) for name in FACTORS}).filter(possible))
+@given(
+    combination=st.fixed_dictionaries({name: st.sampled_from(values) for name, values in ALL.items()}).filter(possible)
+)
 def test_the_schedules_obey_their_laws_in_every_composition(build_model: BuildModel, combination: Config) -> None:
-    test_the_schedules_obey_their_laws(build_model, combination)
+    assert_laws_of_schedules(build_model, combination)
 
 
-@pytest.mark.parametrize("feed", ["now", "next", "none"])
-@pytest.mark.parametrize("scope", ["global", ("local", {"center": "predictive"}), "encoder_decoder"], ids=str)
-@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize(
+    ("feed", "scope", "heads"),  # pairs
+    [
+        ("now", "global", 1),
+        ("next", "global", 2),
+        ("none", "global", 1),
+        ("now", ("local", {"center": "predictive"}), 2),
+        ("next", ("local", {"center": "predictive"}), 1),
+        ("none", ("local", {"center": "predictive"}), 2),
+        ("now", "encoder_decoder", 1),
+        ("next", "encoder_decoder", 1),
+        ("none", "encoder_decoder", 2),
+    ],
+    ids=str,
+)
 def test_hops_obey_the_laws(build_model: BuildModel, feed: str, scope: Any, heads: int) -> None:
     attention = ("standard", {"dropout": 0.3, "heads": heads, "hops": 3})
     query = ["previous_state", "token"]
@@ -327,77 +379,61 @@ def test_a_target_of_one_symbol_trains_every_parameter(build_model: BuildModel, 
     assert all(value.grad is not None for value in model.parameters())
 
 
-def grid(sizes: tuple[int, ...]) -> list[Any]:
-    return [
-        pytest.param(query, feed, id=f"{'+'.join(query)}-{feed or 'unset'}")
-        for query in QUERIES
-        for feed in FEEDS
-        if len(query) in sizes and not contradicts(query, feed)
-    ]
-
-
+# Single inputs, pairs and all: what a set of them needs is the union of what they need.
+FEW = [query for query in QUERIES if len(query) in (1, 2, len(NAMES))]
+GRID = [(query, feed) for query in FEW for feed in FEEDS if not contradicts(query, feed)]
 # A memory that stays, one that grows, and a scorer that looks back.
 SITES = [("global", "dot"), ("history", "dot"), ("global", "coverage")]
 
 
-@pytest.mark.parametrize(("query", "feed"), grid((1, 2, 3, 4, 5)))
-def test_the_table(compose_config: Callable[..., Config], query: tuple[str, ...], feed: str | None) -> None:
+@pytest.mark.parametrize(("scope", "scorer"), SITES, ids=map("-".join, SITES))
+def test_the_table(compose_config: Callable[..., Config], scope: str, scorer: str) -> None:
     """The feed and the admitted schedules are the design's."""
-    for scope, scorer in SITES:
+    for query, feed in GRID:
         plan = resolve_model(compose_config(query=query, scope=scope, scorer=scorer, model={"feed": feed})).plan
-        assert plan.feed == feed_of(query, feed)
-        assert plan.valid_schedules == admitted_schedules(query, feed, (scope, {}), scorer)
-        assert plan.schedule == plan.valid_schedules[0]
+        assert plan.feed == feed_of(query, feed), (query, feed)
+        assert plan.valid_schedules == admitted_schedules(query, feed, (scope, {}), scorer), (query, feed)
+        assert plan.schedule == plan.valid_schedules[0], (query, feed)
 
 
-@pytest.mark.parametrize("site", SITES, ids="-".join)
-@pytest.mark.parametrize(("query", "feed"), grid((1, 2)))
-def test_other_schedules_are_refused(
-    compose_config: Callable[..., Config], query: tuple[str, ...], feed: str | None, site: tuple[str, str]
-) -> None:
+@pytest.mark.parametrize(("scope", "scorer"), SITES, ids=map("-".join, SITES))
+def test_other_schedules_are_refused(compose_config: Callable[..., Config], scope: str, scorer: str) -> None:
     """Insisting on an admitted schedule gives it; insisting on another names a reason that is true."""
-    scope, scorer = site
-    fed, has_known_queries = feed_of(query, feed), needs(query) <= {"token", "tag", "nothing"}
-    true = {
-        "the scorer reads the weights of earlier steps": needs_history(scorer),
-        "the query holds the last context": "context" in needs(query),
-        r"model\.feed=next": fed == "next",
-        r"a state \(model\.feed=now\)": fed == "now" and not has_known_queries,
-        "the memory grows with it": fed == "now" and scope == "history",
-        "the memory grows while decoding": fed == "none" and has_known_queries and scope == "history",
-        r"the context enters the recurrence \(model\.feed=now\); use attend": fed == "now",
-        "the query holds a state, which": not has_known_queries,
-    }
-    reasons = "|".join(reason for reason, holds in true.items() if holds)
-    for schedule in SCHEDULES:
-        config = compose_config(
-            query=query,
-            scope=scope,
-            scorer=scorer,
-            model={"feed": feed, "schedule": schedule},
-        )
-        if schedule in admitted_schedules(query, feed, (scope, {}), scorer):
-            assert resolve_model(config).plan.schedule == schedule
-        else:
-            with pytest.raises(UserError, match=rf"model\.schedule={schedule} is not possible: .*({reasons})"):
-                resolve_model(config)
+    for query, feed in GRID:
+        fed, has_known_queries = feed_of(query, feed), needs(query) <= {"token", "tag", "nothing"}
+        true = {
+            "the scorer reads the weights of earlier steps": needs_history(scorer),
+            "the query holds the last context": "context" in needs(query),
+            r"model\.feed=next": fed == "next",
+            r"a state \(model\.feed=now\)": fed == "now" and not has_known_queries,
+            "the memory grows with it": fed == "now" and scope == "history",
+            "the memory grows while decoding": fed == "none" and has_known_queries and scope == "history",
+            r"the context enters the recurrence \(model\.feed=now\); use attend": fed == "now",
+            "the query holds a state, which": not has_known_queries,
+        }
+        reasons = "|".join(reason for reason, holds in true.items() if holds)
+        for schedule in SCHEDULES:
+            model = {"feed": feed, "schedule": schedule}
+            config = compose_config(query=query, scope=scope, scorer=scorer, model=model)
+            if schedule in admitted_schedules(query, feed, (scope, {}), scorer):
+                assert resolve_model(config).plan.schedule == schedule, (query, feed)
+            else:
+                with pytest.raises(UserError, match=rf"model\.schedule={schedule} is not possible: .*({reasons})"):
+                    resolve_model(config)
 
 
-@pytest.mark.parametrize("query", [query for query in QUERIES if "current_state" in query], ids="+".join)
-def test_a_current_state_cannot_feed_the_cell_that_makes_it(
-    compose_config: Callable[..., Config], query: tuple[str, ...]
-) -> None:
-    with pytest.raises(UserError, match=re.escape("model.feed=now contradicts query=current_state")):
-        resolve_model(compose_config(query=query, model={"feed": "now"}))
+def test_a_current_state_cannot_feed_the_cell_that_makes_it(compose_config: Callable[..., Config]) -> None:
+    for query in FEW:
+        if "current_state" in query:
+            with pytest.raises(UserError, match=re.escape("model.feed=now contradicts query=current_state")):
+                resolve_model(compose_config(query=query, model={"feed": "now"}))
 
 
 @pytest.mark.parametrize("scope", ["global", "history"])
-@pytest.mark.parametrize(("query", "feed"), grid((1,)))
-def test_an_unread_context_is_refused(
-    compose_config: Callable[..., Config], query: tuple[str, ...], feed: str | None, scope: str
-) -> None:
+def test_an_unread_context_is_refused(compose_config: Callable[..., Config], scope: str) -> None:
     """A readout may leave out the state or the context only where the other one brings it to the output."""
-    for inputs in READOUTS:
+    single = [(query, feed) for query, feed in GRID if len(query) == 1]
+    for (query, feed), inputs in itertools.product(single, READOUTS):
         config = compose_config(query=query, scope=scope, model={"feed": feed}, readout={"inputs": inputs})
         if all_is_read(query, feed, (scope, {}), inputs):
             resolve_model(config)

@@ -13,6 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,8 @@ from attnx.tasks.contract import SequenceData
 from attnx.tasks.translation import Translation
 from attnx.training.fit import resume
 
-datasets = pytest.importorskip("datasets", reason="the extra attnx[datasets] is not installed")
 pytestmark = [
+    pytest.mark.skipif(find_spec("datasets") is None, reason="the extra attnx[datasets] is not installed"),
     pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"),
     pytest.mark.usefixtures("texts", "few_at_a_time"),
 ]
