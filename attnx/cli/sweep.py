@@ -22,7 +22,7 @@ from attnx.runs.status import DONE_STATUSES
 from attnx.runs.sweep import Sweep, is_sweep, overrides_key, read_sweep
 from attnx.sweeps import session
 from attnx.sweeps.equal_cost import EqualJob, check_equal_cost, describe_match, equalize, is_equalized
-from attnx.sweeps.expand_overrides import SweepRequest, check_dependencies, expand_sweep
+from attnx.sweeps.expand_overrides import SweepRequest, check_dependencies, expand_sweep, without_hydra_overrides
 from attnx.sweeps.external_launchers import run_one_job
 from attnx.sweeps.folder_lock import lock_folder, refuse_occupied, rename_existing
 from attnx.sweeps.gpus import count_parallel_jobs, visible_gpus
@@ -47,24 +47,33 @@ from attnx.training.distributed.slurm import is_requeued, slurm_job
 
 
 class SweepArgs(NamedTuple):
-    """A sweep's command line: Hydra's flags, overrides, the user's configuration folder, and its ``-j``."""
+    """A sweep's command line: Hydra's flags, overrides, the user's configuration folder, and its ``-j``.
+
+    ``jobs`` are the overrides of each job, where they form no grid; then ``overrides`` are Hydra's alone, and
+    ``command_line`` is what the user has typed.
+    """
 
     flags: Sequence[str]
     overrides: Sequence[str]
     config_dir: str | None = None
     max_parallel: int | str = 1
+    jobs: Sequence[Sequence[str]] = ()
+    command_line: str = ""
 
     def command(self) -> str:
         """The command, to be run again."""
+        if self.command_line:
+            return self.command_line
         options = ["-m", *(["-j", str(self.max_parallel)] if self.max_parallel != 1 else [])]
         options += ["--config-dir", self.config_dir] if self.config_dir else []
         return shlex.join(["attnx", *options, *self.overrides])
 
 
-def sweep(args: SweepArgs, folder: Path | None = None) -> int:
+def sweep(args: SweepArgs, folder: Path | None = None, shared: ForkServerProcesses | None = None) -> int:
     """Run a sweep, or the jobs of it that are not done; ``fresh=true`` renames a folder that holds this sweep already.
 
-    Without a folder it follows from the overrides.
+    Without a folder it follows from the overrides. A ``shared`` fork server is that of several sweeps, whose jobs it
+    has checked.
 
     Raises:
         UserError: a mistake in any job, before anything is written; or the folder holds something else.
@@ -79,6 +88,8 @@ def sweep(args: SweepArgs, folder: Path | None = None) -> int:
     if jobs := [override for override in overrides if override.lstrip("+").startswith("hydra.launcher.n_jobs=")]:
         raise UserError(f"{jobs[-1]}: -j says how many jobs run at a time; write -j {jobs[-1].partition('=')[2]}")
     request = expand_sweep(overrides, args.config_dir)
+    if args.jobs:
+        request = request._replace(jobs=[*map(list, args.jobs)])
     configs = {overrides_key(job): compose(job, args.config_dir) for job in request.jobs}
     for config in configs.values():
         reject_parts_of_this_process(config, "the processes of a sweep")
@@ -96,13 +107,15 @@ def sweep(args: SweepArgs, folder: Path | None = None) -> int:
         raise UserError(f"-j {args.max_parallel}: this launcher submits all jobs at once; {limit}")
     is_fresh = is_fresh and not _continues_after_requeue(folder)
     pending = request.jobs if is_fresh else _check_folder(folder, overrides, request, configs)
-    with _checked_processes(pending, request, configs, max_parallel) as fork_server:
+    checked = _checked_processes(pending, request, configs, max_parallel)
+    with contextlib.nullcontext(shared) if shared else checked as fork_server:
         if is_fresh and (renamed := rename_existing(folder)):
             print_line(f"{folder} is now {renamed}", flush=True)
         with lock_folder(folder) as lock:
             record = open_record(folder, args.command(), overrides, args.config_dir, max_parallel)
             solved = {overrides_key(job): words for job, words in zip(asked, request.jobs, strict=True)}
             running = SweepSession(record, configs, max_parallel, lock, fork_server, gpus=gpus, solved=solved)
+            running.listed, running.is_shared = args.jobs, shared is not None
             return _run_sweep(running, args, request, equal_jobs)
 
 
@@ -190,8 +203,10 @@ def resume_sweep(folder: Path, max_parallel: int | str | None = None, config_dir
     if stored.is_done:
         print_line(f"{folder}: finished; there is nothing left to do", flush=True)
         return 0
-    max_parallel = max_parallel or stored.max_parallel
-    return sweep(SweepArgs(["--multirun"], stored.overrides, config_dir, max_parallel), folder)
+    is_listed = not without_hydra_overrides(stored.overrides)
+    listed = tuple(job.overrides for job in stored.jobs) if is_listed else ()
+    args = SweepArgs(["--multirun"], stored.overrides, config_dir, max_parallel or stored.max_parallel, listed)
+    return sweep(args._replace(command_line=stored.command if is_listed else ""), folder)
 
 
 def _continues_after_requeue(folder: Path) -> bool:
@@ -215,7 +230,8 @@ def _check_folder(
     """Check that a folder holds the jobs of this sweep or none; return those that are not done."""
     stored = read_sweep(folder) if is_sweep(folder) else Sweep(folder, "", [])
     refuse_links(folder)
-    reject_other_sweep(stored, overrides, None if request.is_search else request.jobs)
+    if without_hydra_overrides(overrides):  # else the jobs are listed, and others may be there
+        reject_other_sweep(stored, overrides, None if request.is_search else request.jobs)
     pending = []
     for overrides_of_job in request.jobs:
         job = get_or_add_job(stored, overrides_of_job)

@@ -45,13 +45,23 @@ def check_jobs(
 ) -> None:
     """Refuse jobs that would be rejected; they are checked in one process, started as the jobs will be."""
     groups = _group_by_setting(jobs, configs)
+    settings = [configs[overrides_key(group[0])] for group in groups]
+    _raise_errors(groups, find_errors(settings, environment, processes))
+
+
+def find_errors(
+    settings: Sequence[Mapping[str, Any]], environment: Mapping[str, str], processes: Processes
+) -> list[str]:
+    """Why each of some settings would be rejected, "" if it would not be; one process tries them, started as jobs are.
+
+    The list is empty if the process was killed; then the jobs will report.
+    """
     with TemporaryDirectory(prefix="attnx-") as folder, show_waiting(Console(), WAITING):
-        config = {"folder": folder, "settings": [configs[overrides_key(group[0])] for group in groups]}
+        config = {"folder": folder, "settings": settings}
         processes.start(CHECK_JOB, JobSpec(config, [], environment, str(Path.cwd()), CHECK_TARGET))
         while not processes.wait(WAIT_SECONDS):
             pass
-        errors = read_mapping(Path(folder, ERRORS_FILE))  # empty if the process was killed; then the jobs will report
-    _raise_errors(groups, [*errors.values()])
+        return [*read_mapping(Path(folder, ERRORS_FILE)).values()]
 
 
 def check_files(jobs: Sequence[Sequence[str]], configs: Configs) -> None:

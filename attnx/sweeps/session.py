@@ -51,6 +51,8 @@ class SweepSession:
         use_fork: whether jobs are forked.
         gpus: the ids of those that jobs share, each as few others as there can be.
         solved: the overrides of jobs with the widths and steps that were solved, by those that the command gives.
+        listed: the overrides of each job, if they form no grid.
+        is_shared: whether other sweeps use the fork server, too.
     """
 
     sweep: Sweep
@@ -61,6 +63,8 @@ class SweepSession:
     use_fork: bool = True
     gpus: Sequence[str] = ()
     solved: Mapping[tuple[tuple[str, str], ...], Sequence[str]] = field(default_factory=dict)
+    listed: Sequence[Sequence[str]] = ()
+    is_shared: bool = False
 
     def __post_init__(self) -> None:
         self.screen = LiveTable(Console(), self.max_parallel)
@@ -81,7 +85,7 @@ class SweepSession:
         """End the processes. Ctrl-C under another launcher becomes a message that says how to resume."""
         global _current
         _current = None
-        if self.processes is not None:
+        if self.processes is not None and not self.is_shared:
             self.processes.close()
         if isinstance(error, KeyboardInterrupt) and not isinstance(error, Stopped):
             raise make_stop_error(self.sweep, signal.SIGINT) from error

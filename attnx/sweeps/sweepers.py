@@ -26,7 +26,7 @@ from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.launchers import ProcessLauncher, SlurmLauncher
 from attnx.sweeps.record import get_or_add_job, save_sweep, sync_from_folder
 from attnx.sweeps.search_options import build_optuna_part, read_search_space
-from attnx.sweeps.session import SweepSession, current_session, is_stop_requested, objective
+from attnx.sweeps.session import SweepSession, current_session, has_session, is_stop_requested, objective
 
 
 class OptunaSweeper(Sweeper):
@@ -172,7 +172,7 @@ class OptunaSweeper(Sweeper):
 
 
 class GridSweeper(Sweeper):
-    """Runs every combination: Hydra's own sweeper, which does not compose each job again.
+    """Runs every combination, or the listed jobs: Hydra's own sweeper, which does not compose each job again.
 
     It holds that sweeper and does not inherit from it: Hydra executes the files of its plug-ins again when it looks
     for them, and a class imported before no longer works.
@@ -189,6 +189,8 @@ class GridSweeper(Sweeper):
 
     def sweep(self, arguments: list[str]) -> None:
         """Run all jobs."""
+        if listed := current_session().listed if has_session() else ():
+            self.sweeper.split_arguments = lambda overrides, max_batch_size: [[*listed]]
         self.sweeper.sweep(arguments)
 
 

@@ -78,7 +78,7 @@ def create_run_folder(prepared: PreparedRun, overrides: Sequence[str]) -> Iterat
             "command": shlex.join(["attnx", *overrides]),
             "overrides": list(overrides),
             "versions": versions | {package: metadata.version(package) for package in PACKAGES},
-            "git": _git_state(),
+            "git": git_state(),
             **copies,
             **_derived_facts(prepared),
         }
@@ -162,7 +162,7 @@ def save_vocabularies(folder: Path, prepared: PreparedRun) -> None:
     prepared.module.task.save(folder / VOCABULARY)
 
 
-def _git_state() -> dict[str, Any]:
+def git_state() -> dict[str, Any]:
     """The commit of the code, and whether its files are changed; empty outside a repository."""
     root = Path(__file__).resolve().parents[2]
     command = ["git", "--no-optional-locks", "-C", str(root), "status", "--porcelain=v2", "--branch", "--", *CODE]

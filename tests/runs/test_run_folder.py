@@ -332,9 +332,9 @@ def test_a_changed_table_of_a_study_is_no_changed_code(tmp_path: Path, monkeypat
     monkeypatch.setattr(writer, "__file__", str(files[0]))
     states = []
     for file in reversed(files):
-        states.append(writer._git_state()["changed"])
+        states.append(writer.git_state()["changed"])
         file.write_text("2\n")
-    assert [*states, writer._git_state()["changed"]] == [False, False, True]
+    assert [*states, writer.git_state()["changed"]] == [False, False, True]
 
 
 def test_the_last_weights_are_saved(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:

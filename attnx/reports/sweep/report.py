@@ -160,7 +160,7 @@ def write_report(
             print(f"attnx: left out: {printable(run.error)}", file=sys.stderr)
     data = page_data(result.title, result.runs, result.comparisons, page.parent)
     texts = (
-        fill_page(PAGE, f"{result.title}: report", data, ["symbols"]),
+        fill_page(PAGE, f"{result.title}: report", data, ["paper", "symbols"]),
         result.markdown(choices),
         ranking_csv(result.comparisons),
         latex(result.comparisons),

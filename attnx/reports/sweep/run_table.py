@@ -24,6 +24,7 @@ from attnx.runs.status import RunStatus
 
 FACTS = ("seed", "status", "test", "data", "commit", "created", "budget", "monitor", "maximize", "error")
 DETAILS = ("curve", "length_errors")
+SUITE = "suite"  # before what says which suite, task and mechanism a run is of
 CHOICE = "config."  # before a choice that has the name of a fact
 LOW, HIGH = "_low", "_high"
 CURVE_POINTS = 3  # the last validations
@@ -159,7 +160,7 @@ def _column(key: str) -> str:
 def _is_choice(column: str) -> bool:
     """Whether a column is a part or an option, and not a fact or a result."""
     kind = re.split(r"[./]", column.removeprefix(CHOICE))[0]
-    return column not in FACTS and kind in (*PART_GROUPS, *SCALARS, "placement")
+    return column not in FACTS and kind in (*PART_GROUPS, *SCALARS, "placement", SUITE)
 
 
 def _identity(row: Mapping[str, str], choices: Iterable[str]) -> tuple[str, ...]:

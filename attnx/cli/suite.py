@@ -1,0 +1,279 @@
+"""``attnx suite``: trains what a protocol asks for and is missing, as sweeps, and writes where a mechanism stands."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from attnx.cli.sweep import SweepArgs, sweep
+from attnx.config.compose import compose
+from attnx.config.suite_file import Suite, reject_several
+from attnx.errors import ExitCode, Stopped, UserError
+from attnx.files.parse_number import count_phrase
+from attnx.files.printable import print_line
+from attnx.registry.plugin_code import short_digest
+from attnx.reports.suite.shared_runs import counted_elsewhere, merge_entries, read_entries
+from attnx.reports.suite.standings import Entry, Standings, choose_run
+from attnx.reports.suite.suite_report import write_suite_report
+from attnx.reports.sweep.load_runs import load_runs
+from attnx.reports.sweep.run_record import RunRecord
+from attnx.runs.naming import SWEEPS
+from attnx.runs.plugin_copies import current_code
+from attnx.runs.status import RunStatus
+from attnx.runs.sweep import is_sweep, overrides_key, read_sweep
+from attnx.sweeps import session
+from attnx.sweeps.expand_overrides import without_hydra_overrides
+from attnx.sweeps.folder_lock import rename_existing
+from attnx.sweeps.gpus import count_parallel_jobs, visible_gpus
+from attnx.sweeps.preflight import find_errors
+from attnx.sweeps.processes import ForkServerProcesses
+from attnx.sweeps.record import reject_other_config
+from attnx.sweeps.session import job_environment
+
+SUITES: Final = SWEEPS / "suites"
+SEARCH, COUNTED = "search", "seeds"
+CHECK_BASELINES = 2  # in all, with the challenger
+MAX_NAME = 60
+
+Cell = tuple[str, str]
+"""A task and a mechanism."""
+
+
+@dataclass
+class SuiteCommand:
+    """A command line of ``attnx suite``.
+
+    Attributes:
+        suite: the protocol.
+        overrides: what the challenger is, and Hydra's; empty without one.
+        tables: runs of others.
+        config_dir: the user's own configuration folder.
+        max_parallel: how many jobs run at a time.
+        is_check: whether everything is short.
+        is_again: whether what another commit trained is trained anew.
+        command_line: the command, to be run again.
+        configs: of each mechanism on each task that it can do, with the first values of the search.
+        refused: why a mechanism cannot do a task.
+        failed: why a sweep of a mechanism could not be run.
+        server: from which the jobs of all sweeps are forked.
+    """
+
+    suite: Suite
+    overrides: Sequence[str]
+    tables: Sequence[Path] = ()
+    config_dir: str | None = None
+    max_parallel: int | str = 1
+    is_check: bool = False
+    is_again: bool = False
+    command_line: str = "attnx suite"
+    configs: dict[Cell, dict[str, Any]] = field(default_factory=dict)
+    refused: dict[Cell, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    server: ForkServerProcesses | None = None
+
+    def __post_init__(self) -> None:
+        self.own = without_hydra_overrides(self.overrides)
+        self.hydra = [word for word in self.overrides if word not in self.own]
+        reject_several(self.own)
+        if self.is_check:
+            self.suite = self.suite.shortened(CHECK_BASELINES - bool(self.own))
+        self.challenger = self._name() if self.own else ""
+        self.mechanisms = {**({self.challenger: self.own} if self.own else {}), **self.suite.baselines}
+        self.others = [entry for table in self.tables for entry in read_entries(self.suite, table)]
+        self.shared = counted_elsewhere(self.suite, self.others, self.mechanisms)
+
+    def _name(self) -> str:
+        """The challenger's: the values of its overrides, with the keys of options."""
+        pairs = [word.lstrip("+").partition("=")[::2] for word in self.own]
+        words = [f"{key.rpartition('.')[2]}={value}" if "." in key else value for key, value in pairs]
+        name = re.sub(r"[^\w.=-]+", "-", "-".join(words)).strip("-.")[:MAX_NAME] or "yours"
+        for baseline, overrides in self.suite.baselines.items():
+            if sorted(overrides) == sorted(word.lstrip("+") for word in self.own):
+                raise UserError(
+                    f"{' '.join(self.own)}: is the baseline {baseline!r} of {self.suite.file}; leave it out"
+                )
+        return f"your-{name}" if name in self.suite.baselines else name
+
+    def run(self) -> int:
+        """Train what is missing, and write the report; return the exit code.
+
+        Raises:
+            UserError: a mistake in the suite or the challenger, before anything is trained.
+            Stopped: by a signal; the message says how to go on.
+        """
+        self._check()
+        if self.is_again:
+            self._rename_others()
+        if any(len(entry.finished) < self.suite.seeds or entry.status for entry in map(self._entry, self.configs)):
+            try:
+                self._train_all()
+            except KeyboardInterrupt as stop:
+                signum = stop.signum if isinstance(stop, Stopped) else signal.SIGINT
+                raise Stopped(f"what has finished is kept; go on with: {self.command_line}", signum) from stop
+        cells = [(task, name) for name in self.mechanisms for task in self.suite.tasks]
+        entries = merge_entries([*map(self._entry, cells)], self.others)
+        standings = Standings(self.suite, entries, self.challenger, self._notes(entries))
+        for sentence in standings.conclusions:
+            print_line(sentence.replace("**", ""))
+        for path in write_suite_report(standings, SUITES / self.suite.name / (self.challenger or "baselines")):
+            print_line(path)
+        is_complete = not self.failed and not any(entry.status for entry in entries if not entry.reason)
+        return ExitCode.FINISHED if is_complete else ExitCode.FAILED
+
+    def _check(self) -> None:
+        """Compose each mechanism on each task, and each value of the search; see what cannot be.
+
+        A baseline that cannot do one task has no result there; any other mistake is refused.
+        """
+        for cell in self._cells():
+            try:
+                self.configs[cell] = compose(self._job(cell, self.suite.grid[0]), self.config_dir)
+            except UserError as error:
+                self.refused[cell] = str(error)
+        self._reject()
+        first = next(iter(self.configs))
+        for values in self.suite.grid[1:]:
+            try:
+                compose(self._job(first, values), self.config_dir)
+            except UserError as error:
+                raise UserError(f"{self.suite.file}: search: {error}") from error
+        for cell, config in self.configs.items():
+            stage, seed = (SEARCH, None) if len(self.suite.grid) > 1 else (COUNTED, self.suite.counted_seeds[0])
+            job = self._job(cell, self.suite.grid[0], seed)
+            if (run := self._records(cell[1], stage).get(overrides_key(job))) is not None:
+                reject_other_config(run.path, config if seed is None else {**config, "seed": seed})
+
+    def _reject(self) -> None:
+        """Refuse a suite of which a task or a baseline is impossible, and a challenger that cannot do some task."""
+        file, tasks, mechanisms = self.suite.file, self.suite.tasks, self.mechanisms
+        if self.refused and not self.configs and not self.shared:
+            cell, reason = next(iter(self.refused.items()))
+            try:
+                compose(self._job(cell, []), self.config_dir)
+            except UserError as error:
+                raise UserError(f"{file}: base: {error}") from error
+            raise UserError(f"{file}: search: {reason}")
+        for task in tasks:
+            if all((task, name) in self.refused for name in mechanisms):
+                raise UserError(f"{file}: tasks.{task}: {self.refused[task, next(iter(mechanisms))]}")
+        for (task, name), reason in self.refused.items():
+            is_impossible = all((task, name) in self.refused for task in tasks)
+            if name == self.challenger:
+                raise UserError(reason if is_impossible else f"{name} cannot do {task} of {file}: {reason}")
+            if is_impossible:
+                raise UserError(f"{file}: baselines.{name}: {reason}")
+
+    def _cells(self) -> list[Cell]:
+        return [
+            (task, name) for name in self.mechanisms for task in self.suite.tasks if (task, name) not in self.shared
+        ]
+
+    def _job(self, cell: Cell, values: Sequence[str], seed: int | None = None) -> list[str]:
+        task, name = cell
+        return self.suite.job(task, self.mechanisms[name], values, *([] if seed is None else [seed]))
+
+    def _folder(self, mechanism: str, stage: str) -> Path:
+        """The folder of a sweep; a mechanism with other plug-in code has another one."""
+        config = next(config for (_, name), config in self.configs.items() if name == mechanism)
+        code = short_digest(current_code(config))
+        return SUITES / self.suite.name / "-".join(filter(None, (mechanism, code))) / stage
+
+    def _train_all(self) -> None:
+        """Check all that will be trained, then train it, a mechanism after the other."""
+        with contextlib.ExitStack() as stack:
+            if not self.hydra:  # other launchers start processes of their own
+                jobs = count_parallel_jobs(self.max_parallel, self.configs.values(), visible_gpus())
+                environment = job_environment(jobs)
+                self.server = stack.enter_context(contextlib.closing(session.start_fork_server(environment)))
+                errors = find_errors([*self.configs.values()], environment, self.server)
+                self.refused |= {cell: error for cell, error in zip(self.configs, errors, strict=False) if error}
+                self._reject()
+                self.configs = {cell: config for cell, config in self.configs.items() if cell not in self.refused}
+            trained = dict.fromkeys(name for _, name in self.configs)
+            for place, mechanism in enumerate(trained, start=1):
+                self._train(mechanism, f"suite {self.suite.name}, {place} of {len(trained)}: {mechanism}")
+
+    def _train(self, mechanism: str, label: str) -> None:
+        """Search on all tasks, then train the seeds of what was chosen."""
+        cells = [cell for cell in self.configs if cell[1] == mechanism]
+        if len(self.suite.grid) > 1:
+            jobs = [self._job(cell, values) for cell in cells for values in self.suite.grid]
+            self._sweep(mechanism, SEARCH, jobs, f"{label}, search")
+        chosen = {cell: values for cell in cells if (values := self._chosen(cell)) is not None}
+        jobs = [self._job(cell, values, seed) for cell, values in chosen.items() for seed in self.suite.counted_seeds]
+        self._sweep(mechanism, COUNTED, jobs, f"{label}, {count_phrase(self.suite.seeds, 'seed')} that count")
+
+    def _sweep(self, mechanism: str, stage: str, jobs: list[list[str]], label: str) -> None:
+        records = self._records(mechanism, stage)
+        runs = [records.get(overrides_key(job)) for job in jobs]
+        if all(run is not None and run.status == RunStatus.FINISHED for run in runs):
+            return
+        print_line(f"attnx: {label}", flush=True)
+        args = SweepArgs(["--multirun"], self.hydra, self.config_dir, self.max_parallel, jobs, self.command_line)
+        try:
+            sweep(args, self._folder(mechanism, stage), self.server)
+        except UserError as error:  # the others go on
+            self.failed[mechanism] = str(error)
+            print_line(f"attnx: {mechanism}: {error}", flush=True)
+
+    def _records(self, mechanism: str, stage: str) -> Mapping[tuple[tuple[str, str], ...], RunRecord]:
+        """The runs of a sweep by their overrides."""
+        if not is_sweep(folder := self._folder(mechanism, stage)):
+            return {}
+        stored, runs = read_sweep(folder), {run.path: run for run in load_runs([folder])}
+        return {overrides_key(job.overrides): runs[stored.folder(job)] for job in stored.jobs}
+
+    def _chosen(self, cell: Cell) -> list[str] | None:
+        """The values that are best in validation; None if no run of the search has finished."""
+        if len(self.suite.grid) < 2:
+            return self.suite.grid[0]
+        records = self._records(cell[1], SEARCH)
+        tried = [(values, records.get(overrides_key(self._job(cell, values)))) for values in self.suite.grid]
+        best = choose_run([run for _, run in tried if run is not None])
+        return next((values for values, run in tried if run is not None and run is best), None)
+
+    def _entry(self, cell: Cell) -> Entry:
+        """A mechanism on a task, as it stands."""
+        (task, mechanism), overrides = cell, self.mechanisms[cell[1]]
+        if cell not in self.configs:
+            return Entry(task, mechanism, overrides, reason=self.refused.get(cell, ""))
+        searched, counted = self._records(mechanism, SEARCH), self._records(mechanism, COUNTED)
+        tried = [searched.get(overrides_key(self._job(cell, values))) for values in self.suite.grid]
+        failed = sum(run is None or run.status != RunStatus.FINISHED for run in tried) if len(tried) > 1 else 0
+        values = self._chosen(cell)
+        jobs = [] if values is None else [self._job(cell, values, seed) for seed in self.suite.counted_seeds]
+        runs = [run for job in jobs if (run := counted.get(overrides_key(job))) is not None]
+        reason = "" if runs else self.failed.get(mechanism, "no run of the search has finished")
+        return Entry(task, mechanism, overrides, runs, failed, reason)
+
+    def _rename_others(self) -> None:
+        """Rename the sweeps that another commit has trained, so that they are trained anew."""
+        from attnx.training.run_folder import git_state
+
+        commit = str(git_state().get("commit", ""))[:12]
+        for mechanism in dict.fromkeys(name for _, name in self.configs):
+            commits = {
+                run.commit.rstrip("+")
+                for stage in (SEARCH, COUNTED)
+                for run in self._records(mechanism, stage).values()
+            }
+            if commits - {commit, ""}:
+                for stage in (SEARCH, COUNTED):
+                    if renamed := rename_existing(self._folder(mechanism, stage)):
+                        print_line(f"{self._folder(mechanism, stage)} is now {renamed}", flush=True)
+
+    def _notes(self, entries: Sequence[Entry]) -> list[str]:
+        """A sentence if not all were trained by one commit."""
+        commits: dict[str, dict[str, None]] = {}
+        for entry in entries:
+            for commit in entry.commits:
+                commits.setdefault(commit, {})[entry.mechanism] = None
+        if len(commits) < 2:
+            return []
+        listed = "; ".join(f"{commit}: {', '.join(names)}" for commit, names in commits.items())
+        return [f"The code is of several commits, {listed}. `--again` trains anew what this commit has not trained."]

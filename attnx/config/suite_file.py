@@ -1,0 +1,189 @@
+"""Reads the file of a suite: a protocol by which a mechanism is compared with known ones. Without torch."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from attnx.config.groups import GROUPS, conf_folder
+from attnx.config.view import value_text
+from attnx.errors import UserError, suggest
+from attnx.files.bounded_files import read_text
+from attnx.files.parse_number import is_count
+from attnx.runs.naming import check_name
+
+FIELDS: Final = ("base", "tasks", "baselines", "search", "seeds", "check")
+DEFAULT_SUITE: Final = "recall"
+SEARCH_SEED: Final = 1
+CHECK_SEEDS: Final = 2
+SEVERAL: Final = re.compile(r"(?![\[{'\"]).*[,(]")
+"""The value of an override that means several runs."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A protocol.
+
+    Attributes:
+        name: of the suite.
+        file: which was read.
+        base: overrides of all runs.
+        tasks: further overrides by task.
+        baselines: overrides of the known mechanisms by name.
+        search: values by key; of each combination one run is trained, and the best in validation is chosen.
+        seeds: how many runs of what was chosen count.
+        check: overrides that make each run short.
+    """
+
+    name: str
+    file: Path
+    base: list[str]
+    tasks: dict[str, list[str]]
+    baselines: dict[str, list[str]]
+    search: dict[str, list[str]]
+    seeds: int
+    check: list[str]
+
+    def job(
+        self, task: str, mechanism: Sequence[str], values: Sequence[str] = (), seed: int = SEARCH_SEED
+    ) -> list[str]:
+        """The overrides of a run of a mechanism on a task, with values of the search."""
+        return merge_overrides(self.base, self.tasks[task], mechanism, values, [f"seed={seed}"])
+
+    @property
+    def grid(self) -> list[list[str]]:
+        """The combinations of the values that are tried."""
+        columns = [[f"{key}={value}" for value in values] for key, values in self.search.items()]
+        return [list(values) for values in itertools.product(*columns)]
+
+    @property
+    def counted_seeds(self) -> range:
+        """The seeds of the runs that count: others than that of the search, whose best run may have been lucky."""
+        return range(SEARCH_SEED + 1, SEARCH_SEED + 1 + self.seeds)
+
+    def protocol(self, task: str) -> str:
+        """A digest of what runs of a task must share to be compared: its overrides and the search."""
+        text = repr((sorted(merge_overrides(self.base, self.tasks[task])), self.search))
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def shortened(self, num_baselines: int) -> Suite:
+        """The whole protocol in a minute: two tasks, a few baselines, two values of one key, and two seeds."""
+        search = {key: values[: 2 if place == 0 else 1] for place, (key, values) in enumerate(self.search.items())}
+        return replace(
+            self,
+            name=f"{self.name}-check",
+            base=merge_overrides(self.base, self.check),
+            tasks={task: merge_overrides(words, self.check) for task, words in [*self.tasks.items()][:2]},
+            baselines=dict([*self.baselines.items()][:num_baselines]),
+            search=search,
+            seeds=min(self.seeds, CHECK_SEEDS),
+        )
+
+
+def merge_overrides(*lists: Sequence[str]) -> list[str]:
+    """One list of overrides, in which later values win; another part takes the options of the earlier one along.
+
+    >>> merge_overrides(["scorer=mlp", "scorer.depth=2", "seed=1"], ["+scorer=dot"], ["seed=3"])
+    ['scorer=dot', 'seed=3']
+    """
+    merged: dict[str, str] = {}
+    for words in lists:
+        pairs = [(word, word.lstrip("+").partition("=")[0]) for word in words]
+        kinds = tuple(f"{key}." for _, key in pairs if key in GROUPS)
+        merged = {key: word for key, word in merged.items() if not key.startswith(kinds)}
+        for word, key in pairs:
+            merged.pop(key, None)
+            merged[key] = word.lstrip("+")
+    return [*merged.values()]
+
+
+def suite_names(config_dir: str | None = None) -> dict[str, Path]:
+    """The files of suites by name: those that attnx has, and the user's, which win."""
+    folders = [conf_folder(), *([Path(config_dir)] if config_dir else [])]
+    return {file.stem: file for folder in folders for file in sorted((folder / "suite").glob("*.yaml"))}
+
+
+def read_suite(name: str, config_dir: str | None = None) -> Suite:
+    """Read a suite by its name, or by the path of its file.
+
+    Raises:
+        UserError: there is no such suite, or its file has a mistake; with the file and the key.
+    """
+    names = suite_names(config_dir)
+    if (file := Path(name) if name.endswith(".yaml") else names.get(name)) is None:
+        raise UserError(f"no suite {name!r}{suggest(name, names)}, or name a file that ends in .yaml")
+    if not file.is_file():
+        raise UserError(f"{file}: no such file{suggest(file.stem, names)}")
+    try:
+        content = yaml.safe_load(read_text(file))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{file}:{mark.line + 1}" if mark else str(file)
+        raise UserError(f"{where}: is no YAML: {getattr(error, 'problem', None) or error}") from error
+    if not isinstance(content, dict):
+        raise UserError(f"{file}: expected the fields {', '.join(FIELDS)}")
+    for key in content:
+        if key not in FIELDS:
+            raise UserError(f"{file}: no field {key!r}{suggest(str(key), FIELDS)}")
+    check_name(file.stem)
+    lists = {key: _read_lists(file, key, content.get(key)) for key in ("tasks", "baselines")}
+    for key, named in lists.items():
+        if not named:
+            raise UserError(f"{file}: {key}: name at least one, with a list of overrides")
+    if not is_count(str(content.get("seeds"))):
+        raise UserError(f"{file}: seeds: expected a whole number, 1 or more")
+    return Suite(
+        name=file.stem,
+        file=file,
+        base=_read_overrides(file, "base", content.get("base")),
+        search=_read_search(file, content.get("search")),
+        seeds=int(content["seeds"]),
+        check=_read_overrides(file, "check", content.get("check")),
+        **lists,
+    )
+
+
+def _read_lists(file: Path, field: str, value: Any) -> dict[str, list[str]]:
+    """Overrides by name."""
+    if not isinstance(value, Mapping):
+        raise UserError(f"{file}: {field}: expected names, each with a list of overrides")
+    for name in value:
+        try:
+            check_name(str(name))
+        except UserError as error:
+            raise UserError(f"{file}: {field}: {error}") from error
+    return {str(name): _read_overrides(file, f"{field}.{name}", words) for name, words in value.items()}
+
+
+def _read_overrides(file: Path, field: str, value: Any) -> list[str]:
+    """A list of overrides; it may be left out."""
+    words = value or []
+    if not isinstance(words, list) or not all(isinstance(word, str) and "=" in word[1:] for word in words):
+        raise UserError(f"{file}: {field}: expected a list of overrides, such as [scorer=dot, scope.window=2]")
+    reject_several(words, f"{file}: {field}: ")
+    return words
+
+
+def reject_several(overrides: Sequence[str], where: str = "") -> None:
+    """Refuse an override that means several runs, or one of Hydra's."""
+    for word in overrides:
+        key, _, value = word.lstrip("+").partition("=")
+        if SEVERAL.match(value):
+            raise UserError(f"{where}{word}: a suite compares one setting of a mechanism; give one value")
+        if key in ("seed", "name", "folder", "fresh"):
+            raise UserError(f"{where}{word}: a suite sets seeds and folders itself; leave it out")
+
+
+def _read_search(file: Path, value: Any) -> dict[str, list[str]]:
+    """The values to try, as text, by key."""
+    search = value or {}
+    if not isinstance(search, Mapping) or not all(isinstance(values, list) and values for values in search.values()):
+        raise UserError(f"{file}: search: expected keys with lists of values, such as optimizer.lr: [0.001, 0.01]")
+    return {str(key): [value_text(item) for item in values] for key, values in search.items()}

@@ -1,0 +1,1 @@
+"""The standing of mechanisms in a suite: who is better on which task, and how surely."""

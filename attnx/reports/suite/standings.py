@@ -1,0 +1,278 @@
+"""Ranks the mechanisms of a suite on each task and over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+
+from scipy.stats import rankdata
+
+from attnx.config.suite_file import Suite
+from attnx.config.view import choice_text
+from attnx.reports.significant_digits import p_text
+from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL
+from attnx.reports.sweep.metrics import COSTS, Metric, list_metrics, run_value
+from attnx.reports.sweep.ranking import RankedSetting, Ranking, rank_settings
+from attnx.reports.sweep.run_record import RunRecord
+from attnx.reports.sweep.settings import Setting
+from attnx.runs.status import RunStatus
+
+MIN_GRID = 3  # values of a key of which the first and the last are an edge
+
+
+def choose_run(runs: Sequence[RunRecord]) -> RunRecord | None:
+    """The run of a search that is best in validation, the first of equal ones; None if no run has finished.
+
+    The test has no part in the choice.
+    """
+    values = {
+        index: -value if run.maximize else value
+        for index, run in enumerate(runs)
+        if run.status == RunStatus.FINISHED and (value := run_value(run, run.monitor)) is not None
+    }
+    return runs[min(values, key=values.__getitem__)] if values else None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A mechanism on a task.
+
+    Attributes:
+        task: its name in the suite.
+        mechanism: its name.
+        overrides: of the mechanism.
+        runs: those that count, finished or not.
+        failed_searches: how many runs of the search failed.
+        reason: why there is no run, if there is none.
+        source: the table of runs it is from; "" if it was trained here.
+    """
+
+    task: str
+    mechanism: str
+    overrides: Sequence[str]
+    runs: Sequence[RunRecord] = ()
+    failed_searches: int = 0
+    reason: str = ""
+    source: str = ""
+
+    @property
+    def finished(self) -> list[RunRecord]:
+        """The runs that have results."""
+        return [run for run in self.runs if run.status == RunStatus.FINISHED]
+
+    @property
+    def commits(self) -> list[str]:
+        """Of the code of its runs."""
+        return sorted({run.commit for run in self.finished if run.commit})
+
+    @property
+    def costs(self) -> dict[str, float]:
+        """The mean of each cost over its runs."""
+        values = {key: [run.results[key] for run in self.finished if key in run.results] for key in COSTS}
+        return {key: fmean(numbers) for key, numbers in values.items() if numbers}
+
+    @property
+    def status(self) -> str:
+        """What is wrong with it, or ""."""
+        failed = [run for run in self.runs if run.status != RunStatus.FINISHED]
+        notes = [self.reason] if self.reason else []
+        if failed:
+            seeds = ", ".join(str(run.seed) for run in failed)
+            notes.append(f"{failed[0].status} with seed {seeds}" + (f": {failed[0].error}" if failed[0].error else ""))
+        if self.failed_searches:
+            notes.append(f"{self.failed_searches} of the search's runs did not finish")
+        return "; ".join(notes)
+
+    def chosen(self, keys: Sequence[str]) -> dict[str, str]:
+        """The values that the search chose."""
+        choices = self.finished[0].choices if self.finished else {}
+        return {key: choice_text(choices[key]) for key in keys if key in choices}
+
+
+@dataclass(frozen=True)
+class Standings:
+    """Mechanisms on the tasks of a suite.
+
+    Attributes:
+        suite: the protocol.
+        entries: each mechanism on each task, in the order of the suite.
+        challenger: the name of the mechanism that is compared with the others; "" without one.
+    """
+
+    suite: Suite
+    entries: Sequence[Entry]
+    challenger: str = ""
+    notes: Sequence[str] = field(default=())
+
+    @property
+    def mechanisms(self) -> list[str]:
+        """Their names, the challenger first."""
+        return [*dict.fromkeys(entry.mechanism for entry in self.entries)]
+
+    @cached_property
+    def rankings(self) -> dict[str, Ranking]:
+        """The mechanisms by the main metric of each task that has results; a setting's name is a mechanism."""
+        rankings = {}
+        for task in self.suite.tasks:
+            entries = [entry for entry in self.entries if entry.task == task and entry.finished]
+            if entries:
+                rankings[task] = _rank({entry.mechanism: entry.runs for entry in entries})
+        return rankings
+
+    @cached_property
+    def ranks(self) -> dict[str, dict[str, float]]:
+        """The rank of each mechanism by task; equal means share the mean of their ranks."""
+        ranks = {}
+        for task, ranking in self.rankings.items():
+            sign = -1 if ranking.metric.is_higher_better else 1
+            places = rankdata([sign * row.mean for row in ranking.rows])
+            names = [ranking.settings[row.setting].name for row in ranking.rows]
+            ranks[task] = dict(zip(names, map(float, places), strict=True))
+        return ranks
+
+    @property
+    def complete(self) -> list[str]:
+        """The mechanisms with results on all tasks."""
+        return [name for name in self.mechanisms if all(name in self.ranks.get(task, {}) for task in self.suite.tasks)]
+
+    def mean_rank(self, mechanism: str) -> float | None:
+        """Over all tasks; None if it has no result on one."""
+        if mechanism not in self.complete:
+            return None
+        return fmean(ranks[mechanism] for ranks in self.ranks.values())
+
+    @cached_property
+    def overall(self) -> Ranking | None:
+        """The complete mechanisms by the mean over tasks of each seed, if all tasks have one metric.
+
+        A difference is tested over seeds like that on one task.
+        """
+        metrics = {(ranking.metric.key, ranking.metric.is_higher_better) for ranking in self.rankings.values()}
+        if len(metrics) != 1 or not self.complete:
+            return None
+        key, _ = metrics.pop()
+        runs = {name: self._means(name, key) for name in self.complete}
+        return _rank(runs) if all(runs.values()) else None
+
+    def _means(self, mechanism: str, key: str) -> list[RunRecord]:
+        """A record for each seed, with the mean over tasks."""
+        by_seed: dict[int | None, list[RunRecord]] = {}
+        for entry in self.entries:
+            for run in entry.finished if entry.mechanism == mechanism else ():
+                by_seed.setdefault(run.seed, []).append(run)
+        return [
+            RunRecord(
+                path=Path(mechanism),
+                label=mechanism,
+                status=RunStatus.FINISHED,
+                seed=seed,
+                results={key: fmean(run.results[key] for run in runs)},
+                monitor=runs[0].monitor,
+                maximize=runs[0].maximize,
+            )
+            for seed, runs in by_seed.items()
+            if len(runs) == len(self.suite.tasks) and all(key in run.results for run in runs)
+        ]
+
+    @property
+    def conclusions(self) -> list[str]:
+        """Sentences: where the challenger stands and how surely, then on which tasks it is better and worse."""
+        name = self.challenger or next(iter(self._by_rank()), "")
+        if name not in self.complete:
+            missing = [task for task in self.suite.tasks if name not in self.ranks.get(task, {})]
+            return [f"**{name}** has no result on {', '.join(missing)}." if name else "There is no result yet."]
+        rank, others = self._by_rank().index(name) + 1, len(self.complete) - 1
+        mean_rank, tasks = self.mean_rank(name), len(self.suite.tasks)
+        first = f"**{name}** is {_ordinal(rank)} of {others + 1} by its mean rank, {mean_rank:.1f} over {tasks} tasks"
+        sentences = [f"{first}."]
+        if self.overall and (against := against_best(self.overall, name)):
+            sentences = [f"{first}: {against}."]
+        verdicts = {"better": [], "worse": [], "neither": []}  # type: dict[str, list[str]]
+        for task, ranking in self.rankings.items():
+            verdicts[verdict(ranking, name)].append(task)
+        words = {"better": "better than every other on", "worse": "worse than the best other on"}
+        findings = [f"significantly {words[key]} {', '.join(verdicts[key])}" for key in words if verdicts[key]]
+        open_tasks = f"; on {', '.join(verdicts['neither'])} chance may explain the difference from the best other"
+        if others:
+            text = " and ".join(findings) or "neither significantly better nor worse than the best other"
+            sentences.append(f"By task it is {text}{open_tasks if verdicts['neither'] and findings else ''}.")
+        return sentences
+
+    def _by_rank(self) -> list[str]:
+        return sorted(self.complete, key=lambda name: self.mean_rank(name) or 0.0)
+
+    def edges(self, entry: Entry) -> list[str]:
+        """The keys whose chosen value is the first or the last that was tried, so that a further one may be better."""
+        chosen = entry.chosen([*self.suite.search])
+        grid = {key: [choice_text(_number(value)) for value in values] for key, values in self.suite.search.items()}
+        return [
+            key
+            for key, value in chosen.items()
+            if len(grid[key]) >= MIN_GRID and value in (grid[key][0], grid[key][-1])
+        ]
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _rank(runs_of: Mapping[str, Sequence[RunRecord]]) -> Ranking:
+    settings = []
+    for name, runs in runs_of.items():
+        finished = [run for run in runs if run.status == RunStatus.FINISHED]
+        failed = [run.seed for run in runs if run.status != RunStatus.FINISHED]
+        settings.append(Setting(name, (name,), finished, failed))
+    used = [run for setting in settings for run in setting.runs]
+    metric = list_metrics(used, used[0].monitor, used[0].maximize)[0]
+    return rank_settings(settings, metric)
+
+
+def row_of(ranking: Ranking, mechanism: str) -> RankedSetting | None:
+    """The row of a mechanism."""
+    return next((row for row in ranking.rows if ranking.settings[row.setting].name == mechanism), None)
+
+
+def verdict(ranking: Ranking, mechanism: str) -> str:
+    """Whether a mechanism is significantly ``better`` than each other, ``worse`` than the best, or ``neither``."""
+    row, others = row_of(ranking, mechanism), [row for row in ranking.rows if row is not row_of(ranking, mechanism)]
+    if row is None or not others:
+        return "neither"
+    if row is ranking.rows[0]:
+        return "better" if ranking.has_winner else "neither"
+    return "worse" if row.difference and row.difference.p < SIGNIFICANCE_LEVEL else "neither"
+
+
+def against_best(ranking: Ranking, mechanism: str) -> str:
+    """A mechanism's mean, and its distance from the best other one with interval and p, as a clause."""
+    row, metric = row_of(ranking, mechanism), ranking.metric
+    if row is None:
+        return ""
+    interval = f" ({metric.interval_cell(*row.interval)})" if row.interval else ""
+    mean = f"{metric.label} {metric.format(row.mean)}{unit(metric)}{interval} in the mean"
+    if len(ranking.rows) < 2:
+        return mean
+    is_first = row is ranking.rows[0]
+    other = ranking.rows[1 if is_first else 0]
+    gap = other.difference if is_first else row.difference
+    side = "ahead of the best other" if is_first else "behind the best"
+    if gap is None:
+        return f"{mean}, {side}, {ranking.name(other)}"
+    distance = f"{metric.format(gap.difference)} ({metric.interval_cell(gap.low, gap.high)}), {p_text(gap.p)}"
+    chance = "" if gap.p < SIGNIFICANCE_LEVEL else ", which chance may explain"
+    return f"{mean}, {side}, {ranking.name(other)}, by {distance}{chance}"
+
+
+def unit(metric: Metric) -> str:
+    """The unit of a metric behind a number."""
+    return f" {metric.unit}" if metric.unit else ""
+
+
+def _ordinal(number: int) -> str:
+    words = ("first", "second", "third")
+    return words[number - 1] if number <= len(words) else f"number {number}"

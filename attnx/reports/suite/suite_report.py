@@ -1,0 +1,208 @@
+"""The page and the tables of a suite: the standings, each task, what was tried, and what is wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from attnx.config.suite_file import merge_overrides
+from attnx.errors import UserError
+from attnx.files.atomic_files import refuse_foreign, write_text
+from attnx.files.csv_text import csv_text
+from attnx.files.parse_number import count_phrase
+from attnx.reports.markdown import titled_table
+from attnx.reports.pages.html_template import BEGINNING, fill_page
+from attnx.reports.significant_digits import format_value
+from attnx.reports.suite.standings import Entry, Standings, row_of
+from attnx.reports.sweep.metrics import COSTS, Metric
+from attnx.reports.sweep.ranking import RankedSetting
+from attnx.reports.sweep.run_table import SUITE, table_text
+
+PAGE: Final = Path(__file__).parents[1] / "pages" / "suite_page.html"
+SUFFIXES: Final = (".html", ".md", ".csv", ".runs.csv")
+FIGURES: Final = ("mean", "sd", "low", "high", "behind", "behind_low", "behind_high", "p")
+ABSENT: Final = "\N{EN DASH}"
+
+
+class Table(NamedTuple):
+    """A table of the page; a note stands below it."""
+
+    title: str
+    head: list[str]
+    rows: list[list[str]]
+    note: str = ""
+
+
+def write_suite_report(standings: Standings, stem: Path) -> list[Path]:
+    """Write the page, the text, the table and the table of runs, over older ones, and return their paths.
+
+    Raises:
+        UserError: a file cannot be written, or the page is another program's.
+    """
+    files = [stem.with_name(stem.name + suffix) for suffix in SUFFIXES]
+    refuse_foreign(files[0], BEGINNING)
+    title = f"Suite {standings.suite.name}" + (f": {standings.challenger}" if standings.challenger else "")
+    sentences, tables = [*standings.conclusions, *standings.notes], suite_tables(standings)
+    data = {"sentences": sentences, "tables": [table._asdict() for table in tables], "made": _now()}
+    blocks = [f"# {title}", *sentences]
+    for table in tables:
+        blocks += [titled_table(table.title, table.head, table.rows), table.note]
+    texts = (
+        fill_page(PAGE, title, data, ["paper"]),
+        "\n\n".join(filter(None, blocks)) + "\n",
+        _csv(standings),
+        _runs_csv(standings),
+    )
+    try:
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        for path, text in zip(files, texts, strict=True):
+            write_text(path, text)
+    except OSError as error:
+        raise UserError(f"{files[0]}: cannot be written ({error.strerror})") from error
+    return files
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%d %H:%M")
+
+
+def suite_tables(standings: Standings) -> list[Table]:
+    """The tables of the page."""
+    return [table for table in _tables(standings) if table.rows]
+
+
+def _tables(standings: Standings) -> Iterator[Table]:
+    overall = standings.overall
+    label = overall.metric.label if overall else ""
+    head = [
+        "mechanism",
+        "mean rank",
+        *([f"mean {label}", "95 % interval", "behind", "95 % interval", "p"] if overall else []),
+    ]
+    rows = []
+    order = sorted(standings.mechanisms, key=lambda name: standings.mean_rank(name) or len(standings.mechanisms) + 1)
+    for name in order:
+        rank = standings.mean_rank(name)
+        cells = [_shown(standings, name), ABSENT if rank is None else f"{rank:.1f}"]
+        if overall:
+            row = row_of(overall, name)
+            cells += _figures(overall.metric, row) if row else [ABSENT, *[""] * 4]
+        entries = [entry for entry in standings.entries if entry.mechanism == name]
+        cells += [_range([entry.costs[key] for entry in entries if key in entry.costs]) for key in _costs(standings)]
+        rows.append([*cells, ", ".join(sorted({commit for entry in entries for commit in entry.commits}))])
+    head += [*(COSTS[key] for key in _costs(standings)), "commit"]
+    yield Table("All tasks", head, rows, "A mechanism without a result on some task has no mean rank.")
+    for task, ranking in standings.rankings.items():
+        by_name = {entry.mechanism: entry for entry in standings.entries if entry.task == task}
+        ranks, metric = standings.ranks[task], ranking.metric
+        names = [ranking.settings[row.setting].name for row in ranking.rows]
+        rows = [
+            [
+                f"{ranks[name]:g}",
+                _shown(standings, name),
+                *_figures(metric, row),
+                ranking.seed_count(row),
+                *_chosen(standings, by_name[name]),
+            ]
+            for name, row in zip(names, ranking.rows, strict=True)
+        ]
+        head = ["rank", "mechanism", f"{metric.label}{f', {metric.unit}' if metric.unit else ''}", "95 % interval"]
+        yield Table(task, [*head, "behind", "95 % interval", "p", "seeds", *standings.suite.search], rows)
+    edges = [(entry, standings.edges(entry)) for entry in standings.entries]
+    rows = [[entry.task, entry.mechanism, ", ".join(keys)] for entry, keys in edges if keys]
+    note = "A value beyond the first or the last may be better: add it to the suite's search and run the same command."
+    yield Table("Chosen at the edge of what was tried", ["task", "mechanism", "key"], rows, note)
+    rows = [[entry.task, entry.mechanism, entry.status] for entry in standings.entries if entry.status]
+    yield Table("What did not work", ["task", "mechanism", "what happened"], rows)
+    suite = standings.suite
+    rows = [[task, " ".join(merge_overrides(suite.base, words))] for task, words in suite.tasks.items()]
+    yield Table("Tasks", ["task", "overrides"], rows)
+    mechanisms = {entry.mechanism: entry.overrides for entry in standings.entries}
+    yield Table(
+        "Mechanisms", ["mechanism", "overrides"], [[name, " ".join(words)] for name, words in mechanisms.items()]
+    )
+    rows = [[key, ", ".join(values)] for key, values in suite.search.items()]
+    yield Table("Search", ["key", "values"], rows, protocol_text(standings))
+
+
+def protocol_text(standings: Standings) -> str:
+    """How the runs that count were chosen."""
+    suite, counted = standings.suite, count_phrase(standings.suite.seeds, "new seed")
+    if len(suite.grid) < 2:
+        return f"{counted} of each mechanism on each task count, on the test."
+    return (
+        f"For each mechanism and task one run of each of the {len(suite.grid)} combinations was trained, all with one "
+        f"seed. The best in validation was trained with {counted}, and these alone count, on the test: a combination "
+        "that was chosen since its one seed was lucky gains nothing."
+    )
+
+
+def _shown(standings: Standings, name: str) -> str:
+    return f"{name} (yours)" if name == standings.challenger else name
+
+
+def _figures(metric: Metric, row: RankedSetting) -> list[str]:
+    """The mean, its interval, and the difference from the best with interval and p."""
+    interval = metric.interval_cell(*row.interval) if row.interval else ""
+    return [metric.format(row.mean), interval, *metric.difference_cells(row.difference)]
+
+
+def _chosen(standings: Standings, entry: Entry) -> list[str]:
+    chosen = entry.chosen([*standings.suite.search])
+    return [chosen.get(key, "") for key in standings.suite.search]
+
+
+def _costs(standings: Standings) -> list[str]:
+    """The costs that some run has."""
+    return [key for key in COSTS if any(key in entry.costs for entry in standings.entries)]
+
+
+def _range(values: Sequence[float]) -> str:
+    """One number, or the least and the most."""
+    texts = dict.fromkeys(format_value(float(f"{value:.4g}")).removesuffix(".00") for value in sorted(values))
+    return " to ".join([*texts][:1] + [*texts][1:][-1:])
+
+
+def _csv(standings: Standings) -> str:
+    """A row for each mechanism on each task."""
+    keys = [*standings.suite.search]
+    columns = ["suite", "task", "mechanism", "overrides", "is_challenger", "rank", "metric", *FIGURES, "seeds"]
+    rows = []
+    for entry in standings.entries:
+        cells = {"suite": standings.suite.name, "task": entry.task, "mechanism": entry.mechanism}
+        cells |= {"overrides": " ".join(entry.overrides), "commit": " ".join(entry.commits), "status": entry.status}
+        cells |= {"is_challenger": str(entry.mechanism == standings.challenger).lower(), **entry.chosen(keys)}
+        cells |= {key: f"{value:.6g}" for key, value in entry.costs.items()}
+        ranking = standings.rankings.get(entry.task)
+        if ranking and (row := row_of(ranking, entry.mechanism)):
+            numbers = [row.mean, row.sd, *(row.interval or (None, None)), *(row.difference or ())[:4]]
+            figures = zip(FIGURES, numbers, strict=False)
+            cells |= {name: f"{number:.6g}" for name, number in figures if number is not None}
+            cells |= {"rank": f"{standings.ranks[entry.task][entry.mechanism]:g}", "metric": ranking.metric.key}
+            cells["seeds"] = " ".join(map(str, row.values))
+        rows.append(cells)
+    return csv_text([*columns, *keys, *COSTS, "commit", "status"], rows)
+
+
+def _runs_csv(standings: Standings) -> str:
+    """The runs that count, for others: like a report's table of runs, with the columns of the suite."""
+    runs = [
+        replace(run, choices={**suite_choices(standings, entry), **run.choices})
+        for entry in standings.entries
+        for run in entry.runs
+    ]
+    return table_text(runs, list(dict.fromkeys(key for run in runs for key in run.choices)))
+
+
+def suite_choices(standings: Standings, entry: Entry) -> dict[str, str]:
+    """What says in a table of runs which suite, task and mechanism a run is of."""
+    return {
+        f"{SUITE}.name": standings.suite.name,
+        f"{SUITE}.task": entry.task,
+        f"{SUITE}.mechanism": entry.mechanism,
+        f"{SUITE}.overrides": " ".join(entry.overrides),
+        f"{SUITE}.protocol": standings.suite.protocol(entry.task),
+    }

@@ -1,0 +1,190 @@
+"""``attnx suite``: the protocol is trained as sweeps, nothing that finished again, and mistakes are one line."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from attnx.cli import suite as suite_command
+from attnx.runs.sweep import read_sweep
+
+Write = Callable[..., str]
+HOME = Path("multirun", "suites")
+
+
+@pytest.fixture
+def write(words: Path, small: list[str], shared_server: None) -> Write:
+    """Write the file of a suite of small runs on one task, and return its path; ``fields`` change it."""
+
+    def write_suite(**fields: Any) -> str:
+        content = {
+            "base": small,
+            "tasks": {"words": ["trainer.max_steps=4"]},
+            "baselines": {"additive": ["scorer=additive"]},
+            "seeds": 1,
+        }
+        Path("toy.yaml").write_text(yaml.safe_dump({**content, **fields}), encoding="utf-8")
+        return "toy.yaml"
+
+    return write_suite
+
+
+def attempts(suite: str) -> dict[str, list[int]]:
+    """How often each job was started, by mechanism and stage."""
+    folders = sorted((HOME / suite).glob("*/*/sweep.json"))
+    return {
+        f"{file.parts[-3]}/{file.parts[-2]}": [job.attempts for job in read_sweep(file.parent).jobs] for file in folders
+    }
+
+
+def test_a_check_runs_the_whole_protocol_and_nothing_twice(write: Write, command: Callable[..., Any]) -> None:
+    """Two tasks, the challenger and a baseline: two rates with one seed, and two new seeds of the better one."""
+    suite = write(
+        tasks={"first": [], "second": ["decoder.hidden_size=13"]},
+        baselines={"additive": ["scorer=additive"], "mlp": ["scorer=mlp"]},
+        search={"optimizer.lr": [0.001, 0.01, 0.1]},
+        seeds=3,
+        check=["trainer.max_steps=2", "trainer.num_validations=1"],
+    )
+    answer = command("suite", suite, "scorer=dot", "--check", "-j", "2")
+    assert (answer.code, answer.err) == (0, "")
+    assert "attnx: suite toy-check, 2 of 2: additive, 2 seeds that count" in answer.out
+    assert answer.out.splitlines()[-4:] == [
+        f"{HOME}/toy-check/dot{end}" for end in (".html", ".md", ".csv", ".runs.csv")
+    ]
+    expected = {f"{name}/{stage}": [1] * 4 for name in ("additive", "dot") for stage in ("search", "seeds")}
+    assert attempts("toy-check") == expected
+    seeds = [job.values["seed"] for job in read_sweep(HOME / "toy-check" / "dot" / "seeds").jobs]
+    assert seeds == ["2", "3", "2", "3"]
+    text = (HOME / "toy-check" / "dot.md").read_text(encoding="utf-8")
+    assert "\n**dot** is " in text
+    assert "## second\n" in text
+    again = command("suite", suite, "scorer=dot", "--check")
+    assert (again.code, again.err) == (0, "")
+    assert "job 0" not in again.out
+    assert attempts("toy-check") == expected
+
+
+def test_another_challenger_uses_the_baselines_and_a_table_replaces_them(
+    write: Write, command: Callable[..., Any]
+) -> None:
+    suite = write()
+    assert command("suite", suite).code == 0
+    assert command("suite", suite, "scorer=dot").code == 0
+    assert attempts("toy") == {"additive/seeds": [1], "dot/seeds": [1]}
+    table = (HOME / "toy" / "dot.runs.csv").rename("others.runs.csv")
+    HOME.rename("elsewhere")
+    assert command("suite", suite, "scorer=scaled", str(table)).code == 0
+    assert attempts("toy") == {"scaled/seeds": [1]}
+    text = (HOME / "toy" / "scaled.md").read_text(encoding="utf-8")
+    assert "**scaled** is " in text
+    assert " of 3 by its mean rank" in text
+
+
+def test_an_interrupted_suite_goes_on_by_the_same_command(
+    write: Write,
+    command: Callable[..., Any],
+    moody: Path,
+    stop_sweep: Callable[..., None],
+    clear_moods: Callable[[], None],
+) -> None:
+    suite = write(baselines={"dot": ["scorer=dot"], "moody": ["scorer=moody"]})
+    Path("wait").touch()
+    stop_sweep(signal.SIGINT)
+    answer = command("suite", suite)
+    assert answer.code == 130
+    assert answer.err == "attnx: interrupted; what has finished is kept; go on with: attnx suite toy.yaml\n"
+    clear_moods()
+    assert command("suite", suite).code == 0
+    folder = next(HOME.glob("toy/moody-*")).name
+    assert attempts("toy") == {"dot/seeds": [1], f"{folder}/seeds": [2]}
+
+
+def test_a_failed_job_does_not_stop_the_others(
+    write: Write, command: Callable[..., Any], moody: Path, clear_moods: Callable[[], None]
+) -> None:
+    suite = write()
+    Path("fall").touch()
+    answer = command("suite", suite, "scorer=moody")
+    assert answer.code == 1
+    text = (HOME / "toy" / "moody.md").read_text(encoding="utf-8")
+    assert "**moody** has no result on words." in text
+    assert "| words | moody | failed with seed 2: RuntimeError: I have fallen over" in text
+    clear_moods()
+    assert command("suite", suite, "scorer=moody").code == 0
+    assert attempts("toy")["additive/seeds"] == [1]
+
+
+def test_an_edited_mechanism_is_trained_beside_the_earlier_one(
+    write: Write, command: Callable[..., Any], moody: Path
+) -> None:
+    suite = write()
+    assert command("suite", suite, "scorer=moody").code == 0
+    moody.write_text(moody.read_text(encoding="utf-8") + "\n# edited\n", encoding="utf-8")
+    assert command("suite", suite, "scorer=moody").code == 0
+    assert len(list(HOME.glob("toy/moody-*"))) == 2
+    assert attempts("toy")["additive/seeds"] == [1]
+
+
+def test_a_baseline_that_cannot_do_a_task_is_listed(write: Write, command: Callable[..., Any]) -> None:
+    tasks = {"words": [], "monotonic": ["normalizer=monotonic", "attention.heads=1", "normalizer.noise=0.5"]}
+    suite = write(tasks=tasks, baselines={"additive": ["scorer=additive"], "none": ["attention=none"]})
+    assert command("suite", suite).code == 0
+    text = (HOME / "toy" / "baselines.md").read_text(encoding="utf-8")
+    assert "| monotonic | none | normalizer" in text
+
+
+def test_runs_of_another_commit_are_marked_and_trained_again_on_demand(
+    write: Write, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = write()
+    assert command("suite", suite).code == 0
+    record = HOME / "toy" / "additive" / "seeds" / "0" / "run.json"
+    info = json.loads(record.read_text(encoding="utf-8"))
+    record.write_text(json.dumps({**info, "git": {"commit": "7" * 40}}), encoding="utf-8")
+    assert command("suite", suite, "scorer=dot").code == 0
+    if info.get("git"):
+        text = (HOME / "toy" / "dot.md").read_text(encoding="utf-8")
+        assert "777777777777: additive" in text
+    answer = command("suite", suite, "--again")
+    assert f"{HOME}/toy/additive/seeds is now {HOME}/toy/additive/seeds.1" in answer.out
+    assert attempts("toy")["additive/seeds"] == [1]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words", "message"),
+    [
+        ({}, ["scorer=dto"], "unknown scorer 'dto'; did you mean dot?"),
+        ({}, ["scorer=additive"], "scorer=additive: is the baseline 'additive' of toy.yaml; leave it out"),
+        ({}, ["scorer=dot,mlp"], "scorer=dot,mlp: a suite compares one setting of a mechanism; give one value"),
+        ({}, ["seed=3"], "seed=3: a suite sets seeds and folders itself; leave it out"),
+        ({}, ["mad"], "mad: one suite at a time, and toy.yaml is one; write KEY=VALUE for a choice"),
+        ({}, ["others.csv"], "others.csv: no such file; name a table of runs that attnx suite has written"),
+        ({"base": ["task=g2q"]}, [], "toy.yaml: base: unknown task 'g2q'; did you mean g2p?"),
+        ({"tasks": {"a": [], "b": ["task=g2q"]}}, [], "toy.yaml: tasks.b: unknown task 'g2q'; did you mean g2p?"),
+        ({"baselines": {"a": ["scorer=dot"], "b": ["scorer=dto"]}}, [], "toy.yaml: baselines.b: unknown scorer 'dto'"),
+        ({"search": {"optimizer.rate": [1, 2]}}, [], "toy.yaml: search: the optimizer 'adam' has no option 'rate'"),
+        ({"search": {"optimizer.lr": [0.1, -1]}}, [], "toy.yaml: search: optimizer.lr=-1"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistake_is_one_line_and_nothing_is_trained(
+    fields: dict[str, Any],
+    words: list[str],
+    message: str,
+    write: Write,
+    command: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(suite_command, "sweep", lambda *_: pytest.fail("it was trained"))
+    answer = command("suite", write(**fields), *words)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith(f"attnx: {message}")
+    assert answer.err.count("\n") == 1
+    assert not HOME.exists()
