@@ -35,6 +35,7 @@ class Parser(argparse.ArgumentParser):
             exit_on_error=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        self.color = False  # Python 3.14 would color the usage, which a message may quote
 
     @property
     def flags(self) -> list[str]:
@@ -51,6 +52,8 @@ class Parser(argparse.ArgumentParser):
         try:
             arguments, unknown = self.parse_known_intermixed_args(words, argparse.Namespace(command_line=command_line))
         except argparse.ArgumentError as error:
+            if error.argument_name is None:  # that of no single argument, which older Pythons give to ``error``
+                self.error(error.message)
             raise UserError(_plain_message(error)) from error
         if unknown:
             # Of several short flags in one word, Python 3.13 returns the ones that it does not know.

@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -455,7 +456,7 @@ def test_feature_files_and_tag_columns_are_read(
     assert (answer.code, answer.out) == (0, f"\n\n{expected[0]}\n")
     wide, long, count = answer.err.splitlines()
     assert "deep/list.tsv:1: deep/wide.npy: 5 features per step, but this run was trained on 3" in wide
-    assert "deep/list.tsv:2: 'nnn" in long
+    assert re.search(r"deep/list\.tsv:2: .*nnn", long)
     assert "cannot be read: File name too long" in long
     assert count == "attnx: 2 of 3 lines could not be read"
 
