@@ -4,8 +4,9 @@ The model by hand is nanoGPT's in size and form: learned positions, layer normal
 torch's causal attention; its projections and attnx's have the same weights. A training step is the forward pass, the
 loss, the gradients and AdamW. Steps of both alternate, and so do decodings; seconds are CPU time of the process, since
 a machine may be shared. ``copied`` decodes as without a cache: at each step every layer's memory is copied to join the
-new position. A decoding has a process of its own, as that of ``attnx predict``: one that has trained keeps large blocks
-of memory, in which copies cost less. Printed are tokens per second and the ratios of each round.
+new position. A decoding has a process of its own, as that of ``attnx predict``: one that has trained keeps large
+blocks of memory, in which copies cost less. With --compiled the model of trainer.compile=model trains, too. Printed
+are tokens per second and the ratios of each round.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from attnx import accel
+from attnx.accel.compiled import CompileOptions, compile_model
 from attnx.attention import Memory
 from attnx.attention.memory import concat_sources
 from attnx.models.transformer import layer
@@ -38,7 +40,12 @@ from attnx.nn.targets.symbols import Symbols
 
 SYMBOLS, WIDTH, HEADS = 65, 256, 8
 ATTNX, BY_HAND, CACHED, COPIED = "attnx, training", "by hand, training", "KV cache, decoding", "copied, decoding"
-RATIOS = {"attnx / by hand": (ATTNX, BY_HAND), "KV cache / copied": (CACHED, COPIED)}
+COMPILED = "attnx compiled, training"
+RATIOS = {
+    "attnx / by hand": (ATTNX, BY_HAND),
+    "compiled / attnx": (COMPILED, ATTNX),
+    "KV cache / copied": (CACHED, COPIED),
+}
 Forward = Callable[[Tensor], Tensor]
 """Tokens (b, t) -> logits (b, t, symbols)."""
 
@@ -72,18 +79,27 @@ def training_step(model: nn.Module, forward: Forward, tokens: Tensor) -> Callabl
     return step
 
 
-def training_steps(layers: int, tokens: Tensor) -> dict[str, Callable[[], float]]:
+def training_steps(layers: int, tokens: Tensor, has_compiled: bool) -> dict[str, Callable[[], float]]:
     """A step of each model."""
     length = tokens.shape[1] - 1
-    ours = build_attnx(layers, length)
     hand = HandWrittenTransformer(SYMBOLS, WIDTH, layers, HEADS, length, has_learned_positions=True)
+    steps = {ATTNX: attnx_step(build_attnx(layers, length), tokens), BY_HAND: training_step(hand, hand, tokens)}
+    if has_compiled:
+        compiled = build_attnx(layers, length)
+        compile_model(compiled, CompileOptions(is_strict=True))
+        steps[COMPILED] = attnx_step(compiled, tokens)
+    return steps
+
+
+def attnx_step(model: Transformer, tokens: Tensor) -> Callable[[], float]:
+    """A step of attnx's model, which has no source."""
 
     def forward(tokens: Tensor) -> Tensor:
         nothing = tokens[:, :0]
-        logits: Tensor = ours(nothing, nothing > 0, tokens).logits
+        logits: Tensor = model(nothing, nothing > 0, tokens).logits
         return logits
 
-    return {ATTNX: training_step(ours, forward, tokens), BY_HAND: training_step(hand, hand, tokens)}
+    return training_step(model, forward, tokens)
 
 
 def decode_alone(layers: int, rows: int, length: int, is_copying: bool) -> float:
@@ -137,7 +153,7 @@ def measure_round(options: argparse.Namespace, steps: dict[str, Callable[[], flo
 
 def ratios(speeds: Rounds) -> Rounds:
     """For each round, how many times as fast the first row of each pair was."""
-    return [{name: speed[first] / speed[second] for name, (first, second) in RATIOS.items()} for speed in speeds]
+    return [{name: speed[a] / speed[b] for name, (a, b) in RATIOS.items() if a in speed} for speed in speeds]
 
 
 def main() -> None:
@@ -149,12 +165,13 @@ def main() -> None:
     add("--rows", type=int, default=8, help="sequences of a batch")
     add("--length", type=int, default=512, help="symbols of a sequence")
     add("--layers", type=int, default=4)
+    add("--compiled", action="store_true", help="also train a model that torch compiles")
     add("--out", type=Path, default=ROOT / ".benchmarks" / "decoder_speed.json", help="JSON file to write")
     options, console = parser.parse_args(), Console()
     torch.set_num_threads(1)
     torch.manual_seed(0)
     tokens = torch.randint(4, SYMBOLS, (options.rows, options.length + 1))
-    steps = training_steps(options.layers, tokens)
+    steps = training_steps(options.layers, tokens, options.compiled)
     for step in steps.values():  # the first one pays for allocation
         step()
     speeds = [measure_round(options, steps) for _ in range(options.rounds)]

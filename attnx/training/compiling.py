@@ -1,4 +1,4 @@
-"""Builds a model's kernels, and compiles the steps of its loop with torch.compile, before training."""
+"""Builds a model's kernels, and has torch compile it, before training."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from lightning.fabric.plugins.precision import Precision
 
 from attnx import registry
 from attnx.accel.attention.kernels import build_failure, is_for
-from attnx.accel.compiled_step import CompileOptions, clone_gradients, compile_model
+from attnx.accel.compiled import CompileOptions, clone_gradients, compile_model
 from attnx.accel.mixers import describe_mixers
 from attnx.data.batches import collate
 from attnx.errors import UserError, in_a_line
 from attnx.models.planner import WORDS
 from attnx.models.seq2seq.model import Seq2seq
+from attnx.models.transformer.model import Transformer
 from attnx.training.distributed.devices import training_device
 from attnx.training.lightning_module import TrainingModule, compute_gradients, keep_random_state, precision_plugin
 from attnx.training.loaders import TrainingDataModule
@@ -26,6 +27,11 @@ from attnx.training.loaders import TrainingDataModule
 OLDEST_COMPILER = "2.9"
 # Trial batches: sizes that differ between them become symbolic, so that later sizes need no compilation.
 NUM_TRIAL_BATCHES = 3
+COMPILED_PARTS = {
+    "steps": "each step of the loop but the first",
+    "graphs": "each step of the loop but the first, as a CUDA graph",
+    "model": "the whole pass",
+}
 
 
 def build_kernels(model: torch.nn.Module, device: torch.device) -> str:
@@ -53,10 +59,10 @@ def build_kernels(model: torch.nn.Module, device: torch.device) -> str:
     return "; ".join([*notes, *([] if mixers is None else [mixers])])
 
 
-def compile_steps(module: TrainingModule, loaders: TrainingDataModule, trainer: Mapping[str, Any]) -> str | None:
-    """Compile the steps by ``trainer.compile``, and try them on a few batches.
+def compile_in_training(module: TrainingModule, loaders: TrainingDataModule, trainer: Mapping[str, Any]) -> str | None:
+    """Compile what ``trainer.compile`` names, and try it on a few batches.
 
-    Weights and random state do not change. A step that cannot be compiled runs uncompiled.
+    Weights and random state do not change. What cannot be compiled runs uncompiled.
 
     Returns:
         what is compiled, or why nothing is; None with ``trainer.compile=off``.
@@ -74,7 +80,6 @@ def compile_steps(module: TrainingModule, loaders: TrainingDataModule, trainer: 
         raise UserError("trainer.compile=graphs records CUDA graphs, but there is no CUDA GPU; use steps")
     if reason := _uncompiled_reason(model, mode):
         return f"not compiled: {reason}"
-    assert isinstance(model, Seq2seq)
     has_graphs = mode == "graphs"
     compile_model(model, CompileOptions(has_graphs, is_strict=True))
     try:
@@ -89,23 +94,24 @@ def compile_steps(module: TrainingModule, loaders: TrainingDataModule, trainer: 
         reason = in_a_line(cause)
         if isinstance(cause, exc.InvalidCxxCompiler | exc.TritonMissing | exc.CppCompileError):
             raise UserError(f"trainer.compile={mode}: torch found no working compiler ({reason})") from error
-        return f"not compiled: torch cannot compile a step ({reason})"
+        return f"not compiled: torch cannot compile it ({reason})"
     compile_model(model, CompileOptions(has_graphs))
     if has_graphs:
         clone_gradients(model)
-    reason = f"each step of the loop but the first{', as a CUDA graph' if has_graphs else ''}"
-    return f"{reason}, with graph breaks: {'; '.join(breaks)}" if breaks else reason
+    return f"{COMPILED_PARTS[mode]}, with graph breaks: {'; '.join(breaks)}" if breaks else COMPILED_PARTS[mode]
 
 
 def _uncompiled_reason(model: torch.nn.Module, mode: str) -> str | None:
-    """Why the model has no steps to compile; None if it has."""
-    if not isinstance(model, Seq2seq):
-        return "only model=seq2seq has a loop of steps"
-    if model.plan.schedule != "step_by_step":
+    """Why the model has nothing to compile; None if it has."""
+    if mode == "model" and not isinstance(model, Transformer):
+        return "only the pass of model=transformer is one piece; trainer.compile=steps compiles a loop of steps"
+    if mode != "model" and not isinstance(model, Seq2seq):
+        return "only model=seq2seq has a loop of steps; trainer.compile=model compiles the pass of a transformer"
+    if isinstance(model, Seq2seq) and model.plan.schedule != "step_by_step":
         return f"{WORDS[model.plan.schedule]} has no loop of steps"
     if any(weight.device.type != "cpu" for weight in model.parameters()):
         return "parts of the model are placed on different devices"
-    if mode == "graphs" and model.state_projection is not None:
+    if mode == "graphs" and isinstance(model, Seq2seq) and model.state_projection is not None:
         return "the memory grows each step, so one CUDA graph cannot be reused"
     return None
 

@@ -47,7 +47,7 @@ from attnx.training.callbacks.stop_signal import StopSignal
 from attnx.training.callbacks.throughput import Throughput, peak_memory
 from attnx.training.callbacks.time_budget import TimeBudget
 from attnx.training.callbacks.weight_average import WeightAverage
-from attnx.training.compiling import build_kernels, compile_steps
+from attnx.training.compiling import build_kernels, compile_in_training
 from attnx.training.distributed import process_group
 from attnx.training.distributed.devices import training_device
 from attnx.training.distributed.model_parallel import place_model, placement_devices
@@ -73,7 +73,7 @@ class PreparedRun:
         initialized: which weights come from another run, if any.
         notes: what is suspicious about data, decoding and metrics, the most important first.
         kernels: those that were built.
-        compiled: which steps of the model are compiled, if any.
+        compiled: what of the model torch has compiled, if anything.
         clock: returns seconds.
     """
 
@@ -121,7 +121,7 @@ def prepare(config: Config) -> PreparedRun:
         prepared.initialized = init_weights(model, prepared.resolved, data, config["init_from"])
     attention_device = prepared.devices.get("attention", training_device(trainer))
     prepared.kernels = build_kernels(model, attention_device)
-    prepared.compiled = compile_steps(prepared.module, prepared.loaders, trainer)
+    prepared.compiled = compile_in_training(prepared.module, prepared.loaders, trainer)
     return prepared
 
 

@@ -52,12 +52,12 @@ class TrainerOptions:
     padded. ``bucket_pool_batches`` batches of rows are sorted by length together, which saves padding; with 1, rows of
     any lengths are in a batch. ``tag_sampling_temperature`` above 1 draws rows of rare tags (languages) more often: in
     proportion to the number of their rows to the power of 1 / temperature. ``precision=tf32`` lets a GPU round the
-    factors of its products to 10 bits. ``ema=0.999`` validates, keeps and tests a moving average of the weights, which
-    keeps 0.999 of itself at each step, less at the first ones. Every ``log_every_n_steps`` steps ``metrics.csv`` gets a
-    row, and so do loggers. ``compile=steps`` has torch compile the steps of a loop over time, for which a run waits;
-    ``graphs`` also records them as CUDA graphs. ``profiler`` is one of Lightning's, which writes into the run's folder
-    ``profile`` where the time goes: ``simple`` by call of the trainer, ``advanced`` by Python function, ``pytorch`` by
-    torch's operator.
+    factors of its products to 10 bits. ``ema=0.999`` validates, keeps and tests a moving average of the weights,
+    which keeps 0.999 of itself at each step, less at the first ones. Every ``log_every_n_steps`` steps
+    ``metrics.csv`` gets a row, and so do loggers. ``compile=steps`` has torch compile the steps of a loop over time,
+    for which a run waits; ``graphs`` also records them as CUDA graphs, and ``model`` compiles a transformer's pass.
+    ``profiler`` is one of Lightning's, which writes into the run's folder ``profile`` where the time goes: ``simple``
+    by call of the trainer, ``advanced`` by Python function, ``pytorch`` by torch's operator.
     """
 
     max_steps: PositiveInt | None = None
@@ -83,7 +83,7 @@ class TrainerOptions:
     devices: PositiveInt | None = 1
     num_nodes: PositiveInt = 1
     num_workers: WorkerCount = 0
-    compile: Literal["off", "steps", "graphs"] = "off"
+    compile: Literal["off", "steps", "graphs", "model"] = "off"
     profiler: Literal["simple", "advanced", "pytorch"] | None = None
 
     def trainer(

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx.accel import compiled_step
-from attnx.accel.compiled_step import OLDEST_WITH_BREAKS, CompileOptions, clone_gradients, compile_model
+from attnx.accel import compiled
+from attnx.accel.compiled import OLDEST_WITH_BREAKS, CompileOptions, clone_gradients, compile_model
 from attnx.training.compiling import OLDEST_COMPILER
 
 if torch.__version__ < OLDEST_COMPILER:
@@ -53,13 +53,13 @@ class Backend(list[Any]):
 def fresh() -> Iterator[None]:
     yield
     torch._dynamo.reset()
-    compiled_step._compile.cache_clear()
+    compiled._compile.cache_clear()
 
 
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch) -> Backend:
     counter = Backend()
-    monkeypatch.setattr(compiled_step, "BACKEND", counter)
+    monkeypatch.setattr(compiled, "BACKEND", counter)
     return counter
 
 
@@ -68,14 +68,14 @@ BATCHES = ((7, 5), (5, 3))  # positions and steps; the second one is shorter
 
 def learn(
     model: Any,
-    compiled: CompileOptions | None,
+    options: CompileOptions | None,
     scheduled_sampling: float = 0.0,
     batches: Sequence[tuple[int, int]] = BATCHES,
 ) -> dict[str, Tensor]:
     """Outputs and gradients of some batches, with units dropped and symbols drawn alike."""
     torch.manual_seed(47)
     model.zero_grad(set_to_none=True)
-    compile_model(model, compiled)
+    compile_model(model, options)
     result = {}
     for cut, steps in batches:
         source = SOURCE[:, :cut]
@@ -115,7 +115,7 @@ def test_sampled_symbols_are_the_same(build_model: BuildModel, backend: Backend)
 
 def test_another_shape_gives_the_same_result(build_model: BuildModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """What torch makes of a step and of its gradients, in simpler operations, before they become C++ or Triton."""
-    monkeypatch.setattr(compiled_step, "BACKEND", "aot_eager")
+    monkeypatch.setattr(compiled, "BACKEND", "aot_eager")
     model = build_model(query=["previous_state"], model={**DROP, "feed": "now"}).train()
     assert_same(learn(model, CompileOptions(is_strict=True)), learn(model, None), rtol=1e-9, atol=1e-12)
 
@@ -159,12 +159,12 @@ def test_copies_of_the_model_are_not_compiled(build_model: BuildModel, backend: 
 def test_a_step_that_cannot_be_compiled_runs_uncompiled(
     build_model: BuildModel, monkeypatch: pytest.MonkeyPatch, oldest_with_breaks: str
 ) -> None:
-    monkeypatch.setattr(compiled_step, "OLDEST_WITH_BREAKS", oldest_with_breaks)
+    monkeypatch.setattr(compiled, "OLDEST_WITH_BREAKS", oldest_with_breaks)
 
     def fail(graph: Any, inputs: Any) -> Any:
         raise NotImplementedError("no such graph")
 
-    monkeypatch.setattr(compiled_step, "BACKEND", fail)
+    monkeypatch.setattr(compiled, "BACKEND", fail)
     model = build_model(query=["previous_state"], model={"feed": "now"}).train()
     with pytest.raises(Exception, match="no such graph"):
         learn(model, CompileOptions(is_strict=True), batches=BATCHES[1:])

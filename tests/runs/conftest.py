@@ -313,6 +313,8 @@ def _sized(*overrides: str, defaults: Sequence[str] = SMALL) -> list[str]:
     given_keys = {override.partition("=")[0] for override in overrides}
     if given_keys >= {"task.valid", "task.test"}:
         given_keys.add("task.holdout")  # nothing is held out
+    if "model=transformer" in overrides:
+        given_keys |= {"model.embedding_dim", "encoder.hidden_size", "decoder.hidden_size"}
     return [*(default for default in defaults if default.partition("=")[0] not in given_keys), *overrides]
 
 

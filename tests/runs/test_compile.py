@@ -1,4 +1,4 @@
-"""Compiled steps do not change a run, and the run reports what was compiled."""
+"""What is compiled does not change a run, and the run reports it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch.torch_version import TorchVersion
 
 import attnx
-from attnx.accel import compiled_step
+from attnx.accel import compiled
 from attnx.attention.normalizers.sparsemax import Sparsemax
 from attnx.errors import UserError
 from attnx.training.compiling import OLDEST_COMPILER
@@ -22,28 +22,41 @@ pytestmark = [pytest.mark.usefixtures("fresh"), pytest.mark.filterwarnings("igno
 if torch.__version__ < OLDEST_COMPILER:
     pytest.skip("trainer.compile needs a newer torch", allow_module_level=True)
 # No kernel supports these parts, and torch cannot look into kernels: then the same sums are added up in the same order.
+TRANSFORMER = ("model=transformer", "model.hidden_size=6", "attention.heads=2", "scorer=scaled", "normalizer=sparsemax")
 LOOP = ("+query=previous_state", "model.feed=now", "model.dropout=0.3", "scorer=dot", "normalizer=sparsemax")
 
 
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What torch's compiler sees is run as it is: that another program does the same, a law says."""
-    monkeypatch.setattr(compiled_step, "BACKEND", "eager")
+    monkeypatch.setattr(compiled, "BACKEND", "eager")
     yield
     torch._dynamo.reset()
-    compiled_step._compile.cache_clear()
+    compiled._compile.cache_clear()
 
 
 def compiled_info(folder: str) -> Any:
     return json.loads(Path(folder, "run.json").read_text(encoding="utf-8")).get("compiled")
 
 
-def test_compiled_steps_train_equally(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:
-    run(*LOOP, folder="plain")
-    run(*LOOP, "trainer.compile=steps", folder="compiled")
+@pytest.mark.parametrize(
+    ("mode", "choices", "reported"),
+    [
+        ("steps", LOOP, "each step of the loop but the first"),
+        ("model", TRANSFORMER, "the whole pass"),
+        ("model", (*TRANSFORMER, "model.form=decoder_only"), "the whole pass"),
+    ],
+)
+def test_a_compiled_model_trains_equally(
+    run: Callable[..., Any], weights: Callable[..., Any], mode: str, choices: tuple[str, ...], reported: str
+) -> None:
+    """To the last bit where no kernel serves: a compiled pass computes attention by torch's operations alone."""
+    run(*choices, folder="plain")
+    run(*choices, f"trainer.compile={mode}", folder="compiled")
     assert compiled_info("plain") is None
-    assert compiled_info("compiled") == "each step of the loop but the first"
-    assert same_weights(["plain", "compiled"])
+    assert compiled_info("compiled") == reported
+    within = {"rtol": 0.0, "atol": 0.0} if mode == "steps" else {"rtol": 1e-4, "atol": 1e-6}
+    torch.testing.assert_close(weights("compiled"), weights("plain"), **within)
     assert attnx.open_run("compiled").predict(["bad"])
 
 
@@ -55,7 +68,7 @@ def test_steps_are_tried_in_the_precision_of_the_run(run: Callable[..., Any], mo
         has_autocast.append(torch.is_autocast_enabled("cpu"))
         return graph.forward
 
-    monkeypatch.setattr(compiled_step, "BACKEND", note)
+    monkeypatch.setattr(compiled, "BACKEND", note)
     run(*LOOP, "trainer.compile=steps", "trainer.precision=bf16-mixed", "trainer.max_steps=1", folder="one")
     assert has_autocast
     assert all(has_autocast)
@@ -68,16 +81,27 @@ def test_an_older_torch_is_refused(run: Callable[..., Any], monkeypatch: pytest.
     assert not Path("one").exists()
 
 
-def test_a_schedule_without_a_loop_is_not_compiled(run: Callable[..., Any]) -> None:
-    run("trainer.compile=steps", "trainer.max_steps=1", folder="one")
-    assert "not compiled: run, then attend has no loop of steps" in compiled_info("one")
+@pytest.mark.parametrize(
+    ("mode", "choices", "reason"),
+    [
+        ("steps", (), "run, then attend has no loop of steps"),
+        ("steps", TRANSFORMER, "trainer.compile=model compiles the pass of a transformer"),
+        ("model", LOOP, "trainer.compile=steps compiles a loop of steps"),
+    ],
+)
+def test_what_a_mode_cannot_compile_is_said(
+    run: Callable[..., Any], mode: str, choices: tuple[str, ...], reason: str
+) -> None:
+    run(*choices, f"trainer.compile={mode}", "trainer.max_steps=1", folder="one")
+    assert compiled_info("one").startswith("not compiled: ")
+    assert compiled_info("one").endswith(reason)
 
 
 @pytest.mark.parametrize(
     ("oldest_with_breaks", "reported"),
     [
-        (compiled_step.OLDEST_WITH_BREAKS, "with graph breaks: Call to `torch._dynamo.graph_break()`"),
-        ("99", "not compiled: torch cannot compile a step ("),
+        (compiled.OLDEST_WITH_BREAKS, "with graph breaks: Call to `torch._dynamo.graph_break()`"),
+        ("99", "not compiled: torch cannot compile it ("),
     ],
 )
 def test_graph_breaks_are_reported(
@@ -86,7 +110,7 @@ def test_graph_breaks_are_reported(
     """Where torch would lose fields of named tuples at a break, such a step is not compiled."""
     if torch.__version__ < oldest_with_breaks != "99":
         pytest.skip("this torch loses fields")
-    monkeypatch.setattr(compiled_step, "OLDEST_WITH_BREAKS", oldest_with_breaks)
+    monkeypatch.setattr(compiled, "OLDEST_WITH_BREAKS", oldest_with_breaks)
     forward = Sparsemax.forward
 
     def forward_with_break(self: Sparsemax, *inputs: Any) -> Any:
@@ -112,16 +136,16 @@ def unable(graph: Any, inputs: Any) -> Any:
 def test_a_missing_compiler_is_reported_before_anything_is_written(
     run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiled_step, "BACKEND", missing)
+    monkeypatch.setattr(compiled, "BACKEND", missing)
     with pytest.raises(UserError, match=r"^trainer\.compile=steps: torch found no working compiler \(.*cpp\.cxx.*\)$"):
         run(*LOOP, "trainer.compile=steps", folder="one")
     assert not Path("one").exists()
 
 
 def test_an_uncompilable_model_trains_uncompiled(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled_step, "BACKEND", unable)
+    monkeypatch.setattr(compiled, "BACKEND", unable)
     run(*LOOP, "trainer.compile=steps", "trainer.max_steps=1", folder="one")
-    assert compiled_info("one").startswith("not compiled: torch cannot compile a step (")
+    assert compiled_info("one").startswith("not compiled: torch cannot compile it (")
     assert "no such operation" in compiled_info("one")
 
 

@@ -42,11 +42,11 @@ def resolve_devices(config: Mapping[str, Any]) -> dict[str, Any]:
         ),
         (
             placement and compiles,
-            "trainer.compile compiles steps for one device, and placement names several; leave one out",
+            "trainer.compile compiles for one device, and placement names several; leave one out",
         ),
         (
             compiles and config.get("accel") == "off",
-            "trainer.compile compiles steps, and accel=off compiles nothing; leave one out",
+            "trainer.compile compiles, and accel=off compiles nothing; leave one out",
         ),
     ):
         if is_contradiction:
