@@ -30,7 +30,7 @@ from attnx.inference.load import TrainedRun
 from attnx.inference.trace_decoding import open_tracer
 from attnx.reports.pages.decoding_trace import ExampleTrace
 from attnx.runs.alignments import Alignment, read_saved_alignments
-from attnx.sweeps import session
+from attnx.sweeps import external_launchers, session
 from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.processes import ForkServerProcesses
 
@@ -174,6 +174,8 @@ def forked_ranks(no_pictures_folder: str, monkeypatch: pytest.MonkeyPatch) -> No
 def server(no_pictures_folder: str) -> Iterator[ForkServerProcesses]:
     """One server for all sweeps: what it imports takes seconds."""
     server = ForkServerProcesses({**os.environ, "PYTHONPATH": no_pictures_folder})
+    while not server.is_ready:  # a fork of this process would hear of it in its place
+        server.wait(1.0)
     yield server
     server.close()
 
@@ -268,8 +270,9 @@ class KeptServer:
 
 @pytest.fixture
 def shared_server(server: ForkServerProcesses, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sweeps fork their jobs from the one server."""
+    """Sweeps fork their jobs from the one server, also those that a launcher of others runs in this process."""
     monkeypatch.setattr(session, "start_fork_server", lambda environment: KeptServer(server))
+    monkeypatch.setattr(external_launchers, "SubprocessProcesses", lambda lock: KeptServer(server))
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,32 +35,12 @@ SECONDS = 240.0  # only for what would never end
 ENDLESS = ("trainer.max_steps=1000000", "trainer.num_validations=100000")
 
 
-@contextmanager
-def running_command(words: list[str], **variables: str) -> Iterator[subprocess.Popen[str]]:
-    """The command in a process of its own, which is gone at the end."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "attnx", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1", **variables},
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def children(pid: int) -> list[int]:
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
 def ranks_of(process: Any) -> list[int]:
     """The processes that train, once they do."""
     while "\nstep " not in process.read()[0]:
         assert not process.has_ended(), process.read()
         time.sleep(0.02)
-    return children(process.pid)
+    return [int(word) for word in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
 
 
 def have_ended(processes: list[int]) -> bool:
@@ -160,15 +139,14 @@ def test_a_killed_process_ends_the_others_with_a_message(
     assert json.loads(Path("one/run.json").read_text("utf-8"))["status"] == "failed"
 
 
-def test_no_process_outlives_a_killed_command(sized: Callable[..., list[str]]) -> None:
-    """The command is a new process here, as users start it."""
-    with running_command(sized(*TWO, *ENDLESS, "folder=one")) as process:
-        assert process.stdout is not None
-        assert any(line.startswith("step ") for line in process.stdout)
-        ranks = children(process.pid)
-        assert len(ranks) == 2
-        process.kill()
-        assert have_ended(ranks)
+def test_no_process_outlives_a_killed_command(
+    fork_command: Callable[..., Any], sized: Callable[..., list[str]]
+) -> None:
+    process = fork_command(*sized(*TWO, *ENDLESS, "folder=one"))
+    ranks = ranks_of(process)
+    assert len(ranks) == 2
+    process.kill()
+    assert have_ended(ranks)
     assert torch.load("one/checkpoints/last.ckpt", weights_only=True)["global_step"] > 0
 
 

@@ -228,30 +228,31 @@ def test_a_run_without_a_checkpoint_starts_from_the_beginning(
     assert same_weights(["whole", "cut"])
 
 
+@pytest.mark.usefixtures("words", "no_pictures", "shared_server")
 @pytest.mark.parametrize("sweep", [False, True], ids=["run", "sweep"])
 def test_a_run_outlives_the_reader_of_its_output(
-    words: Path, small: list[str], no_pictures_folder: str, sweep: bool
+    small: list[str], fork_command: Callable[..., Any], sweep: bool
 ) -> None:
     """As in ``attnx | head -1``."""
+    reader, writer = os.pipe()
+
+    def write_to_the_pipe() -> None:
+        os.close(reader)
+        sys.stdout = os.fdopen(writer, "w", buffering=1)
+
     options = ["-m", "seed=1,2", "name=some"] if sweep else ["folder=one"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "attnx", *small, *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": no_pictures_folder},
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.readline()
-        process.stdout.close()
-        err = process.stderr.read()
-    assert (process.returncode, err) == (0, "")
+    process = fork_command(*small, *options, prepare=write_to_the_pipe)
+    os.close(writer)
+    with os.fdopen(reader) as output:
+        assert output.readline()
+    assert process.communicate() == ("", "")
+    assert process.returncode == 0
     for folder in ("multirun/some/0", "multirun/some/1") if sweep else ("one",):
         assert read_mapping(Path(folder, "run.json"))["status"] == "finished"
 
 
 def test_ctrl_c_ends_a_process_with_130(words: Path, small: list[str]) -> None:
+    """Also after the reader of its output has gone."""
     long = ["trainer.max_steps=1000000", "trainer.num_validations=100000", "folder=one"]
     overrides = [*[size for size in small if not size.startswith("trainer.max") and "validations" not in size], *long]
     with subprocess.Popen(
@@ -266,8 +267,8 @@ def test_ctrl_c_ends_a_process_with_130(words: Path, small: list[str]) -> None:
         for line in process.stdout:
             if line.startswith("step "):
                 break
+        process.stdout.close()
         process.send_signal(signal.SIGINT)
-        process.stdout.read()
         err = process.stderr.read()
     assert process.returncode == 130
     assert err == "attnx: interrupted; resume with: attnx resume one\n"

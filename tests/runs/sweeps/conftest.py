@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-# A scorer that does what the files beside it say: fall over, end by a signal, or wait to be interrupted.
+# A scorer that does what the files beside it say: fall over, end by a signal, or wait to be interrupted or to go on.
 MOODY = '''\
 """A scorer with moods."""
 
@@ -55,7 +55,7 @@ class Moody(Dot):
         for number in stop_signals():
             signal.signal(number, lambda *what: heard.append(before(*what)))
         Path(f"reached-{os.getpid()}").touch()
-        while not heard:
+        while not heard and not Path("go").exists():
             time.sleep(0.01)
 '''
 SECONDS = 0.01
@@ -88,9 +88,13 @@ def moody(work_folder: Path) -> Path:
 
 @pytest.fixture
 def fork_sweep(
-    words: Path, sized: Callable[..., list[str]], no_pictures_folder: str, fork_command: Callable[..., Any]
+    words: Path,
+    sized: Callable[..., list[str]],
+    no_pictures_folder: str,
+    shared_server: None,
+    fork_command: Callable[..., Any],
 ) -> Callable[..., Any]:
-    """Start a sweep in a fork of this process, with a server of jobs of its own."""
+    """Start a sweep in a fork of this process."""
     return lambda *overrides: fork_command(*sized("-m", *overrides), PYTHONPATH=no_pictures_folder)
 
 
