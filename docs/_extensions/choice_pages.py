@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 
-from gallery.variants import DRAWN_KINDS
+from gallery.variants import DRAWN_KINDS, drawable_parts
 from generated_pages import write_pages
 from part_docs import doc_paragraphs, formula_markdown
 from sphinx.application import Sphinx
@@ -106,7 +106,7 @@ def _part_section(part: Part) -> Iterator[str]:
 def _facts(part: Part) -> Iterator[str]:
     if source := part.doc_line("Source"):
         yield "Source: " + LINK.sub(r"<\1>", source)
-    if part.kind in DRAWN_KINDS:
+    if part.kind in DRAWN_KINDS and part in drawable_parts([part.kind]):
         yield f"[drawn in the gallery](../../parts.md#{part.name})"
     yield f"{{py:mod}}`{part.module}`" if part.origin == "core" else part.origin
 

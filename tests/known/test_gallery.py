@@ -24,6 +24,7 @@ from gallery.example import (
     STATE_SIZE,
     STEPS,
     Reading,
+    head_maps,
     read_example,
     rising_weights,
     row_weights,
@@ -69,6 +70,8 @@ def test_choices_that_change_a_picture_are_shown() -> None:
 
     beside = [{"window": 1, option: value} for option, value in (("dilation", 2), ("sinks", 2), ("global_tokens", 1))]
     assert drawn_options("scope", "local") == [{}, *beside, {"center": "predictive"}]
+    lists = {"heads": 2, "head_scopes": ["local", "global"]}
+    assert drawn_options("attention", "standard") == [{"softcap": 3.0}, lists]
     assert drawn_options("scope", "history") == [{}, {"include_self": True}]
     assert drawn_options("scope", "global") == [{}]  # without the decoder's states include_self changes nothing
     assert drawn_options("scorer", "scaled") == [{}]
@@ -150,6 +153,19 @@ class TestTheExample:
         rising, middle = rising_weights("softmax"), len(RISING_SCORES) // 2
         assert (RISING_SCORES[middle], rising[middle]) == pytest.approx((FIXED_SCORE, 0.5))
         assert (np.diff(rising) > 0).all()
+
+
+def test_heads_are_shown_with_what_they_make_together() -> None:
+    """The window of a head is of three positions around the step; a share of the second map is subtracted."""
+    local, both, mean = head_maps(("standard", {"heads": 2, "head_scopes": ["local", "global"]})).values()
+    distance = abs(np.arange(POSITIONS) - target_positions().numpy()[:, None])
+    np.testing.assert_array_equal(local[:, :POSITIONS] > 0, distance <= 3)
+    assert (both[:, :POSITIONS] > 0).all()
+    np.testing.assert_allclose(mean, (local + both) / 2, rtol=1e-6)
+    first, second, difference = head_maps("differential").values()
+    share = (first - difference).sum() / second.sum()
+    assert 0.1 < share < 0.3
+    np.testing.assert_allclose(first - difference, share * second, atol=1e-6)
 
 
 def pixel(figure: Figure, axes: int, x: float, y: float, tmp_path: Path) -> NDArray[np.float64]:

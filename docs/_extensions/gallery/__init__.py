@@ -31,7 +31,7 @@ def show_page(app: Sphinx, doctree: nodes.document) -> None:
     for image in doctree.findall(nodes.image):
         pictures.setdefault(image["alt"].split()[0], image.parent)
     for address, picture in pictures.items():
-        if address.startswith("model.mixer="):  # whose pictures do not move
+        if address.startswith(("attention=", "model.mixer=")):  # whose pictures do not move
             continue
         link = nodes.reference("", "Move its options", refuri=f"{MOVING_PAGE}#{address}")
         picture.parent.insert(picture.parent.index(picture) + 1, nodes.paragraph("", "", link))

@@ -23,6 +23,8 @@ from gallery.example import (
     FIT_STEPS,
     FIXED_SCORE,
     LONG_POSITION,
+    PADDING,
+    POSITIONS,
     REPEAT_STEP,
     REPEATED_STEP,
     RISING_SCORES,
@@ -30,16 +32,20 @@ from gallery.example import (
     Numbers,
     Reading,
     composition,
+    head_maps,
     mixer_shares,
     read_example,
     rising_weights,
     row_weights,
 )
-from gallery.variants import PartVariant, alternatives
+from gallery.variants import FURTHER_OPTIONS, PartVariant, alternatives
 
 WIDTH, PANEL_HEIGHT = 6.0, 1.66  # inches
 MARGIN_LEFT, MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 0.42, 0.18, 0.66, 0.72
 WHITE_TO_BROWN = LinearSegmentedColormap.from_list("white_to_brown", ["#ffffff", "#fdd9b5", "#ee9a52", "#a84a06"])
+BROWN_TO_BLUE = LinearSegmentedColormap.from_list(
+    "brown_to_blue", ["#a84a06", "#ee9a52", "#fdd9b5", "#ffffff", "#a6cbe5", "#1f68ad", "#08306b"]
+)
 WHITE_TO_GREEN = LinearSegmentedColormap.from_list("white_to_green", ["#ffffff", "#b7dfc0", "#2c8a4b"])
 MAX_LABELED_COLUMNS = 14  # with more columns every second one is labeled
 BROWN, BLUE = "#ee9a52", "#1f68ad"
@@ -66,6 +72,8 @@ def draw_variant(variant: PartVariant) -> Figure:
         return draw_normalizer(variant.spec, str(variant))
     if variant.drawn_as == "mixer":
         return draw_mixer(variant.spec, str(variant))
+    if variant.drawn_as == "attention" and "softcap" not in variant.options:
+        return draw_heads(variant.spec, str(variant))
     reading = read_example(**composition(variant))
     has_source = reading.decoder_states < len(reading.columns)
     example = [QUERIES_NOTE, *([MEMORY_NOTE] if has_source else [])]
@@ -76,6 +84,9 @@ def draw_variant(variant: PartVariant) -> Figure:
 def variants_to_draw(part: Part) -> list[PartVariant]:
     """The part as it is and, of scopes and normalizers, the variants whose weights differ."""
     default = PartVariant(part)
+    if part.kind == "attention":
+        further = FURTHER_OPTIONS.get((part.kind, part.name), [{}])
+        return [PartVariant(part, options) for options in further]
     if part.kind not in ("scope", "normalizer"):
         return [default]
     variants, weights = [default], _weights(default)
@@ -170,6 +181,24 @@ def _write_below(axes: Axes, x: float, text: str, line: int = 0) -> None:
     """Write small text below a panel, at ``x`` from 0 to 1."""
     offset: dict[str, Any] = {"xytext": (0, -4 - 10 * line), "textcoords": "offset points"}
     axes.annotate(text, (x, 0), xycoords="axes fraction", fontsize=7.5, color=PALE, va="top", **offset)
+
+
+def draw_heads(attention: PartSpec, title: str) -> Figure:
+    """Draw the weights of heads, or of the two maps of one, and what they make together."""
+    figure, panels = make_panels(title, f"{QUERIES_NOTE} {MEMORY_NOTE}\n{FITTED_NOTE}")
+    columns = [*map(str, range(POSITIONS)), *["\u00b7"] * PADDING]
+    for axes, (name, weights) in zip(panels, head_maps(attention).items(), strict=True):
+        reading = Reading(weights, weights != 0, None, weights, columns)
+        _draw_heatmap(axes, reading, weights, BROWN_TO_BLUE, (-1, 1))
+        hatch(axes, ~reading.allowed_mask, left_edges(len(columns), 0))
+        label_panel(
+            axes, name, f"white 0, blue 1, least {weights.min():.2f}" if name == "difference" else "white 0, blue 1"
+        )
+    steps = np.arange(len(weights))
+    panels[0].set_yticks(steps + 0.5, [str(step) for step in steps])
+    panels[0].set_ylabel("step", fontsize=7.5, color=PALE, labelpad=3)
+    panels[2].set_title("memory position", loc="right", fontsize=7.5, color=PALE, pad=4)
+    return figure
 
 
 def draw_mixer(mixer: PartSpec, title: str) -> Figure:

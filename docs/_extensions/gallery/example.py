@@ -14,6 +14,7 @@ from torch import Tensor
 from attnx import registry
 from attnx.attention import Attention, Memory, Query, QueryContext, ScopeMask, build
 from attnx.attention.attention import needs_history
+from attnx.attention.factory import build_attention
 from attnx.attention.memory import concat_sources, hide_future, update_history
 from attnx.attention.types import AttentionInputs, AttentionOutput
 from attnx.registry import PartSpec
@@ -32,6 +33,7 @@ FIT_STEPS, LEARNING_RATE = 60, 0.02
 WIDTHS = ("query_size", "memory_size", "state_size", "context_size", "token_size")
 TAGS = 4
 MIXER_SIZE = 24  # four heads divide it, of an even width
+HEADS_WIDTH = 16  # two heads divide it, of two maps each
 # One row of scores, of which the last two are not allowed, and the score that a rising one passes.
 SCORE_ROW, ALLOWED_COUNT = (0.5, 2.0, 1.6, -1.0, 0.2, -0.4, 1.0, 2.5, 0.3), 7
 FIXED_SCORE = 1.0
@@ -85,8 +87,10 @@ def _vectors(positions: Tensor) -> Tensor:
     return 2.4 * F.normalize(torch.exp(-((positions[:, None] - centers) ** 2)), dim=-1)
 
 
-def composition(variant: PartVariant) -> dict[str, PartSpec]:
-    """The parts that the example reads with: a recurrent normalizer needs a scorer that learns when to move on."""
+def composition(variant: PartVariant) -> dict[str, Any]:
+    """What the example reads with: a recurrent normalizer needs a scorer that learns when to move on."""
+    if variant.part.kind == "attention":
+        return dict(variant.options)
     scorer = {"scorer": "additive"} if variant.part.kind == "normalizer" else {}
     return {**scorer, variant.part.kind: variant.spec}
 
@@ -96,12 +100,13 @@ def read_example(
     scope: PartSpec = "global",
     normalizer: PartSpec = "softmax",
     bias: PartSpec | None = None,
+    softcap: float | None = None,
 ) -> Reading:
     """Apply a composition to the example, after a short fit of its parameters, if any."""
     sizes = {"query_size": STATE_SIZE, "memory_size": STATE_SIZE}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        attention = build(scorer=scorer, scope=scope, normalizer=normalizer, **sizes)
+        attention = build(scorer=scorer, scope=scope, normalizer=normalizer, softcap=softcap, **sizes)
         assert isinstance(attention, Attention)
         if bias is not None:
             attention.bias = registry.build("bias", bias, query_size=STATE_SIZE, **HEAD)
@@ -196,6 +201,43 @@ def _loss(attention: Attention) -> Tensor:
     loss = -(_scores_and_weights(attention, memory)[1][cells] + 1e-4).log().mean()
     # Outside the window the weight and its gradient are 0 at the target; the gain still has a gradient.
     return loss if gain is None else loss - (gain[0][cells] + 1e-30).log().mean()
+
+
+def head_maps(attention: PartSpec) -> dict[str, Numbers]:
+    """(t, m) the weights of two heads and their mean, or of a head that subtracts: its two maps and their difference.
+
+    Heads compare by ``scaled`` and are fitted: the squares of what their weights lack of 1 at the targets, of what they
+    have elsewhere, become smaller. The share that is subtracted stays what it is at first, so that it can be seen.
+    """
+    name, options = registry.parse_spec("attention", attention)
+    node, maps = {"name": name, **registry.check("attention", name, {"heads": 2, **options})}, []
+    queries, states = (F.pad(vectors, (0, HEADS_WIDTH - STATE_SIZE)) for vectors in example_states())
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        heads = build_attention("scaled", "global", "softmax", HEADS_WIDTH, HEADS_WIDTH, HEADS_WIDTH, node)
+    if (difference := getattr(heads, "difference", None)) is not None:
+        difference.register_forward_pre_hook(lambda module, inputs: maps.append(inputs[0].weights))
+    target = F.one_hot(target_positions(), POSITIONS + PADDING).float()
+
+    def read() -> Tensor:
+        maps.clear()
+        memory = heads.make_memory(states, torch.arange(POSITIONS + PADDING)[None] < POSITIONS)
+        weights = heads(queries, memory, need_weights=True).weights
+        assert weights is not None
+        return weights
+
+    maps_alone = [weight for name, weight in heads.named_parameters() if not name.startswith("difference.")]
+    optimizer = torch.optim.Adam(maps_alone, lr=LEARNING_RATE)
+    for _ in range(FIT_STEPS):
+        optimizer.zero_grad()
+        (read() - target).square().sum().backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    with torch.no_grad():
+        weights = read()[0]
+    names, shown = ("head 1", "head 2", "mean"), (*weights, weights.mean(0))
+    if maps:
+        names, shown = ("first", "second", "difference"), (*maps[0][0, :2].detach(), weights[0])
+    return dict(zip(names, map(_numbers, shown), strict=True))
 
 
 def mixer_shares(mixer: PartSpec) -> tuple[Numbers, Numbers]:

@@ -14,6 +14,11 @@ HEADINGS = {
     "query": ("Query inputs", "What is compared with the memory? The selected vector of the decoder step is in color."),
     "normalizer": ("Normalizers", "How do scores become weights?"),
     "bias": ("Biases", "What does the distance of a position from the query's step add to its score?"),
+    "attention": (
+        "Attentions",
+        "What is composed around the parts? Softmax of `dot` with bounded scores; else two heads that compare by "
+        "`scaled`, fitted to read position t at step t.",
+    ),
     "mixer": (
         "Mixers",
         "How much does what a position reads depend on each earlier one, without a memory? Shares of the derivative's "

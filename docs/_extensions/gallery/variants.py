@@ -15,7 +15,7 @@ from attnx.registry.part import Option, Part
 from gallery.option_values import choices
 
 MOVING_KINDS = ("scorer", "scope", "query", "normalizer", "bias")
-DRAWN_KINDS = (*MOVING_KINDS, "mixer")
+DRAWN_KINDS = (*MOVING_KINDS, "attention", "mixer")
 CHOICE_KEYS = {"bias": "attention.bias", "mixer": "model.mixer"}
 """The keys that choose parts which are a value of another part's option."""
 FURTHER_OPTIONS: dict[tuple[str, str], list[dict[str, Any]]] = {
@@ -24,8 +24,9 @@ FURTHER_OPTIONS: dict[tuple[str, str], list[dict[str, Any]]] = {
         {"window": 1, "sinks": 2},
         {"window": 1, "global_tokens": 1},
     ],
+    ("attention", "standard"): [{"softcap": 3.0}, {"heads": 2, "head_scopes": ["local", "global"]}],
 }
-"""Options that are numbers, and are worth a picture each."""
+"""Options that no bool or Literal lists, and are worth a picture each."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,9 @@ class PartVariant:
 
 
 def drawable_parts(kinds: Sequence[str] = DRAWN_KINDS) -> list[Part]:
-    """Every part of these kinds that can be drawn, by kind, plug-ins last."""
-    return [registry.describe(kind, name) for kind in kinds for name in registry.names(kind)]
+    """Every part of these kinds that can be drawn, by kind, plug-ins last; no attention is no picture."""
+    names = [(kind, name) for kind in kinds for name in registry.names(kind)]
+    return [registry.describe(*part) for part in names if part != ("attention", "none")]
 
 
 def choice_key(part: Part) -> str:
