@@ -19,6 +19,8 @@ LoadedProgram = Callable[[Sequence[Tensor]], Sequence[Tensor]]
 """The inputs of a program, in its order -> its outputs."""
 
 OPSET = 17
+BLOCK_LEVELS = 16
+"""A triangle has at most two to this power of rows, more than fit into a memory."""
 
 
 def _transpose(graph: Any, matrices: Any) -> Any:
@@ -45,12 +47,44 @@ def _matmul(graph: Any, first: Any, second: Any) -> Any:
     return graph.op("Squeeze", graph.op("MatMul", first, graph.op("Unsqueeze", second, column)), last)
 
 
+def _solve_triangular(
+    graph: Any, triangle: Any, right: Any, is_upper: Any, is_left: Any, is_unit_triangular: Any
+) -> Any:
+    """Solve (1 + triangle) x = right, of a triangle below the diagonal, by its inverse, in ever larger blocks.
+
+    Two blocks on the diagonal with inverses ``p`` and ``q`` and the block ``b`` below have the inverse
+    ``[[p, 0], [-q b p, q]]``.
+    """
+
+    def constant(number: int) -> Any:
+        return graph.op("Constant", value_t=torch.tensor(number))
+
+    def is_equal(numbers: Any) -> Any:  # (n,) -> (n, n)
+        pair = (graph.op("Unsqueeze", numbers, graph.op("Constant", value_t=torch.tensor([axis]))) for axis in (1, 0))
+        return graph.op("Equal", *pair)
+
+    def as_float(condition: Any) -> Any:
+        return graph.op("CastLike", condition, triangle)
+
+    rows = graph.op("Gather", graph.op("Shape", triangle), constant(-1))
+    positions = graph.op("Range", constant(0), rows, constant(1))
+    inverse = as_float(is_equal(positions))
+    for level in range(BLOCK_LEVELS):
+        halves, blocks = (graph.op("Div", positions, constant(2**exponent)) for exponent in (level, level + 1))
+        is_below = graph.op("And", is_equal(blocks), graph.op("Not", is_equal(halves)))
+        below = graph.op("Mul", triangle, as_float(is_below))
+        product = graph.op("MatMul", graph.op("MatMul", inverse, below), inverse)
+        inverse = graph.op("Sub", inverse, product)
+    return graph.op("MatMul", inverse, right)
+
+
 # Operators that the exporter lacks, or writes otherwise than a runtime reads them.
 SYMBOLS: dict[str, Callable[..., Any]] = {
     "aten::mT": _transpose,
     "aten::expm1": _expm1,
     "aten::logaddexp": _logaddexp,
     "aten::matmul": _matmul,
+    "aten::linalg_solve_triangular": _solve_triangular,
 }
 
 

@@ -49,7 +49,9 @@ def run_chunks(
     autocast = torch.autocast(wide[0].device.type, enabled=False) if has_autocast(wide[0]) else nullcontext()
     outputs = []
     with autocast:
-        for parts in zip(*(torch.split(part, chunk, dim=2) for part in wide), strict=True):
+        chunks = zip(*(torch.split(part, chunk, dim=2) for part in wide), strict=True)
+        # A trace would fix the number of chunks: it has one, of all positions.
+        for parts in [wide] if torch.jit.is_tracing() else chunks:  # type: ignore[no-untyped-call]
             output, state = run(state, *parts)
             outputs.append(output)
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2), state
@@ -62,8 +64,8 @@ def zero_padding(vectors: Tensor, mask: Tensor | None) -> Tensor:
 
 def split_heads(vectors: Tensor, heads: int) -> Tensor:
     """(b, t, h k) -> (b, h, t, k)."""
-    split: Tensor = vectors.unflatten(-1, (heads, -1))  # type: ignore[no-untyped-call]
-    return split.transpose(1, 2)
+    rows, steps, size = vectors.shape  # in full: `unflatten` has fixed lengths in a trace
+    return vectors.reshape(rows, steps, heads, int(size) // heads).transpose(1, 2)
 
 
 def join_heads(vectors: Tensor) -> Tensor:

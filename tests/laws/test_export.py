@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
 
 from attnx import registry
 from attnx.config.compose import compose
@@ -20,6 +21,11 @@ from attnx.models.resolve import DataSizes, resolve_model
 # A trace is what torch calls its old way; the new one cannot leave a recurrence's length open.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 SMALL = ["model.embedding_dim=5", "encoder.hidden_size=7", "decoder.hidden_size=11"]
+SHORT_MIXERS = {
+    name: f"{{name: {name}, heads: 2, chunk: 4}}"
+    for name in registry.names("mixer")
+    if "chunk" in [option.name for option in registry.describe("mixer", name).options]
+}
 # Every part in some composition: as many as there are of the kind with most, the others over and over.
 # A recurrent part needs a memory that does not grow.
 RECURRENT = {
@@ -72,6 +78,15 @@ COMPOSITIONS = [
         "model.self_bias=relative",
         "model.cross_bias=alibi",
     ],
+    # Sources are longer than a chunk.
+    [
+        "model=transformer",
+        "model.form=decoder_only",
+        "model.prefix=causal",
+        "scorer=scaled",
+        f"model.layers={len(registry.names('mixer')) + 1}",
+        f"model.mixer=[{','.join(SHORT_MIXERS.get(name, name) for name in registry.names('mixer'))},standard]",
+    ],
 ]
 TRANSFORMER = ["model.hidden_size=12", "model.layers=1", "attention.heads=2"]
 TAGGED = ("language_tag", "model.tag_inputs")
@@ -109,7 +124,7 @@ def model_of(overrides: list[str]) -> Exported:
     ("overrides", "save"),
     [
         *[(composition, saved_as_onnx) for composition in COMPOSITIONS],
-        *[(composition, saved_as_torch) for composition in COMPOSITIONS[-6:]],
+        *[(composition, saved_as_torch) for composition in COMPOSITIONS[-7:]],
     ],
     ids=lambda item: item.__name__ if callable(item) else " ".join(item),
 )
@@ -135,6 +150,25 @@ def test_exported_files_match_the_model(overrides: list[str], save: Callable[...
             torch.testing.assert_close(weights, observed.weights, rtol=1e-4, atol=1e-5)
         files, symbol = remaining, expected[:, 3:].argmax(-1) + 3
         assert len(files) == len(flatten_state(state))
+
+
+class Solve(nn.Module):
+    """What the delta rule solves for the news of a chunk."""
+
+    def forward(self, overlaps: Tensor, news: Tensor) -> Tensor:
+        return torch.linalg.solve_triangular(overlaps.tril(-1), news, upper=False, unitriangular=True)
+
+
+@pytest.mark.parametrize("size", [1, 2, 37, 64, 200])
+def test_a_triangle_in_onnx_is_solved_for_any_size(size: int, tmp_path: Path) -> None:
+    """And for what is hard: every key is the same, and each step turns it around."""
+    axes = {"overlaps": [1, 2], "news": [1], "solution": [1]}
+    example = torch.ones(2, 5, 5), torch.ones(2, 5, 3)
+    solve = saved_as_onnx(Program(Solve(), example, ["overlaps", "news"], ["solution"], axes), tmp_path)
+    overlaps, news = torch.stack([2 * torch.ones(size, size), torch.randn(size, size)]), torch.randn(2, size, 3)
+    expected = Solve()(overlaps.double(), news.double())
+    tolerance = {"rtol": 1e-4, "atol": 1e-4 * float(expected.abs().max())}
+    torch.testing.assert_close(solve([overlaps, news])[0].double(), expected, **tolerance)
 
 
 @pytest.mark.parametrize(
