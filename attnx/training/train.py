@@ -278,10 +278,8 @@ def _callbacks(
         callbacks.append(LoggerCallback(loggers, throughput, options["log_every_n_steps"]))
         callbacks.append(HeatMaps(loggers, prepared.loaders, config))
     if options["patience"] is not None:
-        mode = "max" if task.maximize else "min"
-        # NaN is no better result, and no end by itself.
-        stopping = ResumableEarlyStopping(task.monitor, patience=options["patience"], mode=mode, check_finite=False)
-        callbacks.append(stopping)
+        patience, min_improvement = options["patience"], options["min_improvement"]
+        callbacks.append(ResumableEarlyStopping(task.monitor, task.maximize, patience, min_improvement))
     if options["ema"] is not None:
         callbacks.append(WeightAverage(options["ema"]))  # the last, so that all others see one validation's weights
     return callbacks

@@ -33,6 +33,7 @@ PROFILERS = {"simple": SimpleProfiler, "advanced": AdvancedProfiler, "pytorch": 
         "max_time": "max_steps=null max_epochs=null",
         "batch_size": "batch_tokens=null",
         "precision=tf32": "accelerator!=cpu",
+        "min_improvement": "patience!=null",
     },
 )
 @dataclass(frozen=True)
@@ -46,18 +47,19 @@ class TrainerOptions:
     clock where a time (HH:MM:SS) ends it; in a sweep a time is measured once and becomes steps, equal for all jobs.
     ``num_validations`` is how many times a run validates, each time decoding ``valid_examples`` examples, and
     ``test_examples`` once at the end (null: all); these are a sample, the same in all runs on the same data.
-    ``patience`` stops after so many validations without a better result, and the ``save_top_k`` best checkpoints stay.
-    Between validations the last one is saved every ``checkpoint_every`` steps and ``checkpoint_minutes`` minutes,
-    whichever comes first. A batch has ``batch_size`` rows, or with ``batch_tokens`` as many as that number holds when
-    padded. ``bucket_pool_batches`` batches of rows are sorted by length together, which saves padding; with 1, rows of
-    any lengths are in a batch. ``tag_sampling_temperature`` above 1 draws rows of rare tags (languages) more often: in
-    proportion to the number of their rows to the power of 1 / temperature. ``precision=tf32`` lets a GPU round the
-    factors of its products to 10 bits. ``ema=0.999`` validates, keeps and tests a moving average of the weights,
-    which keeps 0.999 of itself at each step, less at the first ones. Every ``log_every_n_steps`` steps
-    ``metrics.csv`` gets a row, and so do loggers. ``compile=steps`` has torch compile the steps of a loop over time,
-    for which a run waits; ``graphs`` also records them as CUDA graphs, and ``model`` compiles a transformer's pass.
-    ``profiler`` is one of Lightning's, which writes into the run's folder ``profile`` where the time goes: ``simple``
-    by call of the trainer, ``advanced`` by Python function, ``pytorch`` by torch's operator.
+    ``patience`` stops after so many validations without a better result, one that is better by the share
+    ``min_improvement`` of the best, and the ``save_top_k`` best checkpoints stay. Between validations the last one is
+    saved every ``checkpoint_every`` steps and ``checkpoint_minutes`` minutes, whichever comes first. A batch has
+    ``batch_size`` rows, or with ``batch_tokens`` as many as that number holds when padded. ``bucket_pool_batches``
+    batches of rows are sorted by length together, which saves padding; with 1, rows of any lengths are in a batch.
+    ``tag_sampling_temperature`` above 1 draws rows of rare tags (languages) more often: in proportion to the number
+    of their rows to the power of 1 / temperature. ``precision=tf32`` lets a GPU round the factors of its products to
+    10 bits. ``ema=0.999`` validates, keeps and tests a moving average of the weights, which keeps 0.999 of itself at
+    each step, less at the first ones. Every ``log_every_n_steps`` steps ``metrics.csv`` gets a row, and so do
+    loggers. ``compile=steps`` has torch compile the steps of a loop over time, for which a run waits; ``graphs`` also
+    records them as CUDA graphs, and ``model`` compiles a transformer's pass. ``profiler`` is one of Lightning's,
+    which writes into the run's folder ``profile`` where the time goes: ``simple`` by call of the trainer,
+    ``advanced`` by Python function, ``pytorch`` by torch's operator.
     """
 
     max_steps: PositiveInt | None = None
@@ -72,6 +74,7 @@ class TrainerOptions:
     valid_examples: PositiveInt | None = 500
     test_examples: PositiveInt | None = None
     patience: PositiveInt | None = None
+    min_improvement: Probability = 0.0
     save_top_k: PositiveInt = 1
     checkpoint_every: PositiveInt | None = None
     checkpoint_minutes: PositiveFloat | None = 10.0

@@ -165,6 +165,7 @@ CONFIGURATIONS = {
     "-m seed=1,2 -j 2 --jobs=3": ["--jobs is given twice"],
     "trainer.patience=5": ["trainer.patience=5 has no effect beside trainer.num_validations=6", "=7 or more"],
     "trainer.precision=tf32 trainer.accelerator=cpu": ["trainer.precision=tf32 has no effect"],
+    "trainer.min_improvement=0.01": ["trainer.min_improvement=0.01 has no effect beside trainer.patience=null"],
     "decoding=sampling decoding.top_k=1 decoding.temperature=2": ["decoding.temperature=2 has no effect"],
     "task=forecasting task.file=words.tsv decoding.max_length_extra=3": ["has no effect beside task=forecasting"],
     "model=classifier task=classification decoding.length_penalty=gnmt decoding=beam": ["beside model=classifier"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
@@ -183,15 +183,28 @@ def test_a_tied_output_is_the_embedding_before_and_after_training(
     assert prepare_run().module.model.output.weight.shape == (symbols, 11)
 
 
-def test_zero_patience_stops_at_the_first_worse_validation(
-    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("values", "min_improvement", "steps"),
+    [
+        ([9.0, 4.0, 5.0], 0.0, 6),
+        ([9.0, 4.0, 3.97, 3.0], 0.0, 8),
+        ([9.0, 4.0, 3.97, 3.0], 0.01, 6),
+    ],
+)
+def test_patience_ends_at_a_validation_without_enough_improvement(
+    run: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    values: Sequence[float],
+    min_improvement: float,
+    steps: int,
 ) -> None:
     from attnx.metrics.error_rates import PhoneErrorRate
 
-    losses = chain([9.0, 4.0, 5.0], repeat(2.0))  # validations, then the test and its draws
-    monkeypatch.setattr(PhoneErrorRate, "compute", lambda self: torch.tensor(next(losses)))
-    run("trainer.max_steps=8", "trainer.num_validations=4", "trainer.patience=1", folder="one")
-    assert json.loads(Path("one/results.json").read_text(encoding="utf-8"))["steps"] == 6
+    rates = chain(values, repeat(2.0))  # validations, then the test and its draws
+    monkeypatch.setattr(PhoneErrorRate, "compute", lambda self: torch.tensor(next(rates)))
+    gain = f"trainer.min_improvement={min_improvement}"
+    run("trainer.max_steps=8", "trainer.num_validations=4", "trainer.patience=1", gain, folder="one")
+    assert json.loads(Path("one/results.json").read_text(encoding="utf-8"))["steps"] == steps
 
 
 def test_at_an_equal_metric_a_lower_loss_is_an_improvement(

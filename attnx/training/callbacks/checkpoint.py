@@ -214,10 +214,21 @@ class ResumableEarlyStopping(EarlyStopping):
 
     A metric may stay at its worst for long, as a BLEU of 0. It remembers that it has stopped a run: one that is killed
     during its test would otherwise train on when it is resumed.
+
+    Args:
+        monitor: the name of the metric.
+        maximize: whether a higher value is better.
+        patience: after how many validations without an improvement a run stops.
+        min_improvement: the share of the best value by which a better one has to differ from it.
     """
 
     has_stopped = False
     best_loss = math.inf
+
+    def __init__(self, monitor: str, maximize: bool, patience: int, min_improvement: float) -> None:
+        # NaN is no better result, and no end by itself.
+        super().__init__(monitor, patience=patience, mode="max" if maximize else "min", check_finite=False)
+        self.min_improvement = min_improvement if maximize else -min_improvement
 
     def on_train_start(self, trainer: Trainer, *_: Any) -> None:
         """Stop again."""
@@ -226,6 +237,8 @@ class ResumableEarlyStopping(EarlyStopping):
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Decide whether to stop, and remember it."""
         score, loss = trainer.callback_metrics[self.monitor], float(trainer.callback_metrics[LOSS])
+        if torch.isfinite(self.best_score):
+            self.min_delta = self.min_improvement * abs(float(self.best_score))
         if float(score) == float(self.best_score) and loss < self.best_loss:
             self.wait_count = -1  # Lightning will add one, since the metric is no better
         super().on_validation_end(trainer, pl_module)
