@@ -51,9 +51,10 @@ EXTRA_OPTIONS: dict[tuple[str, str], list[dict[str, Any]]] = {
 }
 # A test that takes `each_scorer` runs once for every variant of every scorer, one that takes `plain_scorer` once for
 # every scorer as it is. One that takes `combination` runs for combinations of its module's FACTORS, lists of choices by
-# name: any two choices meet, unless its module's `possible` says that they cannot; its `vary` may replace choices by
-# others that are alike. One that takes `sample_combination` runs for a few of these, in which every choice occurs. One
-# that takes `combinations` loops over them in subtests: they are found as it runs, and not by every worker.
+# name: any two choices meet, unless its module's `possible` says that they cannot; of the kinds in its ALIKE the first
+# part of each group stands for the others, and all take turns. One that takes `sample_combination` runs for a few of
+# these, in which every choice occurs. One that takes `combinations` loops over them in subtests: they are found as it
+# runs, and not by every worker.
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -115,6 +116,16 @@ def choice_name(choice: Any) -> str:
     return text.replace(" ", "")
 
 
+def alike_parts(kind: str) -> list[list[str]]:
+    """The scorers or normalizers in groups of those that declare the same and that the same kernels of accel serve."""
+    groups: dict[str, list[str]] = {}
+    kernels = {name: registry.describe("kernel", name).declarations for name in registry.names("kernel")}
+    for name in sound_names(kind):
+        kernels_of_name = [kernel for kernel, declared in kernels.items() if name in declared[f"{kind}s"]]
+        groups.setdefault(f"{registry.describe(kind, name).declarations}{kernels_of_name}", []).append(name)
+    return list(groups.values())
+
+
 @pytest.fixture
 def combinations(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
     """The combinations of the test's module."""
@@ -131,7 +142,10 @@ def combinations_of(module: ModuleType) -> list[dict[str, Any]]:
     """The combinations of a module's FACTORS; one that says ``plain`` is every part of the kind it is named for."""
     factors = {name: plain(name) if values == "plain" else values for name, values in module.FACTORS.items()}
     rows = pairwise(factors, getattr(module, "possible", lambda choices: True))
-    return getattr(module, "vary", list)(rows)  # type: ignore[no-any-return]
+    turns = {
+        kind: {alike[0]: itertools.cycle(alike) for alike in alike_parts(kind)} for kind in getattr(module, "ALIKE", ())
+    }
+    return [row | {kind: next(parts[row[kind]]) for kind, parts in turns.items()} for row in rows]
 
 
 def each_choice(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -46,16 +46,18 @@ def blocks(page: Path, language: str) -> list[str]:
     return [text for _, text in matches]
 
 
-def commands() -> Iterator[tuple[Path, list[str]]]:
-    """Every use of the command ``attnx`` in a shell block: the page, and the words after it."""
-    for page in PAGES:
-        for line in "".join(blocks(page, "sh")).splitlines():
-            for piece in re.split(r"&&|\|\|", line):
-                words = shlex.split(piece, comments=True)
-                while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
-                    words.pop(0)
-                if words and Path(words[0]).name == "attnx":
-                    yield page, words[1:]
+def commands_on(page: Path) -> Iterator[list[str]]:
+    """Every use of the command ``attnx`` in a page's shell blocks: the words after it."""
+    for line in "".join(blocks(page, "sh")).splitlines():
+        for piece in re.split(r"&&|\|\|", line):
+            words = shlex.split(piece, comments=True)
+            while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
+                words.pop(0)
+            if words and Path(words[0]).name == "attnx":
+                yield words[1:]
+
+
+COMMANDS_BY_PAGE = {page: commands for page in PAGES if (commands := list(commands_on(page)))}
 
 
 def plugins_of(page: Path) -> dict[str, str]:
@@ -99,18 +101,21 @@ def test_the_readme_lists_the_parts() -> None:
 
 def test_there_are_commands_to_check() -> None:
     """The checks below look at something: the README alone shows eight commands, every page of docs/ some."""
-    pages = [page for page, _ in commands()]
-    assert pages.count(README) >= 8
-    assert {ROOT / "docs" / f"{name}.md" for name in ("idea", "add-a-part", "runs")} <= set(pages)
+    assert len(COMMANDS_BY_PAGE[README]) >= 8
+    assert {ROOT / "docs" / f"{name}.md" for name in ("idea", "add-a-part", "runs")} <= COMMANDS_BY_PAGE.keys()
 
 
-@pytest.mark.parametrize(
-    ("page", "words"), [pytest.param(page, words, id=f"{page.stem}: {shlex.join(words)}") for page, words in commands()]
-)
-def test_a_documented_command_composes(page: Path, words: list[str], with_plugins: Path) -> None:
+@pytest.mark.parametrize("page", COMMANDS_BY_PAGE, ids=lambda page: page.stem)
+def test_documented_commands_compose(page: Path, with_plugins: Path, subtests: pytest.Subtests) -> None:
     """As a command would check it before anything is read, built or written."""
     write(with_plugins, plugins_of(page))
     assert not catalog().broken
+    for words in COMMANDS_BY_PAGE[page]:
+        with subtests.test(shlex.join(words)):
+            check_command(words)
+
+
+def check_command(words: list[str]) -> None:
     if words and words[0] in COMMANDS:
         assert main._load(words[0])[1].parse(words[1:])
         assert words[0] != "list" or len(words) == 1 or any(words[-1] in pair for pair in catalog().parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import os
 import re
@@ -15,6 +16,7 @@ import pytest
 
 from attnx.registry.part import KINDS
 from attnx.registry.source_scan import catalog, read_parts
+from tests.house.sources import called, nodes, parse
 
 ROOT = Path(__file__).parents[2]
 HOUSE = ROOT / "attnx"
@@ -26,17 +28,18 @@ AUTHORS = {"Bahdanau", "Bengio", "Cho", "Chorowski", "Gehring", "Graves", "Hiebe
 AUTHORS |= {"Peters", "Schuster", "See", "Sukhbaatar", "Sutskever", "Vaswani", "Vinyals", "Weston", "Xu"}
 
 
+@functools.cache
 def imports_of(file: Path) -> set[str]:
     """Every module that a file imports at any depth: at its top, in a function, or for type checkers."""
     parts_of_module = ["attnx", *file.relative_to(HOUSE).with_suffix("").parts]
     names: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in nodes(file):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             parent = [*(parts_of_module[: -node.level] if node.level else []), *([node.module] if node.module else [])]
             names |= {".".join([*parent, alias.name]) for alias in node.names}
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module") and node.args:
+        elif isinstance(node, ast.Call) and called(node).endswith("import_module") and node.args:
             names |= {ast.unparse(node.args[0]).strip("f'\"")}
     return names
 
@@ -46,7 +49,7 @@ def under(names: set[str], *packages: str) -> set[str]:
 
 
 def classes(file: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in nodes(file):
         if isinstance(node, ast.ClassDef):
             yield node.name
 
@@ -80,7 +83,7 @@ def test_each_file_registers_one_part(kind: str) -> None:
     for file in files:
         parts = read_parts(file, "", "core")
         assert [(info.kind, info.name) for info in parts] == [(kind, file.stem.removesuffix("_"))], file
-        tree = ast.parse(file.read_text(encoding="utf-8"))
+        tree = parse(file)
         functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.decorator_list]
         assert len(list(classes(file))) + len(functions) == 1, file
         bases = [ast.unparse(base) for node in tree.body if isinstance(node, ast.ClassDef) for base in node.bases]
@@ -93,7 +96,7 @@ def test_files_are_short_and_described() -> None:
         assert file.stem not in ("utils", "util", "helpers", "helper", "base", "common", "misc"), file
         text = file.read_text(encoding="utf-8")
         assert len(text.splitlines()) <= 300, file
-        tree = ast.parse(text)
+        tree = parse(file)
         if tree.body:
             assert ast.get_docstring(tree), f"{file}: no docstring"
         if any(isinstance(node, ast.ClassDef | ast.FunctionDef) for node in tree.body):
@@ -190,7 +193,7 @@ def test_quick_commands_do_not_import_torch(code: str) -> None:
 def prints_raw(file: Path) -> Iterator[str]:
     """The calls of ``print`` with something else than a constant that no function makes safe for a terminal."""
     safe = {"printable", "printable_json", "text_for"}
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in nodes(file):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "print":
             calls = {
                 ast.unparse(part.func) for arg in node.args for part in ast.walk(arg) if isinstance(part, ast.Call)
@@ -215,9 +218,8 @@ WRITERS = {"write_text", "write_bytes", "savefig", "savez", "savez_compressed", 
 
 def writes_in_place(file: Path) -> Iterator[str]:
     """The calls that write a file, or open one to write, other than the partial file of ``atomic_write``."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+    for node in nodes(file):
+        if isinstance(node, ast.Call) and (name := called(node)) in {"open", "save", *WRITERS}:
             target = ast.unparse(node.func.value if isinstance(node.func, ast.Attribute) else node.func)
             first = ast.unparse(node.args[0]) if node.args else ""
             modes = {part.value for arg in node.args for part in ast.walk(arg) if isinstance(part, ast.Constant)}

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.house.sources import nodes, parse
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "attnx"
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -16,11 +18,6 @@ MAX_BODY_LINES = 60
 MAX_PARAMETERS = 7
 ROOT_FILES = {"__init__.py", "__main__.py", "errors.py", "version.py"}
 FORBIDDEN_WORDS = {"told", "said", "found"}
-
-
-@functools.cache
-def parse(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(encoding="utf-8"))
 
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -50,9 +47,9 @@ def constructors(tree: ast.AST) -> Iterator[tuple[str, ast.FunctionDef, bool]]:
                     yield node.name, member, is_registered(node)
 
 
-def defined_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def defined_names(file: Path) -> Iterator[tuple[int, str]]:
     """Every identifier that a file defines: functions, classes, parameters, variables and attributes."""
-    for node in ast.walk(tree):
+    for node in ast.walk(parse(file)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.lineno, node.name
         elif isinstance(node, ast.arg):
@@ -68,7 +65,7 @@ def test_a_name_says_what_it_holds() -> None:
     wrong = [
         f"{file.relative_to(ROOT)}:{line}: {name}"
         for file in NAMED_FILES
-        for line, name in defined_names(parse(file))
+        for line, name in defined_names(file)
         if name.strip("_").lower() in FORBIDDEN_WORDS or name.startswith("of_")
     ]
     assert not wrong, "\n".join(wrong)
@@ -128,7 +125,7 @@ def splats(file: Path, public: Mapping[str, Signature]) -> Iterator[str]:
     tree = parse(file)
     known = {**public, **signatures(file)}
     owners = {node: owner.name for owner in tree.body if isinstance(owner, ast.ClassDef) for node in ast.walk(owner)}
-    for node in ast.walk(tree):
+    for node in nodes(file):
         if isinstance(node, ast.Call) and any(isinstance(argument, ast.Starred) for argument in node.args):
             name = ast.unparse(node.func).removeprefix("registry.")
             signature = known.get(f"{owners.get(node)}.{name[5:]}" if name.startswith("self.") else name, Signature(0))
@@ -176,7 +173,7 @@ def test_an_attribute_has_a_type() -> None:
         f"{file.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node.target)}: Any"
         for file in FILES
         if file.relative_to(PACKAGE).parts[0] in ("attention", "nn", "models")
-        for node in ast.walk(parse(file))
+        for node in nodes(file)
         if isinstance(node, ast.AnnAssign)
         and ast.unparse(node.annotation) == "Any"
         and isinstance(node.target, ast.Attribute)

@@ -30,6 +30,7 @@ NORMALIZERS = [
 ]
 # Pairs in a chunk: those of three rows, of three queries and a little more, of one query, and of less than that.
 FITTING = [3 * Q * M, 3 * M + 2, M, 3]
+FACTORS = {"scorer": SCORERS, "scope": SCOPES, "normalizer": NORMALIZERS, "fitting": FITTING}
 
 
 @pytest.fixture(params=FITTING)
@@ -86,20 +87,14 @@ def test_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(read.scores, torch.tensor([[[7.0], [11.0]]]) + states.mT)
 
 
-@pytest.mark.usefixtures("float64", "_fitting")
-@pytest.mark.parametrize("scope", SCOPES, ids=str)
-@pytest.mark.parametrize("scorer", SCORERS, ids=str)
-def test_the_kernel_matches_the_definition(scorer: Any, scope: Any) -> None:
+@pytest.mark.usefixtures("float64")
+def test_the_kernel_matches_the_definition(combination: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """With padding and an empty row; with weights and scores and without."""
-    fast, plain = both(scorer, scope)
+    *parts, fitting = combination.values()
+    monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: fitting)
+    fast, plain = both(*parts)
     for need_weights in (False, True):
         the_same(fast, plain, need_weights=need_weights)
-
-
-@pytest.mark.usefixtures("float64", "_fitting")
-@pytest.mark.parametrize("normalizer", NORMALIZERS, ids=str)
-def test_every_normalizer_matches_the_definition(normalizer: Any) -> None:
-    the_same(*both(MLP, SCOPES[2], normalizer))
 
 
 @pytest.mark.usefixtures("float64", "_fitting")

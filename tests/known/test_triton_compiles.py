@@ -17,9 +17,10 @@ import torch
 
 from attnx.accel.attention.additive.blocks import SINGLE, additive_scores
 
-CAPABILITIES = {"A100": 80, "H100": 90, "B200": 100}
+# The oldest and the newest; on an H100, between them, the kernels run.
+CAPABILITIES = {"A100": 80, "B200": 100}
 # Of a program, in bytes: CUDA C programming guide, table of technical specifications per compute capability.
-MAX_SHARED_MEMORY = {80: 163 * 1024, 90: 227 * 1024, 100: 227 * 1024}
+MAX_SHARED_MEMORY = {80: 163 * 1024, 100: 227 * 1024}
 # A processor of these GPUs starts an instruction of a warp in every cycle, and a reciprocal of a warp in every eighth.
 CYCLES_PER_RECIPROCAL = 8
 

@@ -24,7 +24,7 @@ from attnx.laws.model import INPUTS, SOURCE, SOURCE_MASK, TAG, ModelLaws, output
 from attnx.models.resolve import resolve_model
 from attnx.models.seq2seq.schedules import SCHEDULES
 from attnx.nn.targets.numbers import Numbers
-from tests.conftest import combination_name, each_choice
+from tests.conftest import alike_parts, combination_name, each_choice
 
 pytestmark = pytest.mark.usefixtures("float64")
 Config = dict[str, Any]
@@ -52,19 +52,10 @@ SCORERS, NORMALIZERS = (
     {name: registry.describe(kind, name).declarations for name in sound_names(kind)}
     for kind in ("scorer", "normalizer")
 )
-
-
-def groups(declared: dict[str, Any], alone: str) -> list[list[str]]:
-    """The parts of a kind that declare the same, which is all that rules and schedules know of them; one is alone."""
-    names = sorted(declared, key=lambda name: (name != alone, repr(declared[name])))
-    return [list(alike) for _, alike in itertools.groupby(names, lambda name: (name == alone, repr(declared[name])))]
-
-
-# What accel has kernels of its own for is alone.
-GROUPS = {"scorer": groups(SCORERS, "additive"), "normalizer": groups(NORMALIZERS, "softmax")}
+ALIKE = ("scorer", "normalizer")  # whose groups are all that rules, schedules and kernels know of them
 POSITIONS = ["one_hot", "sinusoidal"]
 READOUTS = [list(some) for n in (1, 2, 3) for some in itertools.combinations(["state", "context", "token"], n)]
-# The table of schedules is tested with all sets of queries; for their numbers some pairs will do.
+# The table of schedules is tested with all pairs of queries; for their numbers some will do.
 PAIRS = [{"previous_state", "last_context"}, {"token", "language_tag"}, {"current_state", "self_attentive"}]
 # Those that can contradict each other come first, so that few are tried in vain.
 FACTORS: dict[str, Any] = {
@@ -76,7 +67,7 @@ FACTORS: dict[str, Any] = {
     "values_from": [None, "states", "inputs", "layer:0"],
     "bridge": [None, "zeros", "learned", "last"],
     "tag_inputs": [None, ["encoder"], ["decoder"], BOTH],
-    **{kind: [alike[0] for alike in alike_parts] for kind, alike_parts in GROUPS.items()},
+    **{kind: [alike[0] for alike in alike_parts(kind)] for kind in ALIKE},
     "heads": [1, 2],
     "bias": [None, "alibi", "distance", "relative"],
     "tanh": [True, False],
@@ -211,12 +202,6 @@ def possible(choices: Config) -> bool:
     """Whether choices, some or all, do not contradict each other."""
     chosen = choices.keys()
     return all(rule(*map(choices.__getitem__, names)) for names, rule in RULES.items() if chosen >= NAMED[names])
-
-
-def vary(rows: list[Config]) -> list[Config]:
-    """The combinations, in which the parts that declare the same take turns."""
-    turns = {kind: {alike[0]: itertools.cycle(alike) for alike in alike_parts} for kind, alike_parts in GROUPS.items()}
-    return [row | {kind: next(parts[row[kind]]) for kind, parts in turns.items()} for row in rows]
 
 
 def choices(options: Config, dropout: float = 0.3) -> Config:

@@ -34,6 +34,7 @@ from attnx.models.transformer.model import Transformer
 from attnx.models.transformer.options import AttentionSite, TransformerOptions
 from attnx.nn.targets.numbers import Numbers
 from attnx.nn.targets.symbols import Symbols
+from tests.conftest import alike_parts
 
 pytestmark = pytest.mark.usefixtures("float64")
 Config = dict[str, Any]
@@ -54,10 +55,15 @@ SAMPLED = [
 SMALL = {"additive": {"hidden_size": 19}, "mlp": {"hidden_sizes": [19]}}
 SCOPES: list[Any] = ["global", "history", ("local", {"window": 1}), ("local", {"center": "predictive", "window": 1})]
 BOTH = ["encoder", "decoder"]
+ALIKE = ("scorer", "normalizer")
 # Those that can contradict each other come first.
 FACTORS: dict[str, Any] = {
     "form": ["encoder_decoder", "decoder_only"],
-    "scorer": [name for name in SCORERS if name not in LOOKING_BACK and ("scorer", name) not in RECURRENT],
+    "scorer": [
+        alike[0]
+        for alike in alike_parts("scorer")
+        if alike[0] not in LOOKING_BACK and ("scorer", alike[0]) not in RECURRENT
+    ],
     "position_encoding": ["sinusoidal", "learned", "rotary", "none"],
     "self_bias": [None, "alibi", "distance", "relative"],
     "scope": [*SCOPES, "encoder_decoder"],
@@ -65,7 +71,9 @@ FACTORS: dict[str, Any] = {
     "cross_scorer": [None, "dot", "additive"],
     "written": ["symbols", "numbers"],
     "tie_embeddings": [False, True],
-    "normalizer": [name for name in sound_names("normalizer") if ("normalizer", name) not in [*RECURRENT, *SAMPLED]],
+    "normalizer": [
+        alike[0] for alike in alike_parts("normalizer") if ("normalizer", alike[0]) not in [*RECURRENT, *SAMPLED]
+    ],
     "read": ["symbols", "features"],
     "norm": ["pre", "post"],
     "norm_type": ["layer", "rms"],
