@@ -9,10 +9,13 @@ from typing import Any, NamedTuple
 
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_mapping
-from attnx.runs.layout import BASELINES, INTERVALS, RESULTS, SIGNATURES
+from attnx.runs.info import check_format
+from attnx.runs.layout import BASELINES, COST, INTERVALS, RESULTS, SIGNATURES
 
 CONTEXTS = (128, 512, 2048, 8192)
 """How many positions a decoded token may read, for which its cost is given: ``decode_flops_128`` and so on."""
+
+MEASURED = ("decode_ms_", "decode_memory_mb_")  # the beginnings of names in cost.json
 
 
 class Interval(NamedTuple):
@@ -63,6 +66,22 @@ def read_results(folder: Path) -> Results:
         {name: _differences(file, _pop_section(file, baselines.copy(), name)) for name in baselines},
         signatures,
     )
+
+
+def read_costs(folder: Path) -> dict[str, float]:
+    """The numbers of cost.json by name, ``decode_ms_128``; empty without the file.
+
+    Raises:
+        UserError: it is damaged, or newer.
+    """
+    content = read_mapping(folder / COST)
+    if content:
+        check_format(folder / COST, content.pop("format", None))
+    numbers = {name: value for name, value in content.items() if name.startswith(MEASURED)}
+    for name, value in numbers.items():
+        if type(value) not in (int, float):
+            raise UserError(f"{folder / COST}: {name}: expected a number, found a {type(value).__name__}")
+    return numbers
 
 
 def _pop_section(file: Path, content: dict[str, Any], name: str) -> dict[str, Any]:

@@ -12,10 +12,17 @@ import pytest
 import torch
 from rich.console import Console
 
+import attnx
 from attnx.inference.model_cost import ModelCost
 from attnx.reports.run.tables import start_table
 from attnx.runs.results_json import CONTEXTS
 from attnx.runs.run import read_run
+
+MISTAKES = {
+    "one --contexts 100": "--contexts 100: choose from 128, 512, 2048, 8192",
+    "missing": "missing: not a folder",
+    "two": "two: holds no finished run to measure",
+}
 
 
 def start_text(folder: str) -> str:
@@ -40,3 +47,26 @@ def test_operations_are_in_results_and_in_the_start_table_and_training_is_unchan
     assert not any("flops" in name for name in json.loads(Path("uncounted/results.json").read_text()))
     weights = [torch.load(f"{folder}/checkpoints/last.ckpt")["state_dict"] for folder in ("counted", "uncounted")]
     assert all(torch.equal(weight, weights[1][name]) for name, weight in weights[0].items())
+
+
+def test_the_time_of_a_decoded_token_is_measured_and_kept(run: Callable[..., Any], command: Callable[..., Any]) -> None:
+    run(folder="one")
+    answer = command("cost", "one", "--no-latency")
+    assert answer.code == 0
+    assert "8,192" in answer.out
+    assert not Path("one/cost.json").exists()
+    answer = command("cost", "one", "--contexts", "512", "128")
+    assert (answer.code, answer.err) == (0, "")
+    assert "one: measured on cpu, " in answer.out
+    costs = json.loads(Path("one/cost.json").read_text())
+    assert costs["accel"] == read_run(Path("one")).config["accel"]
+    assert all(costs[f"decode_ms_{context}"] > 0 for context in (128, 512))
+    assert "decode_ms_2048" not in costs
+    assert attnx.report("one").runs[0].results["decode_ms_512"] == costs["decode_ms_512"]
+    info = json.loads(Path("one/run.json").read_text())
+    Path("two").mkdir()
+    Path("two/run.json").write_text(json.dumps({**info, "status": "interrupted"}))
+    for line, phrase in MISTAKES.items():
+        answer = command("cost", *line.split())
+        assert (answer.code, answer.err.count("\n")) == (2, 1)
+        assert phrase in answer.err

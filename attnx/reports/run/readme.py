@@ -21,6 +21,7 @@ FILES = {
     layout.PROFILE: "where the time of training and test went, by Lightning's profiler",
     layout.METRICS: "training losses every few steps; at validations all metrics of the task; speed",
     layout.RESULTS: "test results with 95 % confidence intervals, differences from baselines, and speed",
+    layout.COST: "time and memory of a decoded token by context, measured by attnx cost",
     layout.PREDICTIONS: "a line per test example: source, prediction, references, errors, log probability",
     layout.RESAMPLED: "metrics of 2,000 bootstrap samples of the test, to compare runs",
     layout.MATRICES: "predicted matrices and their references, by the names in predictions.tsv",

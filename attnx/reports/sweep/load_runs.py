@@ -16,6 +16,7 @@ from attnx.reports.sweep.settings import override_choice
 from attnx.runs.info import plugin_records
 from attnx.runs.layout import RUN_JSON
 from attnx.runs.naming import RUNS
+from attnx.runs.results_json import read_costs
 from attnx.runs.run import Run
 from attnx.runs.status import RunStatus
 from attnx.runs.sweep import SweepJob, is_locked, is_sweep, read_sweep, split_override
@@ -102,6 +103,7 @@ def _load(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
     status = recorded if is_finished or job is None else job.status
     if status == RunStatus.FINISHED and not is_finished:
         status = RunStatus.WITHOUT_RESULTS
+    results = {**run.results, **read_costs(run.path)}
     examples = NO_EXAMPLES
     with suppress(OSError, UserError, ValueError, KeyError):  # what cannot be read hides no result
         examples = read_examples(run.path) if status == RunStatus.FINISHED else NO_EXAMPLES
@@ -112,7 +114,7 @@ def _load(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
         status=status,
         seed=config.get("seed"),
         choices=choices,
-        results={name: value for name, value in run.results.items() if value is not None and math.isfinite(value)},
+        results={name: value for name, value in results.items() if value is not None and math.isfinite(value)},
         intervals=run.intervals,
         curves={column: curve for column, curve in curves.items() if curve},
         monitor=str(info.get("monitor") or ""),

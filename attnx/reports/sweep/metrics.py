@@ -35,9 +35,17 @@ COSTS = {
     "peak_gpu_memory_mb": "GPU memory, MB",
     "parameters": "parameters",
     "train_flops": "FLOPs a training token",
-    **{f"decode_flops_{context}": f"FLOPs a decoded token at {context:,}" for context in CONTEXTS},
     "state_bytes": "state, bytes",
-    **{f"state_bytes_{context}": f"bytes of state at {context:,}" for context in CONTEXTS},
+    **{
+        f"{name}_{context}": f"{label} at {context:,}"
+        for name, label in (
+            ("decode_flops", "FLOPs a decoded token"),
+            ("state_bytes", "bytes of state"),
+            ("decode_ms", "ms a decoded token"),
+            ("decode_memory_mb", "memory of decoding, MB,"),
+        )
+        for context in CONTEXTS
+    },
 }
 """Results that say what a run costs, and their names."""
 MAX_LOGARITHM = 700.0  # of a number that can be written
