@@ -16,7 +16,7 @@ from attnx.registry.plugin_errors import report_plug_in_errors
 from attnx.runs.sweep import split_override
 from attnx.sweeps.expand_overrides import PLUGIN_MODULE, SweepRequest
 from attnx.sweeps.match_widths import FEEDFORWARD, Match, match_widths, setting_key, width_keys, with_values
-from attnx.sweeps.preflight import read_examples
+from attnx.sweeps.preflight import read_task_data
 
 Config = Mapping[str, Any]
 Overrides = Sequence[str]
@@ -166,7 +166,7 @@ class CostMeter:
 
         task = json.dumps(config["task"])
         if task not in self.data:
-            data = read_examples(config)[1]
+            data = read_task_data(config)[1]
             self.data[task] = data, data.train_dataset()
         resolved, (data, rows) = resolve_model(config), self.data[task]
         parameters = count_parameters(resolved, data)

@@ -105,7 +105,7 @@ def check_settings(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
     by_task = sorted(enumerate(config["settings"]), key=_task_key)
     for _, group in itertools.groupby(by_task, key=_task_key):
         settings = dict(group)
-        data, error = _attempt(report_plug_in_errors()(read_examples), next(iter(settings.values())))
+        data, error = _attempt(report_plug_in_errors()(read_task_data), next(iter(settings.values())))
         for index, setting in settings.items():
             errors[index] = error if data is None else _attempt(report_plug_in_errors()(_prepare), setting, data)[1]
     write_json(Path(config["folder"], ERRORS_FILE), dict(sorted(errors.items())))
@@ -115,7 +115,7 @@ def _task_key(indexed: tuple[int, Mapping[str, Any]]) -> str:
     return json.dumps(indexed[1]["task"])
 
 
-def read_examples(config: Mapping[str, Any]) -> Any:
+def read_task_data(config: Mapping[str, Any]) -> Any:
     """The task and its data, few of them if it draws them: all have the same form."""
     from attnx.training.train import load
 

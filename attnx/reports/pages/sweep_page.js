@@ -135,7 +135,7 @@ function columns() {
     { id: "seeds", label: "seeds", kind: "number wide", of: (row) => row.n, cell: (row) => [seedCount(row)] },
     { id: "behind", label: "behind", kind: "number wide", of: (row) => (row.difference ? row.difference[0] : rankOf(row.setting) ? null : -1), cell: (row) => [row.difference ? formatValue(row.difference[0]) : "–"] },
     { id: "p", label: "p", kind: "number p", of: (row) => (row.difference ? -row.difference[3] : rankOf(row.setting) ? null : -2), cell: (row) => [row.difference ? pValue(row.difference[3]) : "–"] },
-    ...costs.filter((cost) => cost.key === STEPS || varies(cost)).map((cost) => ({
+    ...costs.filter((cost) => cost.key === STEPS || (varies(cost) && !cost.is_by_context)).map((cost) => ({
       id: cost.key, label: cost.label, kind: "number wide", of: (row) => costOf(row.setting, cost.key),
       cell: (row) => [costOf(row.setting, cost.key) === null ? "–" : fixed(costOf(row.setting, cost.key), cost.digits)],
     })),
@@ -172,7 +172,7 @@ function unfold(row, button) {
 
 // The runs of a setting, each with its folder and its page.
 function detail(row) {
-  const { costs } = comparison();
+  const costs = comparison().costs.filter((cost) => !cost.is_by_context);
   const head = ["seed", metric().label, ...costs.map((cost) => cost.label), "folder", ""].map((text) => make("th", { scope: "col" }, text));
   const lines = runsOf(row.setting).map((run) => make("tr", {},
     make("td", {}, String(run.seed ?? "–")),
@@ -491,7 +491,10 @@ function showScatter() {
   if (!points.length) return void plot.replaceChildren(make("p", { class: "note" }, "No run has this cost."));
   const bars = points.filter((point) => highlighted(point.index)).flatMap((point) => endsOf(point.row));
   const ys = padded(holding(domain(points.map((point) => point.row.mean)), bars), 0.08);
-  const { svg, x, y } = frame(plot, padded(domain(points.map((point) => point.cost)), 0.08), ys, { xname: cost.label, yname: titled(metric()) });
+  const span = [least(points.map((point) => point.cost)), largest(points.map((point) => point.cost))];
+  const xlog = span[0] > 0 && span[1] / span[0] >= 3;
+  const xs = xlog ? [span[0] / 1.3, span[1] * 1.3] : padded(domain(span), 0.08);
+  const { svg, x, y } = frame(plot, xs, ys, { xlog, xname: cost.label, yname: titled(metric()) });
   const cheap = cost.key === "train_examples_per_second" ? -1 : 1;
   const good = metric().is_higher_better ? -1 : 1;
   const ahead = points.filter((one) => !points.some((other) => cheap * other.cost <= cheap * one.cost && good * other.row.mean <= good * one.row.mean
@@ -511,6 +514,7 @@ function showScatter() {
   meets(svg, points);
   plot.replaceChildren(svg);
   showLegend(find("scatter-legend"));
+  find("front").textContent = `On the line, the cheapest first: ${ahead.map((one) => settingOf(one.row).name).join("; ")}.`;
 }
 
 // The nearest point says what it is, and isolates its setting when it is clicked.
@@ -671,6 +675,7 @@ function showTest() {
   const { metrics, curves } = comparison();
   options(find("metric"), metrics.map((item, number) => [number, item.label]));
   options(find("cost"), prices().map((cost) => [cost.key, cost.label]));
+  if (prices().some((cost) => cost.key === data.against)) find("cost").value = data.against;
   options(find("curve"), curves.map((curve) => [curve.key, curve.label]));
   for (const id of ["metrics", "ranking"]) find(id).hidden = !metrics.length;
   if (!metrics.length) return nothing("These runs have no metric with a known direction.");

@@ -11,6 +11,7 @@ from attnx.reports.markdown import table
 from attnx.reports.significant_digits import p_value
 from attnx.reports.sweep.ablations import Reference, ablations
 from attnx.reports.sweep.comparison import Comparison, RankingAnalysis
+from attnx.reports.sweep.front import front_section, matched_sentence
 from attnx.reports.sweep.run_record import RunRecord, group_failures, steps_range
 
 NO_RUNS = "No run is finished, so there is nothing to compare."
@@ -27,8 +28,12 @@ def markdown(
     records: Sequence[RunRecord],
     compared: Sequence[Comparison],
     reference: Reference | None = None,
+    against: str | None = None,
 ) -> str:
-    """The report's text; with a ``reference``, the ablations of each test with its keys: a UserError if none has."""
+    """The report's text; with a ``reference``, the ablations of each test with its keys: a UserError if none has.
+
+    With a cost, ``against``, it has the settings that no other one beats in quality and cost.
+    """
     keys = {*(reference or ())}
     some_has_keys = any(keys <= {*comparison.keys} for comparison in compared)  # else the first says which it lacks
     sections = [f"# {title}: report", f"{describe_runs(records)}."]
@@ -41,6 +46,8 @@ def markdown(
         if reference and comparison.rankings and (keys <= {*comparison.keys} or not some_has_keys):
             sections += ablation_section(comparison, reference)
         sections += length_section(comparison)
+        if against and comparison.rankings:
+            sections += front_section(comparison, against)
     if failures := group_failures(records):
         sections += ["## Not finished", "\n".join(f"- {failure.describe()}" for failure in failures)]
     return printable("\n\n".join(sections) + "\n", keep="\n")
@@ -59,6 +66,7 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
     main = comparison.rankings[0]
     yield "\n\n".join(main.verdict)
     yield table(ranking_head(comparison), ranking_rows(comparison))
+    yield from matched_sentence(comparison)
     if comparison.superseded:
         verb = "is" if comparison.superseded == 1 else "are"
         runs = count_phrase(comparison.superseded, "earlier run")

@@ -86,7 +86,12 @@ def _comparison(comparison: Comparison, indices: dict[Path, int]) -> dict[str, A
             for ranking in comparison.rankings
         ],
         "costs": [
-            {"key": key, "label": COSTS[key], "digits": 0 if max(values) >= MIN_INTEGER_COST else 1}
+            {
+                "key": key,
+                "label": COSTS[key],
+                "digits": 0 if max(values) >= MIN_INTEGER_COST else 1 if max(values) >= 1 else 3,
+                "is_by_context": key.rpartition("_")[2].isdecimal(),
+            }
             for key, values in costs.items()
             if values
         ],

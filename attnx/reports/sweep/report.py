@@ -18,6 +18,7 @@ from attnx.reports.pages.notebook import escaped, html_table, note
 from attnx.reports.run_filters import apply_filters, check_keys, parse_filter
 from attnx.reports.sweep.ablations import Reference, parse_reference
 from attnx.reports.sweep.comparison import Comparison, RankingAnalysis, comparisons
+from attnx.reports.sweep.front import draw_front, parse_cost
 from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.markdown import describe_runs, markdown, ranking_head, ranking_rows
 from attnx.reports.sweep.page_data import page_data
@@ -64,9 +65,12 @@ class Report:
         varied = [key for item in self.comparisons for key in (*item.keys, *item.chosen_keys)]
         return list(dict.fromkeys([TASK, *varied, *sorted({key for run in self.runs for key in run.choices})]))
 
-    def markdown(self, reference: Reference | None = None) -> str:
-        """The conclusions; with a ``reference`` also its ablations, for which one setting must have its values."""
-        return markdown(self.title, self.runs, self.comparisons, reference)
+    def markdown(self, reference: Reference | None = None, against: str | None = None) -> str:
+        """The conclusions; with a ``reference`` also its ablations, for which one setting must have its values.
+
+        With a cost, ``against``, also the settings that no other one beats in quality and cost.
+        """
+        return markdown(self.title, self.runs, self.comparisons, reference, against)
 
     def __str__(self) -> str:
         return self.markdown()
@@ -132,13 +136,15 @@ def write_report(
     reference: Sequence[str] = (),
     filters: Sequence[str] = (),
     best_over: Sequence[str] = (),
+    against: str | None = None,
 ) -> list[Path]:
     """Write the report of all runs in some folders, replacing an older one, and return its files, the page first.
 
     Folders are of runs, of sweeps, or with some in them; a file is a table of runs. Unreadable runs are left out with a
     warning. ``out`` is a folder, or the path of the page (``.html``); by default the common parent folder.
     ``reference`` are choices, ``scorer=additive``, of the setting whose ablations are listed; ``filters`` select runs,
-    and ``best_over`` chooses the best value of its keys for each setting, in validation.
+    and ``best_over`` chooses the best value of its keys for each setting, in validation. ``against`` is a cost, such as
+    ``flops``, against which the page, report.md and a picture show the quality.
 
     Raises:
         UserError: a folder holds no run, cannot be read, ``out`` cannot be written, no setting is the reference, no
@@ -146,6 +152,7 @@ def write_report(
             that it reads.
     """
     choices = parse_reference(reference)  # refused before any run is read
+    cost = against and parse_cost(against)
     page = _page(folders, out)
     files = [page.with_suffix(suffix) for suffix in SUFFIXES]
     if tables := {path.resolve() for path in files} & {Path(folder).resolve() for folder in folders}:
@@ -158,10 +165,10 @@ def write_report(
     for run in result.runs:
         if run.status == RunStatus.UNREADABLE:
             print(f"attnx: left out: {printable(run.error)}", file=sys.stderr)
-    data = page_data(result.title, result.runs, result.comparisons, page.parent)
+    data = {**page_data(result.title, result.runs, result.comparisons, page.parent), "against": cost}
     texts = (
         fill_page(PAGE, f"{result.title}: report", data, ["paper", "symbols"]),
-        result.markdown(choices),
+        result.markdown(choices, cost),
         ranking_csv(result.comparisons),
         latex(result.comparisons),
         effects_csv(result.comparisons),
@@ -171,6 +178,9 @@ def write_report(
         page.parent.mkdir(parents=True, exist_ok=True)
         for path, text in zip(files, texts, strict=True):
             write_text(path, text)
+        if cost and result.ranking:
+            picture = draw_front(result.comparisons[0], cost, page.with_suffix(f".{against}.png"))
+            files += [picture] if picture else []
         return files
     except OSError as error:
         raise UserError(f"{page}: cannot be written ({error.strerror}); name another with --out FOLDER") from error
