@@ -106,7 +106,7 @@ class SuiteCommand:
             UserError: a mistake in the suite or the challenger, before anything is trained.
             Stopped: by a signal; the message says how to go on.
         """
-        self._check()
+        self.check()
         if self.is_again:
             self._rename_others()
         if any(len(entry.finished) < self.suite.seeds or entry.status for entry in map(self._entry, self.configs)):
@@ -125,7 +125,7 @@ class SuiteCommand:
         is_complete = not self.failed and not any(entry.status for entry in entries if not entry.reason)
         return ExitCode.FINISHED if is_complete else ExitCode.FAILED
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Compose each mechanism on each task, and each value of the search; see what cannot be.
 
         A baseline that cannot do one task has no result there; any other mistake is refused.

@@ -21,6 +21,7 @@ from packaging.utils import canonicalize_name
 
 from attnx import registry
 from attnx.cli import main
+from attnx.cli.commands.suite import read_command
 from attnx.cli.main import COMMANDS
 from attnx.cli.sweep import split_fresh
 from attnx.cli.training_args import TrainingParser
@@ -119,6 +120,8 @@ def check_command(words: list[str]) -> None:
     if words and words[0] in COMMANDS:
         assert main._load(words[0])[1].parse(words[1:])
         assert words[0] != "list" or len(words) == 1 or any(words[-1] in pair for pair in catalog().parts)
+        if words[0] == "suite" and not words[-1].endswith((".csv", ".yaml")):  # files of the reader
+            read_command(main._load("suite")[1].parse(words[1:])).check()
         return
     if words[:1] == ["--help"]:
         return

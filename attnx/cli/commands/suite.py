@@ -9,7 +9,7 @@ to have them beside theirs. --check runs the whole protocol with tiny budgets.
 Examples:
   attnx suite recall scorer=capped --check
   attnx suite recall scorer=capped scorer.cap=30 -j 2
-  attnx suite mad model.mixer=mine
+  attnx suite mad model.mixer=mine model.position_encoding=none
   attnx suite my_protocol.yaml scope=local
   attnx suite recall scorer=mine others.runs.csv
 """
@@ -21,6 +21,7 @@ from pathlib import Path
 
 from attnx.cli.args import number_of_jobs
 from attnx.cli.steady_output import steady_output
+from attnx.cli.suite import SuiteCommand
 from attnx.config.compose import reject_repeated
 from attnx.config.suite_file import DEFAULT_SUITE, read_suite
 from attnx.errors import UserError
@@ -42,6 +43,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Train what is missing, and write the page."""
+    with steady_output():
+        return read_command(arguments).run()
+
+
+def read_command(arguments: argparse.Namespace) -> SuiteCommand:
+    """What the words ask for, with the files that they name.
+
+    Raises:
+        UserError: a file is missing or has a mistake, or words contradict each other.
+    """
     words = arguments.words
     overrides = [word for word in words if "=" in word and not Path(word).is_file()]
     tables = [Path(word) for word in words if word not in overrides and word.endswith(TABLE)]
@@ -52,9 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"{missing[0]}: no such file; name a table of runs that attnx suite has written")
     reject_repeated(overrides)
     suite = read_suite(names[0] if names else DEFAULT_SUITE, arguments.config_dir)
-    from attnx.cli.suite import SuiteCommand
-
-    command = SuiteCommand(
+    return SuiteCommand(
         suite=suite,
         overrides=overrides,
         tables=tables,
@@ -64,5 +73,3 @@ def run(arguments: argparse.Namespace) -> int:
         is_again=arguments.again,
         command_line=arguments.command_line,
     )
-    with steady_output():
-        return command.run()
