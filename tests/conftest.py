@@ -116,13 +116,14 @@ def choice_name(choice: Any) -> str:
     return text.replace(" ", "")
 
 
-def alike_parts(kind: str) -> list[list[str]]:
-    """The scorers or normalizers in groups of those that declare the same and that the same kernels of accel serve."""
-    groups: dict[str, list[str]] = {}
+def group_alike(kind: str, choices: Sequence[Any]) -> list[list[Any]]:
+    """Scorers or normalizers in groups of those that declare the same and that the same kernels of accel serve."""
+    groups: dict[str, list[Any]] = {}
     kernels = {name: registry.describe("kernel", name).declarations for name in registry.names("kernel")}
-    for name in sound_names(kind):
-        kernels_of_name = [kernel for kernel, declared in kernels.items() if name in declared[f"{kind}s"]]
-        groups.setdefault(f"{registry.describe(kind, name).declarations}{kernels_of_name}", []).append(name)
+    for choice in choices:
+        name, _ = registry.parse_spec(kind, choice)
+        serving = [kernel for kernel, declared in kernels.items() if name in declared[f"{kind}s"]]
+        groups.setdefault(f"{registry.describe(kind, name).declarations}{serving}", []).append(choice)
     return list(groups.values())
 
 
@@ -141,11 +142,11 @@ def combination_name(combination: Mapping[str, Any]) -> str:
 def combinations_of(module: ModuleType) -> list[dict[str, Any]]:
     """The combinations of a module's FACTORS; one that says ``plain`` is every part of the kind it is named for."""
     factors = {name: plain(name) if values == "plain" else values for name, values in module.FACTORS.items()}
-    rows = pairwise(factors, getattr(module, "possible", lambda choices: True))
-    turns = {
-        kind: {alike[0]: itertools.cycle(alike) for alike in alike_parts(kind)} for kind in getattr(module, "ALIKE", ())
-    }
-    return [row | {kind: next(parts[row[kind]]) for kind, parts in turns.items()} for row in rows]
+    groups = {kind: group_alike(kind, factors[kind]) for kind in getattr(module, "ALIKE", ())}
+    firsts = {kind: [alike[0] for alike in parts] for kind, parts in groups.items()}
+    turns = {kind: {choice_name(alike[0]): itertools.cycle(alike) for alike in parts} for kind, parts in groups.items()}
+    rows = pairwise(factors | firsts, getattr(module, "possible", lambda choices: True))
+    return [row | {kind: next(parts[choice_name(row[kind])]) for kind, parts in turns.items()} for row in rows]
 
 
 def each_choice(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -51,11 +51,8 @@ def with_repeated_keys(shared: MultiHeadAttention, **options: Any) -> MultiHeadA
     return full
 
 
-@pytest.mark.parametrize("kv_heads", [1, 2])
-@pytest.mark.parametrize("scope", ["global", ("local", {"window": 1, "center": "predictive"})])
-@pytest.mark.parametrize(
-    "options",
-    [
+FACTORS: dict[str, Any] = {
+    "options": [
         {"scorer": "scaled"},
         {"scorer": "dot", "softcap": 2.0},
         {"scorer": "cosine", "qk_norm": "rms"},
@@ -63,11 +60,15 @@ def with_repeated_keys(shared: MultiHeadAttention, **options: Any) -> MultiHeadA
         {"scorer": "biased_general", "normalizer": "softmax_with_sink"},
         {"scorer": "gmm"},
     ],
-    ids=lambda options: "-".join(map(str, options.values())),
-)
-@pytest.mark.parametrize("is_fast", [False, True], ids=["definition", "accel"])
-def test_shared_keys_are_equal_keys(kv_heads: int, scope: Any, options: dict[str, Any], is_fast: bool) -> None:
+    "kv_heads": [1, 2],
+    "scope": ["global", ("local", {"window": 1, "center": "predictive"})],
+    "is_fast": [False, True],
+}
+
+
+def test_shared_keys_are_equal_keys(combination: dict[str, Any]) -> None:
     """As if each head had a copy: contexts, weights and gradients, causally, under masks, and by kernels."""
+    options, kv_heads, scope, is_fast = combination.values()
     torch.manual_seed(0)
     shared = build(query_size=WIDTH, memory_size=WIDTH, heads=HEADS, kv_heads=kv_heads, scope=scope, **options)
     full = with_repeated_keys(shared, scope=scope, **options)

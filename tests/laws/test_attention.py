@@ -33,14 +33,14 @@ pytestmark = pytest.mark.usefixtures("float64")
 Choice = tuple[str, dict[str, Any]]
 
 # What a memory is made of is not attention's business: scopes that differ in their sources alone are one here.
-ALIKE = ("encoder_decoder", "history")
+OTHER_SOURCES = ("encoder_decoder", "history")
 FACTORS: dict[str, Any] = {
     "scorer": "plain",
     "normalizer": "plain",
     "scope": [
         ("local", {"window": 1}),
         ("local", {"window": 1, "center": "predictive"}),
-        *((name, {}) for name in sound_names("scope") if name not in ("local", *ALIKE)),
+        *((name, {}) for name in sound_names("scope") if name not in ("local", *OTHER_SOURCES)),
     ],
 }
 
@@ -76,8 +76,11 @@ def simple(request: pytest.FixtureRequest) -> Any:
     return compose_parts({"scorer": request.param, "scope": "local", "normalizer": "softmax"})
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("has_autocast", [False, True], ids=["narrow", "autocast"])
+@pytest.mark.parametrize(
+    ("dtype", "has_autocast"),  # all narrow in bfloat16 is a law of each part
+    [(torch.float16, False), (torch.float16, True), (torch.bfloat16, True)],
+    ids=["float16", "autocast to float16", "autocast to bfloat16"],
+)
 @pytest.mark.parametrize("scorer", sound_names("scorer"))
 def test_16_bits_hold_contexts_and_gradients(scorer: str, has_autocast: bool, dtype: torch.dtype) -> None:
     """Of every normalizer, where queries and values are about 10 and a score may be in the thousands."""

@@ -21,6 +21,7 @@ from attnx.tasks.loss import token_loss
 pytestmark = pytest.mark.usefixtures("float64")
 SOURCE = torch.tensor([[7, 19, 4, 11, 17, 5, 4], [5, 13, 4, 0, 0, 0, 0], [6, 0, 0, 0, 0, 0, 0]])
 INPUTS, TAG = torch.full((3, 1), BOS), torch.tensor([2, 0, 1])
+ALIKE = ("scorer", "normalizer")
 FACTORS: dict[str, Any] = {
     "scorer": "plain",
     "normalizer": "plain",

@@ -22,6 +22,7 @@ SYMBOLS, ANSWERS = 23, 11
 STORIES = [[[7, 8, 9], [10, 11]], [[12]], [[7, 13, 14, 15, 9], [16, 8], [10, 11, 17], [18, 9]], []]
 QUESTIONS = [[19, 7], [20, 12, 5], [19, 8, 6, 5], [21]]
 PARTS = {"scorer": "dot", "scope": "global", "normalizer": "softmax"}
+ALIKE = ("scorer", "normalizer")
 FACTORS = {
     "scorer": "plain",
     "normalizer": "plain",

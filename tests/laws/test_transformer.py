@@ -34,7 +34,6 @@ from attnx.models.transformer.model import Transformer
 from attnx.models.transformer.options import AttentionSite, TransformerOptions
 from attnx.nn.targets.numbers import Numbers
 from attnx.nn.targets.symbols import Symbols
-from tests.conftest import alike_parts
 
 pytestmark = pytest.mark.usefixtures("float64")
 Config = dict[str, Any]
@@ -59,11 +58,7 @@ ALIKE = ("scorer", "normalizer")
 # Those that can contradict each other come first.
 FACTORS: dict[str, Any] = {
     "form": ["encoder_decoder", "decoder_only"],
-    "scorer": [
-        alike[0]
-        for alike in alike_parts("scorer")
-        if alike[0] not in LOOKING_BACK and ("scorer", alike[0]) not in RECURRENT
-    ],
+    "scorer": [name for name in SCORERS if name not in LOOKING_BACK and ("scorer", name) not in RECURRENT],
     "position_encoding": ["sinusoidal", "learned", "rotary", "none"],
     "self_bias": [None, "alibi", "distance", "relative"],
     "scope": [*SCOPES, "encoder_decoder"],
@@ -71,9 +66,7 @@ FACTORS: dict[str, Any] = {
     "cross_scorer": [None, "dot", "additive"],
     "written": ["symbols", "numbers"],
     "tie_embeddings": [False, True],
-    "normalizer": [
-        alike[0] for alike in alike_parts("normalizer") if ("normalizer", alike[0]) not in [*RECURRENT, *SAMPLED]
-    ],
+    "normalizer": [name for name in sound_names("normalizer") if ("normalizer", name) not in [*RECURRENT, *SAMPLED]],
     "read": ["symbols", "features"],
     "norm": ["pre", "post"],
     "norm_type": ["layer", "rms"],
