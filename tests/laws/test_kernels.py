@@ -23,6 +23,7 @@ from attnx.attention.factory import build_attention
 from attnx.attention.memory import concat_sources, hide_future
 from attnx.attention.types import AttentionInputs, AttentionOutput
 from attnx.laws.check import sound_names
+from tests.conftest import combination_name
 
 Choice = tuple[str, dict[str, Any]]
 KERNELS = {name: registry.describe("kernel", name).declarations for name in registry.names("kernel")}
@@ -204,7 +205,7 @@ def outcome(attention: Any, choices: dict[str, Any], what: ReadInputs) -> dict[s
 
 
 def device_of(kernel: str) -> str:
-    """Where a kernel runs; skips the test if that is missing here."""
+    """Where a kernel runs; skips the test, or the subtest, if that is missing here."""
     lacking = MISSING.get(kernel, lambda: None)()
     if lacking:
         pytest.skip(lacking)
@@ -221,7 +222,13 @@ def same(actual: Tensor | None, expected: Tensor | None, name: str) -> None:
     torch.testing.assert_close(actual, expected, rtol=digits, atol=digits * scale, msg=lambda text: f"{name}: {text}")
 
 
-def test_a_kernel_matches_the_definition(combination: dict[str, Any]) -> None:
+def test_a_kernel_matches_the_definition(combinations: list[dict[str, Any]], subtests: pytest.Subtests) -> None:
+    for combination in combinations:
+        with subtests.test(combination_name(combination)):
+            assert_kernel_matches(combination)
+
+
+def assert_kernel_matches(combination: dict[str, Any]) -> None:
     device = device_of(combination["kernel"][0])
     torch.set_default_dtype(getattr(torch, combination["dtype"]))
     with_it, without, _ = pair_of(combination, device)
