@@ -306,7 +306,7 @@ def test_every_experiment_names_its_measurement() -> None:
     figures = {name: figure for names, figure in rows for name in re.findall(r"`(\w+)`", names)}
     assert sorted(figures) == sorted(file.stem for file in (ROOT / "conf" / "experiment").glob("*.yaml"))
     for name, figure in figures.items():
-        if link := re.search(r"\]\((\w+\.md)#", figure):
+        if link := re.search(r"\]\(([\w-]+\.md)#", figure):
             assert re.search(rf"experiment={name}\b|\| `{name}", (page.parent / link[1]).read_text("utf-8")), name
         else:
             assert figure == "no" or "below" in figure

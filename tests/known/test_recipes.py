@@ -32,7 +32,17 @@ files:
 
 
 def test_every_file_is_a_recipe() -> None:
-    names = {"babi", "cmudict_g014b2b", "etth1", "exchange_rate", "multi30k", "sigmorphon2020", "sms_spam", "tatoeba"}
+    names = {
+        "babi",
+        "cmudict_g014b2b",
+        "etth1",
+        "ettm1",
+        "exchange_rate",
+        "multi30k",
+        "sigmorphon2018",
+        "sigmorphon2020",
+    }
+    names |= {"sigmorphon2023", "sms_spam", "tatoeba", "tinystories", "weather"}
     assert set(SHIPPED) == names
     assert {path.stem for path in SPEC_FOLDER.iterdir() if path.suffix == ".yaml"} == set(SHIPPED)
 
