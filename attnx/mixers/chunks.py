@@ -51,7 +51,7 @@ def run_chunks(
     with autocast:
         chunks = zip(*(torch.split(part, chunk, dim=2) for part in wide), strict=True)
         # A trace would fix the number of chunks: it has one, of all positions.
-        for parts in [wide] if torch.jit.is_tracing() else chunks:  # type: ignore[no-untyped-call]
+        for parts in [wide] if torch._C._get_tracing_state() is not None else chunks:
             output, state = run(state, *parts)
             outputs.append(output)
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2), state

@@ -1,4 +1,4 @@
-"""The kernel ``flex`` equals the definition, by torch's own definition of FlexAttention on a CPU, without gradients."""
+"""The kernel ``flex`` equals the definition, by torch's own definition of FlexAttention on a CPU."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import flex_attention
 
 from attnx import accel
-from attnx.accel.attention import flex
+from attnx.accel.attention import flex, kernels
 from attnx.accel.attention.flex import Flex
 from attnx.accel.modules import FastAttention
 from attnx.attention import Memory
@@ -23,6 +24,7 @@ MEMORY_MASK = torch.arange(M) < torch.tensor([M, 7, 1, 0])[:, None]
 pytestmark = [
     pytest.mark.usefixtures("float64"),
     pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile"),
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf"),  # of torch's tracing
 ]
 SCOPES: list[Any] = [
     ("local", {"window": 1}),
@@ -38,6 +40,7 @@ def _on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Flex, "device", "cpu")
     monkeypatch.setattr(Flex, "build", lambda *_: None)  # there are no gradients on a CPU
     monkeypatch.setattr(flex, "MIN_QUERIES", 1)
+    monkeypatch.setattr(kernels, "_is_build_error", lambda error: False)  # no other computes in its place
 
 
 def both(scope: Any, options: dict[str, Any]) -> tuple[Any, Any]:
@@ -54,11 +57,16 @@ def both(scope: Any, options: dict[str, Any]) -> tuple[Any, Any]:
     return fast, plain
 
 
-def read(attention: Any, memory_of: Callable[[Any, Tensor], Memory], queries: int, **options: Any) -> Tensor:
+def read(attention: Any, memory: str) -> tuple[Tensor, dict[str, Tensor]]:
+    """The context, and what has gradients: queries, states and parameters."""
     torch.manual_seed(0)
-    drawn, states = torch.randn(B, queries, WIDTH), torch.randn(B, M, WIDTH)
-    context: Tensor = attention(drawn, memory_of(attention, states), **options).context
-    return context
+    memory_of, count = MEMORIES[memory]
+    steps = torch.arange(count) + torch.tensor([[0], [3], [1], [5]])
+    queries, states = torch.randn(B, count, WIDTH), torch.randn(B, M, WIDTH)
+    leaves = {"queries": queries, "states": states, **dict(attention.named_parameters())}
+    for leaf in leaves.values():
+        leaf.requires_grad_(torch.is_grad_enabled())
+    return attention(queries, memory_of(attention, states), steps=steps).context, leaves
 
 
 MEMORIES: dict[str, tuple[Callable[[Any, Tensor], Memory], int]] = {
@@ -76,25 +84,45 @@ CASES: list[tuple[Any, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("scope", "options", "memory"), CASES, ids=str)
-def test_the_kernel_matches_the_definition(
-    scope: Any, options: dict[str, Any], memory: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With padding and an empty row, of a causal pass and of one that continues; and the kernel is what computes."""
-    calls: list[AttentionInputs] = []
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[AttentionInputs]:
+    """What the kernel was asked to read."""
+    made: list[AttentionInputs] = []
     call = Flex.__call__
 
     def record(kernel: Flex, attention: Any, inputs: AttentionInputs) -> Any:
-        calls.append(inputs)
+        made.append(inputs)
         return call(kernel, attention, inputs)
 
     monkeypatch.setattr(Flex, "__call__", record)
-    fast, plain = both(scope, options)
-    memory_of, queries = MEMORIES[memory]
+    return made
+
+
+@pytest.mark.parametrize(("scope", "options", "memory"), CASES, ids=str)
+def test_the_kernel_matches_the_definition(
+    scope: Any, options: dict[str, Any], memory: str, calls: list[AttentionInputs]
+) -> None:
+    """With padding and an empty row, of a causal pass and of one that continues; and the kernel is what computes."""
     with torch.no_grad():
-        steps = torch.arange(queries) + torch.tensor([[0], [3], [1], [5]])
-        torch.testing.assert_close(*(read(part, memory_of, queries, steps=steps) for part in (fast, plain)))
+        torch.testing.assert_close(*(read(part, memory)[0] for part in both(scope, options)))
     assert calls
+
+
+@pytest.mark.parametrize(("scope", "options", "memory"), CASES, ids=str)
+def test_its_gradients_match_the_definition(
+    scope: Any, options: dict[str, Any], memory: str, calls: list[AttentionInputs], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By torch's own definition of them, which it refuses on a CPU and nevertheless has."""
+    monkeypatch.setattr(flex_attention, "_validate_device", lambda *_: None)
+    gradients = []
+    for part in both(scope, options):
+        context, leaves = read(part, memory)
+        (context * torch.arange(context.numel()).view_as(context).sin()).sum().backward()
+        gradients.append({name: leaf.grad for name, leaf in leaves.items()})
+    actual, expected = gradients
+    assert calls
+    assert None not in expected.values()
+    torch.testing.assert_close(actual, expected)
 
 
 def test_other_reads_are_left_to_other_kernels() -> None:
