@@ -254,8 +254,9 @@ def _largest_state(module: TrainingModule, rows: PairDataset) -> int:
     """How many bytes the model keeps of the longest row, as it decodes."""
     lengths = rows.lengths(np.arange(len(rows)))
     longest = int(lengths.sum(1).argmax())
-    source, _ = module.model.target.prepare(collate([rows[longest]]).source.to(module.device))
-    return state_bytes(module.model.eval(), source, steps=int(lengths[longest, 1]))
+    model = cast("StepModel", module.model.eval())
+    source, _ = model.target.prepare(collate([rows[longest]]).source.to(module.device))
+    return state_bytes(model, source, steps=int(lengths[longest, 1]))
 
 
 def _callbacks(

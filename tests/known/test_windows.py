@@ -30,7 +30,7 @@ def test_the_window_follows_from_the_configuration() -> None:
 
 @pytest.mark.parametrize(("steps", "symbols", "reach"), [(5, 7, 1), (11, 3, 2), (2, 5, 0)])
 @pytest.mark.parametrize("options", [{}, {"dilation": 2}, {"sinks": 2}, {"global_tokens": 1, "dilation": 3}])
-def test_a_monotonic_window_matches_the_scope(steps: int, symbols: int, reach: int, options: dict[str, int]) -> None:
+def test_a_monotonic_window_matches_the_scope(steps: int, symbols: int, reach: int, options: Any) -> None:
     """Of a source, and of decoder states of which each step reads its own and those before."""
     scope, queries = Local(query_size=2, window=reach, **options), torch.zeros(1, steps, 2)
     window, numbers = Window(reach, **options), torch.arange(steps)
@@ -42,7 +42,7 @@ def test_a_monotonic_window_matches_the_scope(steps: int, symbols: int, reach: i
 
 def test_heads_have_windows_of_their_own() -> None:
     """What one head may read is not forbidden to the mean."""
-    heads = np.stack([np.eye(4, 5)] * 4)
+    heads = np.stack([np.eye(4, 5, dtype=np.float32)] * 4)
     alignment = Alignment(heads.mean(0), tuple("abcde"), tuple("ABCD"), tuple("ABCD"), heads=heads)
     mean, *masks = view_masks(alignment, [Window(0), Window(1)])
     near, far = (abs(np.arange(5) - np.arange(4)[:, None]) > reach for reach in (0, 1))

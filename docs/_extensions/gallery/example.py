@@ -100,13 +100,13 @@ def read_example(
     scope: PartSpec = "global",
     normalizer: PartSpec = "softmax",
     bias: PartSpec | None = None,
-    softcap: float | None = None,
+    **options: Any,
 ) -> Reading:
-    """Apply a composition to the example, after a short fit of its parameters, if any."""
+    """Apply a composition to the example, with options of attention, after a short fit of its parameters, if any."""
     sizes = {"query_size": STATE_SIZE, "memory_size": STATE_SIZE}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        attention = build(scorer=scorer, scope=scope, normalizer=normalizer, softcap=softcap, **sizes)
+        attention = build(scorer=scorer, scope=scope, normalizer=normalizer, **sizes, **options)
         assert isinstance(attention, Attention)
         if bias is not None:
             attention.bias = registry.build("bias", bias, query_size=STATE_SIZE, **HEAD)
