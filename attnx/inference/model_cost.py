@@ -31,6 +31,7 @@ PARTS = {
     **dict.fromkeys(("source_encoder", "encoder", "stories"), "encoder"),
     **dict.fromkeys(("attention", "self_attention", "cross_attention", "query", "state_projection"), "attention"),
     "mixer": "mixer",
+    "memory": "memory",  # of an entity network; a scorer's lies below attention
     "feed_forward": "feed-forward",
     **dict.fromkeys(("readout", "output"), "output"),
     **dict.fromkeys(("bridge", "decoder"), "decoder"),
@@ -98,7 +99,10 @@ def _count_vector_product(matrix: Sequence[int], vector: Sequence[int], *_: Any,
     return 2 * int(np.prod(matrix))
 
 
-VECTOR_FORMULAS = {op: shape_wrapper(_count_vector_product) for op in (torch.ops.aten.mv, torch.ops.aten.dot)}
+VECTOR_FORMULAS = {
+    op: shape_wrapper(_count_vector_product)  # type: ignore[no-untyped-call]
+    for op in (torch.ops.aten.mv, torch.ops.aten.dot)
+}
 
 
 def _part(module: str) -> str:
@@ -146,15 +150,16 @@ def count_parameters(resolved: ResolvedConfig, data: SequenceData) -> int:
 def _counted_model(resolved: ResolvedConfig, data: SequenceData, device: torch.device) -> Iterator[nn.Module]:
     """Build the model on a device as its definition has it; the random state and the CPU's fast paths come back."""
     resolved = replace(resolved, config={**resolved.config, "accel": "off"})
-    had_fast_paths = torch.backends.mkldnn.enabled
+    fast_paths: Any = torch.backends.mkldnn
+    had_fast_paths = fast_paths.enabled
     with torch.random.fork_rng(devices=[]):
         try:
-            torch.backends.mkldnn.enabled = False  # whose LSTM is one operation that torch does not count
+            fast_paths.enabled = False  # whose LSTM is one operation that torch does not count
             with device:
                 model = new_model(resolved, data)
             yield model
         finally:
-            torch.backends.mkldnn.enabled = had_fast_paths
+            fast_paths.enabled = had_fast_paths
 
 
 def _typical_row(rows: Rows) -> Row:
@@ -186,8 +191,9 @@ def _count_row(model: nn.Module, row: Row) -> Counter[str]:
     batch = collate([row]).to(next(model.parameters()).device)
     model.train()
     with FlopCounter() as counter, torch.enable_grad():
-        token_loss(model, batch).mean.backward()
-    return counter.by_part
+        token_loss(model, batch).mean.backward()  # type: ignore[no-untyped-call]
+        counts: Counter[str] = counter.by_part
+    return counts
 
 
 def _extrapolate(xs: Sequence[float], ys: Sequence[float], x: float) -> float:

@@ -69,16 +69,15 @@ def check_equal_cost(request: SweepRequest, configs: Sequence[Config]) -> None:
         )
     if not request.launcher.startswith(PLUGIN_MODULE):
         raise UserError(f"{word}: needs hydra/launcher=processes or slurm, not another launcher")
-    swept = {key for job in request.jobs for key, _ in map(split_override, job)}
-    solved = {MAX_STEPS} if "budget=flops" in words else set()
-    if words[0].startswith("match"):
-        solved |= {FEEDFORWARD, *(key for config in configs for key in width_keys(config))}
-    for key in sorted(swept & solved):
-        values = list(
-            dict.fromkeys(value for job in request.jobs for name, value in map(split_override, job) if name == key)
-        )
-        if len(values) > 1:
-            raise UserError(f"{key}={','.join(values)}: {word} solves it for each job; leave one of the two out")
+    if "budget=flops" in words and len({bool(config["trainer"]["batch_tokens"]) for config in configs}) > 1:
+        raise UserError("budget=flops: some jobs have trainer.batch_tokens, others trainer.batch_size; use one of them")
+    solved = {MAX_STEPS: "budget=flops"} if "budget=flops" in words else {}
+    if word != "budget=flops":
+        solved |= dict.fromkeys([FEEDFORWARD, *(key for config in configs for key in width_keys(config))], word)
+    for key, solver in solved.items():
+        values = [value for job in request.jobs for name, value in map(split_override, job) if name == key]
+        if len(listed := dict.fromkeys(values)) > 1:
+            raise UserError(f"{key}={','.join(listed)}: {solver} solves it for each job; leave one of the two out")
 
 
 @report_plug_in_errors()
