@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import io
 import re
 import shutil
 from pathlib import Path
@@ -168,15 +170,23 @@ def test_heads_are_shown_with_what_they_make_together() -> None:
     np.testing.assert_allclose(first - difference, share * second, atol=1e-6)
 
 
-def pixel(figure: Figure, axes: int, x: float, y: float, tmp_path: Path) -> NDArray[np.float64]:
+@functools.lru_cache(1)
+def image_of(figure: Figure) -> NDArray[np.float64]:
+    file = io.BytesIO()
+    figure.savefig(file, dpi=DPI)
+    file.seek(0)
+    image: NDArray[np.float64] = imread(file)[..., :3]
+    return image
+
+
+def pixel(figure: Figure, axes: int, x: float, y: float) -> NDArray[np.float64]:
     """The color at a place of a panel, its own coordinates given."""
-    figure.savefig(tmp_path / "a.png", dpi=DPI)
-    image = imread(tmp_path / "a.png")[..., :3]
+    image = image_of(figure)
     across, up = figure.axes[axes].transData.transform((x, y))
     return image[int(len(image) - up), int(across)]
 
 
-def test_panels_show_scores_masks_and_weights(tmp_path: Path) -> None:
+def test_panels_show_scores_masks_and_weights() -> None:
     """Two steps over two source positions and three states; position 1 is forbidden to step 0."""
     scores = np.array([[0.0, 1, 2, 3, 4], [4, 3, 2, 1, 0]])
     weights = np.array([[1.0, 0, 0, 0, 0], [0, 0, 0, 0, 1]])
@@ -190,7 +200,7 @@ def test_panels_show_scores_masks_and_weights(tmp_path: Path) -> None:
     assert np.diff(lefts)[[0, 2, 3]] == pytest.approx([1, 1, 1])
 
     def pixel_at(panel: int, row: int, column: int) -> NDArray[np.float64]:
-        return pixel(figure, panel, lefts[column] + 0.3, row + 0.3, tmp_path)
+        return pixel(figure, panel, lefts[column] + 0.3, row + 0.3)
 
     assert pixel_at(0, 0, 0).min() > 0.95
     assert pixel_at(0, 0, 4)[2] < 0.2  # brown
@@ -198,22 +208,22 @@ def test_panels_show_scores_masks_and_weights(tmp_path: Path) -> None:
     assert pixel_at(2, 1, 0).min() > 0.95
     red, green, _ = pixel_at(1, 1, 1)
     assert green > red + 0.1
-    between = pixel(figure, 1, (lefts[1] + 1 + lefts[2]) / 2, 0.5, tmp_path)
+    between = pixel(figure, 1, (lefts[1] + 1 + lefts[2]) / 2, 0.5)
     assert (between == 1).all()
     written = {text.get_text() for text in figure.axes[0].texts}
     assert {"source", "decoder states", "white 0.0, darkest 4.0"} <= written
 
 
 @pytest.mark.parametrize("needs", VECTORS)
-def test_the_selection_of_a_query_input_is_colored(needs: str, tmp_path: Path) -> None:
+def test_the_selection_of_a_query_input_is_colored(needs: str) -> None:
     figure = draw_step(needs, "query=any")
     for name, vector in VECTORS.items():
         x, y = vector.position
-        red, _, blue = pixel(figure, 0, x, y + 0.09, tmp_path)
+        red, _, blue = pixel(figure, 0, x, y + 0.09)
         assert (blue - red > 0.3) == (name == needs), name
 
 
-def test_every_part_can_be_drawn_at_a_page_width(tmp_path: Path) -> None:
+def test_every_part_can_be_drawn_at_a_page_width() -> None:
     """Nothing lies outside the picture."""
     for part in drawable_parts():
         if part.kind != "scorer" or part.name in ("dot", "concat"):

@@ -77,7 +77,7 @@ def test_searches_by_hand_find_the_best_outputs(size: int, benchmark: Import) ->
     model = by_hand.HandWrittenModel("run then attend", (23, 17), {"embedding": 7, "encoder": 11, "decoder": 13})
     model.output.weight.data *= 9
     model.output.bias.data[:2] = -1e4  # padding and the start are no outputs
-    source, lengths = torch.randint(4, 23, (5, 3)), torch.full((5,), 3)
+    source, lengths = torch.randint(4, 23, (2, 3)), torch.full((2,), 3)
     results = decoding.search(model, source, lengths, size, 2)
     symbols = range(3, 17)
     starts = {(): [()], **{(first,): [(first,), *((first, second) for second in symbols)] for first in symbols}}

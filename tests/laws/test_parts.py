@@ -24,7 +24,10 @@ from tests.conftest import choice_name
 from tests.conftest import variants as attention_variants
 
 KINDS = ("encoder", "decoder", "readout", "output", "decoding", "metric", "bias", "mixer")
-SMALL = {("encoder", "pyramid"): {"hidden_size": 11, "layers": 3}, ("encoder", "recurrent"): {"hidden_size": 11}}
+SMALL: dict[tuple[str, str], dict[str, Any]] = {
+    ("encoder", "pyramid"): {"hidden_size": 11, "layers": 3},
+    **{("encoder", name): {"hidden_size": 11} for name in ("recurrent", "hierarchical", "co_attention")},
+}
 CANDIDATES = [
     *(
         Candidate(kind, *choice)
