@@ -12,21 +12,21 @@ from typing import Any, Final
 
 from attnx.cli.sweep import SweepArgs, sweep
 from attnx.config.compose import compose
-from attnx.config.suite_file import Suite, reject_several
+from attnx.config.suite_file import Suite, merge_overrides, reject_several
 from attnx.errors import ExitCode, Stopped, UserError
-from attnx.files.parse_number import count_phrase
 from attnx.files.printable import print_line
 from attnx.registry.plugin_code import short_digest
 from attnx.reports.suite.shared_runs import counted_elsewhere, merge_entries, read_entries
 from attnx.reports.suite.standings import Entry, Standings, choose_run
 from attnx.reports.suite.suite_report import write_suite_report
 from attnx.reports.sweep.load_runs import load_runs
-from attnx.reports.sweep.run_record import RunRecord
+from attnx.reports.sweep.run_record import STEPS, RunRecord, steps_range
 from attnx.runs.naming import SWEEPS
 from attnx.runs.plugin_copies import current_code
 from attnx.runs.status import RunStatus
 from attnx.runs.sweep import is_sweep, overrides_key, read_sweep
 from attnx.sweeps import session
+from attnx.sweeps.equal_cost import EqualJob, equalize
 from attnx.sweeps.expand_overrides import without_hydra_overrides
 from attnx.sweeps.folder_lock import rename_existing
 from attnx.sweeps.gpus import count_parallel_jobs, visible_gpus
@@ -60,6 +60,7 @@ class SuiteCommand:
         configs: of each mechanism on each task that it can do, with the first values of the search.
         refused: why a mechanism cannot do a task.
         failed: why a sweep of a mechanism could not be run.
+        matched: a run of each, with the width that makes its cost that of the first baseline.
         server: from which the jobs of all sweeps are forked.
     """
 
@@ -74,12 +75,14 @@ class SuiteCommand:
     configs: dict[Cell, dict[str, Any]] = field(default_factory=dict)
     refused: dict[Cell, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
+    matched: dict[Cell, EqualJob] = field(default_factory=dict)
     server: ForkServerProcesses | None = None
 
     def __post_init__(self) -> None:
         self.own = without_hydra_overrides(self.overrides)
         self.hydra = [word for word in self.overrides if word not in self.own]
         reject_several(self.own)
+        self.suite.reject_foreign(self.own)
         if self.is_check:
             self.suite = self.suite.shortened(CHECK_BASELINES - bool(self.own))
         self.challenger = self._name() if self.own else ""
@@ -122,7 +125,8 @@ class SuiteCommand:
             print_line(sentence.replace("**", ""))
         for path in write_suite_report(standings, SUITES / self.suite.name / (self.challenger or "baselines")):
             print_line(path)
-        is_complete = not self.failed and not any(entry.status for entry in entries if not entry.reason)
+        own = [entry for entry in entries if (entry.task, entry.mechanism) in self.configs]
+        is_complete = all(len(entry.finished) >= self.suite.seeds and not entry.status for entry in own)
         return ExitCode.FINISHED if is_complete else ExitCode.FAILED
 
     def check(self) -> None:
@@ -136,6 +140,9 @@ class SuiteCommand:
             except UserError as error:
                 self.refused[cell] = str(error)
         self._reject()
+        self._reject_times()
+        if self.suite.match:
+            self._match()
         first = next(iter(self.configs))
         for values in self.suite.grid[1:]:
             try:
@@ -168,6 +175,29 @@ class SuiteCommand:
             if is_impossible:
                 raise UserError(f"{file}: baselines.{name}: {reason}")
 
+    def _reject_times(self) -> None:
+        """Refuse runs that a time ends: it would be another number of steps for each mechanism."""
+        for (task, _), config in self.configs.items():
+            trainer = config["trainer"]
+            if trainer["max_steps"] is None and trainer["max_epochs"] is None and config["budget"] != "time":
+                raise UserError(
+                    f"{self.suite.file}: tasks.{task}: set trainer.max_steps or trainer.max_epochs; trainer.max_time "
+                    "would be other steps for each mechanism, unless budget=time is what you mean"
+                )
+
+    def _match(self) -> None:
+        """Give each mechanism the width with which it costs what the first baseline does on the same task."""
+        reference, *_ = self.suite.baselines
+        for task in self.suite.tasks:
+            names = [reference, *(name for cell_task, name in self.configs if cell_task == task and name != reference)]
+            jobs = [self._job((task, name), self.suite.grid[0]) for name in names]
+            configs = [compose([*job, f"match={self.suite.match}"], self.config_dir) for job in jobs]
+            for name, job, equal in zip(names, jobs, equalize(jobs, configs), strict=True):
+                width = [word for word in equal.overrides if word not in job]
+                self.matched[task, name] = equal._replace(overrides=width)
+                if (task, name) in self.configs:
+                    self.configs[task, name] = compose(self._job((task, name), self.suite.grid[0]), self.config_dir)
+
     def _cells(self) -> list[Cell]:
         return [
             (task, name) for name in self.mechanisms for task in self.suite.tasks if (task, name) not in self.shared
@@ -175,7 +205,9 @@ class SuiteCommand:
 
     def _job(self, cell: Cell, values: Sequence[str], seed: int | None = None) -> list[str]:
         task, name = cell
-        return self.suite.job(task, self.mechanisms[name], values, *([] if seed is None else [seed]))
+        width = self.matched[cell].overrides if cell in self.matched else []
+        mechanism = merge_overrides(self.mechanisms[name], width)
+        return self.suite.job(task, mechanism, values, *([] if seed is None else [seed]))
 
     def _folder(self, mechanism: str, stage: str) -> Path:
         """The folder of a sweep; a mechanism with other plug-in code has another one."""
@@ -206,7 +238,7 @@ class SuiteCommand:
             self._sweep(mechanism, SEARCH, jobs, f"{label}, search")
         chosen = {cell: values for cell in cells if (values := self._chosen(cell)) is not None}
         jobs = [self._job(cell, values, seed) for cell, values in chosen.items() for seed in self.suite.counted_seeds]
-        self._sweep(mechanism, COUNTED, jobs, f"{label}, {count_phrase(self.suite.seeds, 'seed')} that count")
+        self._sweep(mechanism, COUNTED, jobs, f"{label}, the runs that count")
 
     def _sweep(self, mechanism: str, stage: str, jobs: list[list[str]], label: str) -> None:
         records = self._records(mechanism, stage)
@@ -248,7 +280,7 @@ class SuiteCommand:
         values = self._chosen(cell)
         jobs = [] if values is None else [self._job(cell, values, seed) for seed in self.suite.counted_seeds]
         runs = [run for job in jobs if (run := counted.get(overrides_key(job))) is not None]
-        reason = "" if runs else self.failed.get(mechanism, "no run of the search has finished")
+        reason = "" if runs else self.failed.get(mechanism, "its search has not finished")
         return Entry(task, mechanism, overrides, runs, failed, reason)
 
     def _rename_others(self) -> None:
@@ -268,12 +300,22 @@ class SuiteCommand:
                         print_line(f"{self._folder(mechanism, stage)} is now {renamed}", flush=True)
 
     def _notes(self, entries: Sequence[Entry]) -> list[str]:
-        """A sentence if not all were trained by one commit."""
+        """Sentences on what is not equal: widths that could not be matched, steps, commits."""
+        notes = [
+            f"On {task}, {name} has {equal.note}, the nearest that its widths allow."
+            for (task, name), equal in self.matched.items()
+            if not equal.is_close
+        ]
+        for task in self.suite.tasks:
+            runs = [run for entry in entries if entry.task == task for run in entry.finished]
+            if len({run.results.get(STEPS) for run in runs}) > 1:
+                steps = steps_range(runs)
+                notes.append(f"On {task} runs trained for {steps} steps: a difference may come from the training.")
         commits: dict[str, dict[str, None]] = {}
         for entry in entries:
             for commit in entry.commits:
                 commits.setdefault(commit, {})[entry.mechanism] = None
-        if len(commits) < 2:
-            return []
-        listed = "; ".join(f"{commit}: {', '.join(names)}" for commit, names in commits.items())
-        return [f"The code is of several commits, {listed}. `--again` trains anew what this commit has not trained."]
+        if len(commits) > 1:
+            listed = "; ".join(f"{commit}: {', '.join(names)}" for commit, names in commits.items())
+            notes.append(f"The code is of several commits, {listed}. `--again` trains anew what is not of this commit.")
+        return notes

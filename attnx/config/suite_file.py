@@ -19,7 +19,8 @@ from attnx.files.bounded_files import read_text
 from attnx.files.parse_number import is_count
 from attnx.runs.naming import check_name
 
-FIELDS: Final = ("base", "tasks", "baselines", "search", "seeds", "check")
+FIELDS: Final = ("base", "tasks", "baselines", "search", "seeds", "match", "check")
+QUANTITIES: Final = ("parameters", "flops", "state")
 DEFAULT_SUITE: Final = "recall"
 SEARCH_SEED: Final = 1
 CHECK_SEEDS: Final = 2
@@ -39,6 +40,7 @@ class Suite:
         baselines: overrides of the known mechanisms by name.
         search: values by key; of each combination one run is trained, and the best in validation is chosen.
         seeds: how many runs of what was chosen count.
+        match: what each mechanism has as much of as the first baseline, by its width; None for the widths given.
         check: overrides that make each run short.
     """
 
@@ -50,12 +52,22 @@ class Suite:
     search: dict[str, list[str]]
     seeds: int
     check: list[str]
+    match: str | None = None
 
     def job(
         self, task: str, mechanism: Sequence[str], values: Sequence[str] = (), seed: int = SEARCH_SEED
     ) -> list[str]:
         """The overrides of a run of a mechanism on a task, with values of the search."""
         return merge_overrides(self.base, self.tasks[task], mechanism, values, [f"seed={seed}"])
+
+    def reject_foreign(self, mechanism: Sequence[str], where: str = "") -> None:
+        """Refuse overrides of a mechanism that the suite makes itself: of the task, and what the search chooses."""
+        for word in mechanism:
+            key = word.lstrip("+").partition("=")[0]
+            if key in self.search:
+                raise UserError(f"{where}{word}: the search of {self.file} chooses it; leave it out")
+            if key.partition(".")[0] == "task":
+                raise UserError(f"{where}{word}: the tasks are those of {self.file}; leave it out")
 
     @property
     def grid(self) -> list[list[str]]:
@@ -70,7 +82,7 @@ class Suite:
 
     def protocol(self, task: str) -> str:
         """A digest of what runs of a task must share to be compared: its overrides and the search."""
-        text = repr((sorted(merge_overrides(self.base, self.tasks[task])), self.search))
+        text = repr((sorted(merge_overrides(self.base, self.tasks[task])), self.search, self.match))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def shortened(self, num_baselines: int) -> Suite:
@@ -119,6 +131,33 @@ def read_suite(name: str, config_dir: str | None = None) -> Suite:
     names = suite_names(config_dir)
     if (file := Path(name) if name.endswith(".yaml") else names.get(name)) is None:
         raise UserError(f"no suite {name!r}{suggest(name, names)}, or name a file that ends in .yaml")
+    content = _read_fields(file, names)
+    check_name(file.stem)
+    lists = {key: _read_lists(file, key, content.get(key)) for key in ("tasks", "baselines")}
+    for key, named in lists.items():
+        if not named:
+            raise UserError(f"{file}: {key}: name at least one, with a list of overrides")
+    if not is_count(str(content.get("seeds"))):
+        raise UserError(f"{file}: seeds: expected a whole number, 1 or more")
+    if (match := content.get("match")) not in (None, *QUANTITIES):
+        raise UserError(f"{file}: match: {match}{suggest(str(match), QUANTITIES)}")
+    suite = Suite(
+        name=file.stem,
+        file=file,
+        base=_read_overrides(file, "base", content.get("base")),
+        search=_read_search(file, content.get("search")),
+        seeds=int(content["seeds"]),
+        check=_read_overrides(file, "check", content.get("check")),
+        match=match,
+        **lists,
+    )
+    for name, words in suite.baselines.items():
+        suite.reject_foreign(words, f"{file}: baselines.{name}: ")
+    return suite
+
+
+def _read_fields(file: Path, names: Mapping[str, Path]) -> dict[str, Any]:
+    """The fields of a file, all of which are known."""
     if not file.is_file():
         raise UserError(f"{file}: no such file{suggest(file.stem, names)}")
     try:
@@ -132,22 +171,7 @@ def read_suite(name: str, config_dir: str | None = None) -> Suite:
     for key in content:
         if key not in FIELDS:
             raise UserError(f"{file}: no field {key!r}{suggest(str(key), FIELDS)}")
-    check_name(file.stem)
-    lists = {key: _read_lists(file, key, content.get(key)) for key in ("tasks", "baselines")}
-    for key, named in lists.items():
-        if not named:
-            raise UserError(f"{file}: {key}: name at least one, with a list of overrides")
-    if not is_count(str(content.get("seeds"))):
-        raise UserError(f"{file}: seeds: expected a whole number, 1 or more")
-    return Suite(
-        name=file.stem,
-        file=file,
-        base=_read_overrides(file, "base", content.get("base")),
-        search=_read_search(file, content.get("search")),
-        seeds=int(content["seeds"]),
-        check=_read_overrides(file, "check", content.get("check")),
-        **lists,
-    )
+    return content
 
 
 def _read_lists(file: Path, field: str, value: Any) -> dict[str, list[str]]:
@@ -177,6 +201,10 @@ def reject_several(overrides: Sequence[str], where: str = "") -> None:
         key, _, value = word.lstrip("+").partition("=")
         if SEVERAL.match(value):
             raise UserError(f"{where}{word}: a suite compares one setting of a mechanism; give one value")
+        if key == "match" or word.endswith("budget=flops"):
+            raise UserError(
+                f"{where}{word}: would match the runs of a mechanism alone; write match: in the suite's file"
+            )
         if key in ("seed", "name", "folder", "fresh"):
             raise UserError(f"{where}{word}: a suite sets seeds and folders itself; leave it out")
 

@@ -196,7 +196,7 @@ def test_runs_of_another_protocol_are_refused(change: dict[str, object], words: 
     ("text", "words"),
     [
         ("tasks: [", "toy.yaml:1: is no YAML"),
-        ("[1]", "toy.yaml: expected the fields base, tasks, baselines, search, seeds, check"),
+        ("[1]", "toy.yaml: expected the fields base, tasks, baselines, search, seeds, match, check"),
         (TEXT + "task: 1", "toy.yaml: no field 'task'; did you mean tasks?"),
         (TEXT.replace("3", "0"), "toy.yaml: seeds: expected a whole number, 1 or more"),
         (TEXT.replace("{attention: []}", "{}"), "toy.yaml: baselines: name at least one, with a list of overrides"),
@@ -204,6 +204,9 @@ def test_runs_of_another_protocol_are_refused(change: dict[str, object], words: 
         (TEXT.replace("easy", "a/b"), "toy.yaml: tasks: name=a/b: contains a path separator"),
         (TEXT + "search: {optimizer.lr: 0.1}", "toy.yaml: search: expected keys with lists of values"),
         (TEXT.replace("recipe=mqar", "'scorer=dot,mlp'"), "toy.yaml: base: scorer=dot,mlp: a suite compares one"),
+        (TEXT + "match: parameter", "toy.yaml: match: parameter; did you mean parameters?"),
+        (TEXT.replace("[]", "[task=g2p]"), "baselines.attention: task=g2p: the tasks are those of"),
+        (TEXT.replace("recipe=mqar", "budget=flops"), "toy.yaml: base: budget=flops: would match the runs of a mech"),
         (TEXT.replace("recipe=mqar", "seed=3"), "toy.yaml: base: seed=3: a suite sets seeds and folders itself"),
     ],
 )
