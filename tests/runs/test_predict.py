@@ -6,7 +6,6 @@ import errno
 import io
 import json
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -456,8 +455,8 @@ def test_feature_files_and_tag_columns_are_read(
     assert (answer.code, answer.out) == (0, f"\n\n{expected[0]}\n")
     wide, long, count = answer.err.splitlines()
     assert "deep/list.tsv:1: deep/wide.npy: 5 features per step, but this run was trained on 3" in wide
-    assert re.search(r"deep/list\.tsv:2: .*nnn", long)
-    assert "cannot be read: File name too long" in long
+    assert long.startswith("attnx: deep/list.tsv:2: deep/nnn")
+    assert long.endswith("nnn.npy: no such file")
     assert count == "attnx: 2 of 3 lines could not be read"
 
 

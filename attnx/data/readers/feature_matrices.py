@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,7 +57,7 @@ def read_matrix(path: Path, step_names: str | None = None) -> FeatureMatrix:
     reader = READERS.get(path.suffix)
     if reader is None:
         raise UserError(f"{path}: unknown ending; feature files are {', '.join(READERS)} files")
-    if not path.exists():
+    if not os.path.exists(path):  # False for a name that is too long
         raise UserError(missing_file_message(path))
     if not path.is_file():
         raise UserError(f"{path}: is not a file; feature files are {', '.join(READERS)} files")

@@ -105,7 +105,7 @@ class LineReader:
             pair = self.pair(*self._columns(text))
         except UserError as error:
             return ParsedLine(line_number, error=f"{location}: {error}")
-        except OSError as error:  # a name that is too long, or a file without permission
+        except OSError as error:  # a file without permission
             return ParsedLine(line_number, error=f"{location}: {quoted(text)}: cannot be read: {error.strerror}")
         if self.options.unknown == "replace" and not isinstance(self.run.source, FeatureScaler):
             from attnx.inference.unk_replacement import unknown_positions  # imports torch
