@@ -61,8 +61,8 @@ def check_equal_cost(request: SweepRequest, configs: Sequence[Config]) -> None:
     words += ["budget=flops" for config in configs if config["budget"] == "flops"]
     word = words[0]
     for key in ("match", "budget"):
-        if len(values := dict.fromkeys(str(config[key]) for config in configs)) > 1:
-            raise UserError(f"{key}={','.join(values)}: the jobs of a sweep have one {key}; choose one")
+        if len(chosen := dict.fromkeys(str(config[key]) for config in configs)) > 1:
+            raise UserError(f"{key}={','.join(chosen)}: the jobs of a sweep have one {key}; choose one")
     if request.is_search:
         raise UserError(
             f"{word}: a search chooses its jobs as it goes, and all are measured before the first starts; leave it out"
