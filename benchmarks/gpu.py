@@ -1,4 +1,4 @@
-"""attnx on a GPU: operators, training, decoding, idle time, the main command, a transformer, and several jobs.
+"""attnx on a GPU: operators, training, decoding, idle time, the main command, transformers, and several jobs.
 
 Each section is a process of its own with a share of the time, so that a kernel that breaks the device, or a compiler
 that hangs, costs its section alone. A row is in the file as soon as it is known; the aims are printed last.
@@ -31,10 +31,10 @@ from peers.environments import ROOT, last_word
 
 from attnx.errors import UserError
 
-SECTIONS = ("operators", "training", "decoding", "idle", "main_run", "transformer", "jobs")
+SECTIONS = ("operators", "training", "decoding", "idle", "main_run", "transformer", "mixers", "jobs")
 """In the order of their worth: what the time no longer allows is at the end."""
-CALLS = (SECTIONS[:3], SECTIONS[3:])
-"""Sections that are measured by one command, so that none takes longer than ten minutes."""
+CALLS = (SECTIONS[:3], SECTIONS[3:6], SECTIONS[6:])
+"""Sections that are measured by one command, so that none takes longer than ten minutes, and the first two fifteen."""
 CPU_SECTIONS = ("main_cpu",)
 """They need no GPU, and no time of one."""
 CHECK_SECONDS = 300.0

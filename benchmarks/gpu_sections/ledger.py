@@ -122,6 +122,7 @@ def lines() -> Iterator[Line]:
     yield Line(difference, phone_error_difference, lambda card: 0.0, most=0.3)
     for length in names.LENGTHS:
         yield from transformer_lines(length)
+    yield from mixer_lines()
     for row, most in ((names.FOUR_AT_A_TIME, 4.0), (names.ALL_AT_A_TIME, 16.0)):
         speed = ratio("jobs", names.SECONDS, names.ONE_AT_A_TIME, row)
         yield Line(f"16 jobs, {row}: times one after another", speed, partial(_constant, most))
@@ -194,3 +195,14 @@ def transformer_lines(length: int) -> Iterator[Line]:
     yield Line(f"{attnx}: {names.UTILIZATION}", value("transformer", attnx, names.UTILIZATION))
     speed = ratio("transformer", names.TOKENS, attnx, by_hand)
     yield Line(f"{attnx}: times the model by hand", speed, partial(_constant, 1.0), least=0.95)
+    for form in (names.WINDOW, names.ALIBI, names.SOFTCAP):
+        row = names.transformer_row(form, length)
+        yield Line(f"{row}: {names.TOKENS}", value("transformer", row, names.TOKENS))
+
+
+def mixer_lines() -> Iterator[Line]:
+    """Mixers in the layers of the transformer: their kernels beside their definitions."""
+    for mixer in names.MIXERS:
+        fla, own = (names.mixer_row(mixer, way, names.MIXER_LENGTH) for way in (names.WITH_FLA, names.OWN))
+        yield Line(f"{fla}: {names.TOKENS}", value("mixers", fla, names.TOKENS))
+        yield Line(f"{fla}: times its definition", ratio("mixers", names.TOKENS, fla, own))

@@ -25,6 +25,9 @@ FLOAT32 = "float32"
 SEARCHES = ("greedy", "beam of 5")
 LENGTHS = (1024, 8192)
 """Of the sequences of a transformer."""
+WINDOW, ALIBI, SOFTCAP = "attnx, window of 128", "attnx, alibi", "attnx, soft cap"
+MIXERS, MIXER_LENGTH = ("linear", "retention", "delta", "gated_delta", "gated_linear"), 8192
+OWN, WITH_FLA = "definition", "flash-linear-attention"
 MAIN = "attnx +scorer=additive +scope=local"
 ONE_AT_A_TIME, FOUR_AT_A_TIME, ALL_AT_A_TIME = "one after another", "-j 4", "-j 16, on CPU cores"
 """How jobs are run."""
@@ -48,3 +51,8 @@ def search_row(row: str, search: str) -> str:
 def transformer_row(row: str, length: int) -> str:
     """The row of a transformer."""
     return f"{row}, causal, length {length:,}"
+
+
+def mixer_row(mixer: str, way: str, length: int) -> str:
+    """The row of a transformer with a mixer in each layer."""
+    return f"{mixer} by {way}, length {length:,}"

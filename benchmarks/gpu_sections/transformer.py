@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -14,12 +14,24 @@ from peers.transformer_by_hand import HandWrittenTransformer
 from torch import Tensor, nn
 
 from attnx import accel
+from attnx.attention.options import AttentionOptions
 from attnx.models.transformer.model import Transformer
-from attnx.models.transformer.options import TransformerOptions
+from attnx.models.transformer.options import AttentionSite, TransformerOptions
 from attnx.nn.targets.symbols import Symbols
 from gpu_sections.cards import find_card
 from gpu_sections.cases import Case, Figures, Setting
-from gpu_sections.row_names import ATTNX, BY_HAND, LENGTHS, PEAK, TOKENS, UTILIZATION, transformer_row
+from gpu_sections.row_names import (
+    ALIBI,
+    ATTNX,
+    BY_HAND,
+    LENGTHS,
+    PEAK,
+    SOFTCAP,
+    TOKENS,
+    UTILIZATION,
+    WINDOW,
+    transformer_row,
+)
 from gpu_sections.timing import synchronize
 
 WARMUP_STEPS, MEASURED_STEPS, CHECK_STEPS = 4, 10, 1
@@ -41,11 +53,13 @@ class Sizes(NamedTuple):
 SIZES, CHECK_SIZES, CHECK_LENGTHS = Sizes(8192, 768, 12, 12, 16_384), Sizes(23, 16, 2, 2, 26), (13,)
 Forward = Callable[[Tensor], Tensor]
 """Tokens (b, t) -> logits (b, t, symbols)."""
+Build = Callable[[Sizes, int], tuple[nn.Module, Forward]]
+"""A model of these sizes, for sequences of a length."""
 
 
-def by_attnx(sizes: Sizes, length: int) -> tuple[nn.Module, Forward]:
-    """attnx's transformer, which reads no source; ``length`` has no effect."""
-    options = TransformerOptions(hidden_size=sizes.size, heads=sizes.heads, activation="gelu", dropout=0.0)
+def by_attnx(sizes: Sizes, length: int, **parts: Any) -> tuple[nn.Module, Forward]:
+    """attnx's transformer, which reads no source, with parts of its options; ``length`` has no effect."""
+    options = TransformerOptions(hidden_size=sizes.size, heads=sizes.heads, activation="gelu", dropout=0.0, **parts)
     model = accel.enable(Transformer(None, Symbols(sizes.symbols), sizes.layers, options=options))
 
     def forward(tokens: Tensor) -> Tensor:
@@ -62,13 +76,22 @@ def by_hand(sizes: Sizes, length: int) -> tuple[nn.Module, Forward]:
     return model, model
 
 
-FORMS = {BY_HAND: by_hand, ATTNX: by_attnx}
+FORMS: dict[str, Build] = {
+    BY_HAND: by_hand,
+    ATTNX: by_attnx,
+    WINDOW: partial(by_attnx, self_attention=AttentionSite(scope=("local", {"window": 128}))),
+    ALIBI: partial(by_attnx, self_attention=AttentionSite(bias="alibi")),
+    SOFTCAP: partial(by_attnx, attention=AttentionOptions(softcap=50.0)),
+}
+"""The last three have a kernel by FlexAttention on a GPU."""
 
 
 def cases(setting: Setting) -> Iterator[Case]:
-    """Both models at every length."""
-    for length, name in product(CHECK_LENGTHS if setting.is_check else LENGTHS, FORMS):
-        yield Case(transformer_row(name, length), partial(_measure, setting, name, length), PLANNED_SECONDS)
+    """Every model at every length."""
+    sizes = CHECK_SIZES if setting.is_check else SIZES
+    for name, length in product(FORMS, CHECK_LENGTHS if setting.is_check else LENGTHS):
+        build = partial(FORMS[name], sizes)
+        yield Case(transformer_row(name, length), partial(measure, setting, build, length), PLANNED_SECONDS)
 
 
 def flop_of_a_token(sizes: Sizes, keys: float) -> float:
@@ -80,12 +103,15 @@ def flop_of_a_token(sizes: Sizes, keys: float) -> float:
     return 6 * weights + 12 * sizes.layers * sizes.size * keys
 
 
-def _measure(setting: Setting, name: str, length: int) -> Figures:
-    """Steps of the forward pass, the loss, the backward pass and the optimizer."""
+def measure(setting: Setting, build: Callable[[int], tuple[nn.Module, Forward]], length: int) -> Figures:
+    """Steps of the forward pass, the loss, the backward pass and the optimizer of a model for a length.
+
+    The utilization counts the pairs of causal attention, whatever the layers hold.
+    """
     sizes, device = CHECK_SIZES if setting.is_check else SIZES, setting.device
     steps = CHECK_STEPS if setting.is_check else MEASURED_STEPS
     torch.manual_seed(0)
-    model, forward = FORMS[name](sizes, length)
+    model, forward = build(length)
     optimizer = torch.optim.AdamW(model.to(device).train().parameters(), fused=device.type == "cuda")
     tokens = torch.randint(4, sizes.symbols, (sizes.tokens // length, length + 1), device=device)
 

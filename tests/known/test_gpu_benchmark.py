@@ -142,7 +142,7 @@ def test_a_check_measures_and_writes_rows(benchmark: Import, tmp_path: Path, cap
     """In a process of the section; and a file that is there already is not written over."""
     gpu, results = benchmark("gpu"), benchmark("gpu_sections.results")
     file = tmp_path / "a" / "gpu.json"
-    words = ["transformer", "--check", "--only", "attnx", "--commit", "abc", "--out", str(file)]
+    words = ["transformer", "--check", "--only", "attnx, causal", "--commit", "abc", "--out", str(file)]
     assert gpu.main(words) == 0
     printed = capfd.readouterr().out
     assert printed.startswith("transformer: attnx, causal, length 13: tokens/s ")
@@ -207,12 +207,12 @@ def test_a_section_that_takes_too_long_is_a_row(benchmark: Import, tmp_path: Pat
 
 
 def test_a_complete_measurement_fits_into_its_time(benchmark: Import) -> None:
-    """Each section into four minutes and each command into ten, all of them with the start into fifteen."""
+    """Each section into four minutes and each command into ten, the first two of them with the start into fifteen."""
     gpu = benchmark("gpu")
     assert sum(gpu.CALLS, ()) == gpu.SECTIONS
     assert max(map(gpu.plan_seconds, gpu.SECTIONS)) <= 240
     assert all(sum(map(gpu.plan_seconds, sections)) <= 500 for sections in gpu.CALLS)
-    assert sum(map(gpu.plan_seconds, gpu.SECTIONS)) <= 780
+    assert sum(map(gpu.plan_seconds, gpu.CALLS[0] + gpu.CALLS[1])) <= 780
     assert max(map(len, gpu.plan().splitlines())) < 2000
 
 
