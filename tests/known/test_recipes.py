@@ -32,17 +32,8 @@ files:
 
 
 def test_every_file_is_a_recipe() -> None:
-    names = {
-        "babi",
-        "cmudict_g014b2b",
-        "etth1",
-        "ettm1",
-        "exchange_rate",
-        "multi30k",
-        "sigmorphon2018",
-        "sigmorphon2020",
-    }
-    names |= {"sigmorphon2023", "sms_spam", "tatoeba", "tinystories", "weather"}
+    names = {"babi", "cmudict_g014b2b", "electricity", "etth1", "ettm1", "exchange_rate", "multi30k", "sms_spam"}
+    names |= {"sigmorphon2018", "sigmorphon2020", "sigmorphon2023", "tatoeba", "tinystories", "weather"}
     assert set(SHIPPED) == names
     assert {path.stem for path in SPEC_FOLDER.iterdir() if path.suffix == ".yaml"} == set(SHIPPED)
 
@@ -76,6 +67,13 @@ def test_the_documented_recipe_is_well_formed(tmp_path: Path) -> None:
     path = tmp_path / "myset.yaml"
     path.write_text(page.partition("```yaml\n")[2].partition("```")[0], encoding="utf-8")
     assert [file.bytes for file in read_dataset_spec(path).files] == [12345]
+
+
+def test_a_file_may_be_checked_by_its_git_id() -> None:
+    """The first example of Pro Git, section 10.2, and a text one letter longer."""
+    file = DatasetFile("x/test.txt", "", git_blob="d670460b4b4aece5915caf5c68d12f560a9fe3e4")
+    assert file.content_error(b"test content\n") == ""
+    assert file.content_error(b"test contents\n").startswith(f"expected the git id {file.git_blob}, got ")
 
 
 def test_a_file_is_checked_by_size_and_hash() -> None:

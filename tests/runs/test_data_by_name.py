@@ -11,6 +11,7 @@ import pytest
 
 FEW = ["trainer.max_steps=2", "trainer.num_validations=1", "trainer.valid_examples=5", "trainer.test_examples=5"]
 EXPERIMENTS = {
+    "electricity_96": ("electricity", [], "test_linear_mse"),
     "ettm1_96": ("ettm1/ETTm1.csv", ["task.stride=997"], "test_linear_mse"),
     "inflection_turkish": ("sigmorphon2018/turkish-test", [], "test_edit_distance"),
     "tinystories": ("tinystories", ["model.hidden_size=8"], "test_perplexity"),

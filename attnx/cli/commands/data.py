@@ -74,7 +74,7 @@ def _print_table(datasets: list[DatasetSpec], folders: list[Path]) -> None:
         folder = find_in_folders(dataset.name, folders).parent
         count = sum((folder / file.path).is_file() for file in dataset.files)
         is_here = {0: "no", len(dataset.files): "yes"}.get(count, f"{count} of {len(dataset.files)}")
-        size = decimal(sum(file.bytes for file in dataset.files))
+        size = decimal(sum(file.bytes for file in dataset.files)) if all(file.bytes for file in dataset.files) else "?"
         table.add_row(*map(Text, (dataset.name, dataset.what, size, dataset.license, is_here)))
     Console().print(table)
     unset = "" if os.environ.get(DATA_VARIABLE) else f" (${DATA_VARIABLE} is not set)"
@@ -87,7 +87,8 @@ def _show(dataset: DatasetSpec, folder: Path) -> None:
     if dataset.notes:
         print_line(f"notes: {dataset.notes}")
     for file in dataset.files:
-        print_line(f"\n{folder / file.path}\n  url     {file.url}\n  bytes   {file.bytes}\n  sha256  {file.sha256}")
+        digest = f"git     {file.git_blob}" if file.git_blob else f"bytes   {file.bytes}\n  sha256  {file.sha256}"
+        print_line(f"\n{folder / file.path}\n  url     {file.url}\n  {digest}")
         if file.member:
             print_line(f"  member  {file.member}\n  sha256  {file.unpacked}")
 
@@ -142,7 +143,7 @@ def _download(files: list[DatasetFile], folder: Path) -> None:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, TimeRemainingColumn(), console=console, disable=not can_redraw(console)) as progress:
-        bar = progress.add_task("", total=sum(file.bytes for file in files))
+        bar = progress.add_task("", total=sum(file.bytes for file in files) or None)
         done = 0
         for file in files:
             progress.update(bar, description=file.path)

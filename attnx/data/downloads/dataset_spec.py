@@ -20,20 +20,25 @@ SECURE_URL = re.compile(r"(https://|http://127\.0\.0\.1[:/])\S+")  # unencrypted
 class DatasetFile:
     """One file of a data set: its path in the data folder, and address, size and SHA-256 of the download.
 
+    ``git_blob`` stands for the last two where only the tree of a repository's commit is known: the file's id in it.
     Of a zip archive ``member`` is extracted, and packed again if ``path`` ends in ``.gz``; ``unpacked`` is the SHA-256
     of its content.
     """
 
     path: str
     url: str
-    bytes: int
-    sha256: str
+    bytes: int = 0
+    sha256: str = ""
     member: str = ""
     unpacked: str = ""
+    git_blob: str = ""
 
     def download_error(self, content: Content) -> str:
         """Compare a download with the specification; "" if it is correct."""
         size = len(content)
+        if self.git_blob:
+            current = hashlib.sha1(b"blob %d\0" % size + content, usedforsecurity=False).hexdigest()
+            return "" if current == self.git_blob else f"expected the git id {self.git_blob}, got {current}"
         if size != self.bytes:
             return f"expected {self.bytes} bytes, got {size if size < self.bytes else 'more'}"
         return _hash_error(self.sha256, content)

@@ -19,6 +19,7 @@ from attnx.files.atomic_files import write_bytes
 
 SECONDS_WITHOUT_DATA = 30
 BYTES_PER_READ = 1 << 16
+MAX_BYTES = 1 << 28  # of a file whose size is not known
 
 
 class Unreachable(UserError):
@@ -62,7 +63,7 @@ def _receive(file: DatasetFile, show_bytes: Callable[[int], object]) -> bytes:
     content, request = bytearray(), Request(file.url, headers={"User-Agent": "attnx"})
     try:
         with build_opener(_SecureRedirects).open(request, timeout=SECONDS_WITHOUT_DATA) as response:
-            while len(content) <= file.bytes and (chunk := response.read1(BYTES_PER_READ)):
+            while len(content) <= (file.bytes or MAX_BYTES) and (chunk := response.read1(BYTES_PER_READ)):
                 content += chunk
                 show_bytes(len(content))
     except HTTPError as error:
