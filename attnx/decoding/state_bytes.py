@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -34,15 +35,20 @@ def state_bytes(model: StepModel, source: Tensor, steps: int) -> int:
     state, sizes = model.init_state(source, mask), []
     for _ in range(min(steps, TAKEN)):
         _, state, _ = model.decode_step(model.target.start_input(1, source.device), state)
-        sizes.append(_count_bytes(state, []))
+        sizes.append(count_bytes(state))
     return sizes[-1] + (steps - TAKEN) * (sizes[-1] - sizes[-2]) if steps > TAKEN else sizes[-1]
 
 
-def _count_bytes(tree: Any, counted: list[Tensor]) -> int:
+def count_bytes(state: Any) -> int:
     """The bytes of all floating-point tensors of a state; one that stands in two places counts once."""
+    tensors = {id(tensor): tensor for tensor in _numbers(state)}.values()
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _numbers(tree: Any) -> Iterator[Tensor]:
+    """The floating-point tensors in a state."""
     if isinstance(tree, tuple):
-        return sum(_count_bytes(part, counted) for part in tree)
-    if not isinstance(tree, Tensor) or not tree.is_floating_point() or any(tree is other for other in counted):
-        return 0
-    counted.append(tree)
-    return tree.numel() * tree.element_size()
+        for part in tree:
+            yield from _numbers(part)
+    elif isinstance(tree, Tensor) and tree.is_floating_point():
+        yield tree

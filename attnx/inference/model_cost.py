@@ -18,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry, shape_wrapp
 from attnx.data.batches import Batch, collate
 from attnx.data.dataset import Row, Rows
 from attnx.decoding.contracts import StepModel
-from attnx.decoding.state_bytes import state_bytes
+from attnx.decoding.state_bytes import count_bytes, state_bytes
 from attnx.errors import type_and_text
 from attnx.inference.build_model import new_model
 from attnx.models.resolve import ResolvedConfig
@@ -148,18 +148,25 @@ def count_parameters(resolved: ResolvedConfig, data: SequenceData) -> int:
 
 @contextlib.contextmanager
 def _counted_model(resolved: ResolvedConfig, data: SequenceData, device: torch.device) -> Iterator[nn.Module]:
-    """Build the model on a device as its definition has it; the random state and the CPU's fast paths come back."""
+    """Build the model on a device as its definition has it; the random state comes back."""
     resolved = replace(resolved, config={**resolved.config, "accel": "off"})
+    with torch.random.fork_rng(devices=[]):
+        with device:
+            model = new_model(resolved, data)
+        yield model
+
+
+@contextlib.contextmanager
+def _counting() -> Iterator[FlopCounter]:
+    """A counter, without the CPU's fast paths, whose LSTM is one operation that torch does not count."""
     fast_paths: Any = torch.backends.mkldnn
     had_fast_paths = fast_paths.enabled
-    with torch.random.fork_rng(devices=[]):
-        try:
-            fast_paths.enabled = False  # whose LSTM is one operation that torch does not count
-            with device:
-                model = new_model(resolved, data)
-            yield model
-        finally:
-            fast_paths.enabled = had_fast_paths
+    fast_paths.enabled = False
+    try:
+        with FlopCounter() as counter:
+            yield counter
+    finally:
+        fast_paths.enabled = had_fast_paths
 
 
 def _typical_row(rows: Rows) -> Row:
@@ -190,7 +197,7 @@ def _cut(row: Row, share: float) -> Row:
 def _count_row(model: nn.Module, row: Row) -> Counter[str]:
     batch = collate([row]).to(next(model.parameters()).device)
     model.train()
-    with FlopCounter() as counter, torch.enable_grad():
+    with _counting() as counter, torch.enable_grad():
         token_loss(model, batch).mean.backward()  # type: ignore[no-untyped-call]
         counts: Counter[str] = counter.by_part
     return counts
@@ -237,7 +244,8 @@ def _count_steps_after_source(model: StepModel, batch: Batch, device: torch.devi
         repeats = -(-context // batch.source.shape[1])
         source, _ = model.target.prepare(torch.cat([batch.source] * repeats, dim=1)[:, :context])
         state = model.init_state(source, torch.ones(1, context, dtype=torch.bool, device=device), batch.tag)
-        counts[context] = _Step(_count_step(model, state, device)[0], state_bytes(model, source, steps=1))
+        flops, later_state = _count_step(model, state, device)
+        counts[context] = _Step(flops, count_bytes(later_state))
     return counts
 
 
@@ -255,6 +263,6 @@ def _count_later_steps(model: StepModel, batch: Batch, device: torch.device) -> 
 
 
 def _count_step(model: StepModel, state: object, device: torch.device) -> tuple[int, object]:
-    with FlopCounter() as counter:
+    with _counting() as counter:
         _, state, _ = model.decode_step(model.target.start_input(1, device), state)
     return counter.by_part.total(), state

@@ -27,6 +27,7 @@ from attnx.cli import main
 from attnx.config.compose import compose
 from attnx.errors import Interrupted
 from attnx.inference.load import TrainedRun
+from attnx.inference.model_cost import ModelCost
 from attnx.inference.trace_decoding import open_tracer
 from attnx.reports.pages.decoding_trace import ExampleTrace
 from attnx.runs.alignments import Alignment, read_saved_alignments
@@ -121,6 +122,12 @@ def work_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_parts_are_f
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ATTNX_PLUGINS", raising=False)
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def _uncounted_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No run of this process counts its operations, which takes a fourth of so small a run; test_costs.py does."""
+    monkeypatch.setattr("attnx.training.train.count_cost", lambda *_: ModelCost())
 
 
 @pytest.fixture(scope="session")

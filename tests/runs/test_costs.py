@@ -13,7 +13,7 @@ import torch
 from rich.console import Console
 
 import attnx
-from attnx.inference.model_cost import ModelCost
+from attnx.inference.model_cost import ModelCost, count_cost
 from attnx.reports.run.tables import start_table
 from attnx.runs.results_json import CONTEXTS
 from attnx.runs.run import read_run
@@ -23,6 +23,11 @@ MISTAKES = {
     "missing": "missing: not a folder",
     "two": "two: holds no finished run to measure",
 }
+
+
+@pytest.fixture(autouse=True)
+def _counted_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnx.training.train.count_cost", count_cost)
 
 
 def start_text(folder: str) -> str:
