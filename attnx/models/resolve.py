@@ -147,9 +147,8 @@ def require_attention(config: Config) -> None:
         UserError: it has none.
     """
     if config["attention"]["name"] == "none":
-        raise UserError(
-            f"model={config['model']['name']} needs attention, but attention=none is chosen; remove one of the two"
-        )
+        model = config["model"]["name"]
+        raise UserError(f"model={model} needs attention, but attention=none is chosen; remove one of the two")
 
 
 def check_bias(config: Config) -> None:
@@ -233,8 +232,8 @@ def reject_text_encoder(config: Config) -> None:
     states = {"needs_sentences": "a state for each sentence", "needs_pairs": "states of two texts"}
     for declared, phrase in states.items():
         if part_declarations(config, "encoder").get(declared):
-            name, model = f"encoder={config['encoder']['name']}", f"model={config['model']['name']}"
-            raise UserError(f"{name} has {phrase}, which only model=classifier reads, not {model}")
+            encoder, model = config["encoder"]["name"], config["model"]["name"]
+            raise UserError(f"encoder={encoder} has {phrase}, which only model=classifier reads, not model={model}")
 
 
 def check_hops(config: Config, needs: Collection[str], states: str = "current_state or previous_state") -> None:
@@ -272,10 +271,8 @@ def reject_hops(config: Config, reason: str) -> None:
         UserError: there are some.
     """
     if (hops := config["attention"].get("hops", 1)) > 1:
-        raise UserError(
-            f"attention.hops={hops} has no meaning beside model={config['model']['name']}: {reason}; leave "
-            "attention.hops out"
-        )
+        option, model = f"attention.hops={hops}", config["model"]["name"]
+        raise UserError(f"{option} has no meaning beside model={model}: {reason}; leave attention.hops out")
 
 
 def require_tags(num_tags: int, option: str) -> None:

@@ -27,11 +27,11 @@ def mixer(name: str, **options: Any) -> LayerChoice:
     return LayerChoice("mixer", name, options)
 
 
-def build_model(choice: LayerChoice, layers: int, symbols: int, width: int) -> Transformer:
-    """A model of one head; mixers know the order without positions."""
+def build_model(choice: LayerChoice, layers: int, symbols: int) -> Transformer:
+    """A model of width 32, at which seeds agree; mixers know the order without positions."""
     positions: Literal["sinusoidal", "none"] = "sinusoidal" if choice == ATTENTION else "none"
     options = TransformerOptions(
-        width, heads=1, feedforward_size=32, dropout=0.0, position_encoding=positions, layer_choices=(choice,)
+        32, heads=1, feedforward_size=32, dropout=0.0, position_encoding=positions, layer_choices=(choice,)
     )
     return Transformer(None, Symbols(SPECIALS + symbols), layers, options=options)
 
@@ -72,7 +72,7 @@ def draw_recall(rng: np.random.Generator, rows: int, pairs: int) -> tuple[Tensor
 def recall_by_pairs(choice: LayerChoice) -> dict[int, float]:
     """The recall of two layers that were trained on sequences of one to six pairs, by their number."""
     torch.manual_seed(0)
-    model, rng = build_model(choice, 2, RECALL.vocabulary, width=32), np.random.default_rng(1)
+    model, rng = build_model(choice, 2, RECALL.vocabulary), np.random.default_rng(1)
     train(model, lambda step: draw_recall(rng, ROWS, PAIRS[step % len(PAIRS)]), steps=400, lr=5e-3)
     return {pairs: accuracy(model, *draw_recall(np.random.default_rng(2), 300, pairs)) for pairs in PAIRS}
 
@@ -96,7 +96,7 @@ def draw_parity(chance: torch.Generator, rows: int, length: int) -> tuple[Tensor
 def parity_beyond_trained_lengths(choice: LayerChoice, layers: int = 1) -> float:
     """The share of right parities at steps 17 to 32 of a model that was trained on 16."""
     torch.manual_seed(1)
-    model, chance = build_model(choice, layers, 2, width=16), torch.Generator().manual_seed(1)
+    model, chance = build_model(choice, layers, 2), torch.Generator().manual_seed(1)
     train(model, lambda step: draw_parity(chance, ROWS // 2, 16), steps=500, lr=5e-3)
     return accuracy(model, *draw_parity(chance, 300, 32), first=16)
 
