@@ -115,15 +115,16 @@ def matched_sentence(comparison: Comparison) -> Iterator[str]:
 
 
 def draw_front(comparison: Comparison, key: str, path: Path) -> Path | None:
-    """Draw all settings, those of the front with names and joined; None if no setting has the cost."""
+    """Draw all settings, those of the front joined and numbered, with names below; None if no setting has the cost."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullLocator
 
     from attnx.reports.figures.curves import style_axes
     from attnx.reports.figures.heatmaps import save_figure
 
     if not (points := cost_points(comparison, key)):
         return None
-    figure = Figure(figsize=(6.4, 4.2), dpi=DPI)
+    figure = Figure(figsize=(6.4, 4.6), dpi=DPI)
     figure.set_layout_engine("constrained")
     axes = figure.add_subplot()
     for point in points:
@@ -133,12 +134,16 @@ def draw_front(comparison: Comparison, key: str, path: Path) -> Path | None:
         axes.plot(point.cost, point.mean, "o", color=color, markersize=5)
     ahead = [point for point in points if point.is_ahead]
     axes.plot([point.cost for point in ahead], [point.mean for point in ahead], color=FRONT, linewidth=1)
-    for point in ahead:
-        axes.annotate(
-            point.name, (point.cost, point.mean), xytext=(5, 5), textcoords="offset points", fontsize=7, color=INK
-        )
+    for number, point in enumerate(ahead, start=1):
+        place = {"xytext": (5, 5), "textcoords": "offset points", "fontsize": 9}
+        axes.annotate(str(number), (point.cost, point.mean), color=INK, **place)
     if is_wide([point.cost for point in points]):
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(lambda cost, _: format_count(cost))
+    names = "\n".join(f"{number}  {point.name}" for number, point in enumerate(ahead, start=1))
+    figure.supxlabel(names, x=0.02, ha="left", fontsize=8, color=INK)
     axes.set_xlabel(COSTS[key], color=INK)
     axes.set_ylabel(comparison.rankings[0].metric.label, color=INK)
     style_axes(axes, label_size=8)
