@@ -135,8 +135,8 @@ def draw_front(comparison: Comparison, key: str, path: Path) -> Path | None:
     ahead = [point for point in points if point.is_ahead]
     axes.plot([point.cost for point in ahead], [point.mean for point in ahead], color=FRONT, linewidth=1)
     for number, point in enumerate(ahead, start=1):
-        place = {"xytext": (5, 5), "textcoords": "offset points", "fontsize": 9}
-        axes.annotate(str(number), (point.cost, point.mean), color=INK, **place)
+        where = point.cost, point.mean
+        axes.annotate(str(number), where, xytext=(5, 5), textcoords="offset points", fontsize=9, color=INK)
     if is_wide([point.cost for point in points]):
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
