@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from attnx.reports.suite.shared_runs import counted_elsewhere, merge_entries, re
 from attnx.reports.suite.standings import Entry, Standings, choose_run
 from attnx.reports.suite.suite_report import write_suite_report
 from attnx.reports.sweep.load_runs import load_runs
-from attnx.reports.sweep.run_record import STEPS, RunRecord, steps_range
+from attnx.reports.sweep.run_record import RunRecord
 from attnx.runs.naming import SWEEPS
 from attnx.runs.plugin_copies import current_code
 from attnx.runs.status import RunStatus
@@ -38,7 +37,6 @@ from attnx.sweeps.session import job_environment
 SUITES: Final = SWEEPS / "suites"
 SEARCH, COUNTED = "search", "seeds"
 CHECK_BASELINES = 2  # in all, with the challenger
-MAX_NAME = 60
 
 Cell = tuple[str, str]
 """A task and a mechanism."""
@@ -85,22 +83,10 @@ class SuiteCommand:
         self.suite.reject_foreign(self.own)
         if self.is_check:
             self.suite = self.suite.shortened(CHECK_BASELINES - bool(self.own))
-        self.challenger = self._name() if self.own else ""
+        self.challenger = self.suite.name_of(self.own) if self.own else ""
         self.mechanisms = {**({self.challenger: self.own} if self.own else {}), **self.suite.baselines}
         self.others = [entry for table in self.tables for entry in read_entries(self.suite, table)]
         self.shared = counted_elsewhere(self.suite, self.others, self.mechanisms)
-
-    def _name(self) -> str:
-        """The challenger's: the values of its overrides, with the keys of options."""
-        pairs = [word.lstrip("+").partition("=")[::2] for word in self.own]
-        words = [f"{key.rpartition('.')[2]}={value}" if "." in key else value for key, value in pairs]
-        name = re.sub(r"[^\w.=-]+", "-", "-".join(words)).strip("-.")[:MAX_NAME] or "yours"
-        for baseline, overrides in self.suite.baselines.items():
-            if sorted(overrides) == sorted(word.lstrip("+") for word in self.own):
-                raise UserError(
-                    f"{' '.join(self.own)}: is the baseline {baseline!r} of {self.suite.file}; leave it out"
-                )
-        return f"your-{name}" if name in self.suite.baselines else name
 
     def run(self) -> int:
         """Train what is missing, and write the report; return the exit code.
@@ -120,7 +106,7 @@ class SuiteCommand:
                 raise Stopped(f"what has finished is kept; go on with: {self.command_line}", signum) from stop
         cells = [(task, name) for name in self.mechanisms for task in self.suite.tasks]
         entries = merge_entries([*map(self._entry, cells)], self.others)
-        standings = Standings(self.suite, entries, self.challenger, self._notes(entries))
+        standings = Standings(self.suite, entries, self.challenger, self._notes())
         for sentence in standings.conclusions:
             print_line(sentence.replace("**", ""))
         for path in write_suite_report(standings, SUITES / self.suite.name / (self.challenger or "baselines")):
@@ -299,23 +285,10 @@ class SuiteCommand:
                     if renamed := rename_existing(self._folder(mechanism, stage)):
                         print_line(f"{self._folder(mechanism, stage)} is now {renamed}", flush=True)
 
-    def _notes(self, entries: Sequence[Entry]) -> list[str]:
-        """Sentences on what is not equal: widths that could not be matched, steps, commits."""
-        notes = [
+    def _notes(self) -> list[str]:
+        """A sentence for each width that could not be matched."""
+        return [
             f"On {task}, {name} has {equal.note}, the nearest that its widths allow."
             for (task, name), equal in self.matched.items()
             if not equal.is_close
         ]
-        for task in self.suite.tasks:
-            runs = [run for entry in entries if entry.task == task for run in entry.finished]
-            if len({run.results.get(STEPS) for run in runs}) > 1:
-                steps = steps_range(runs)
-                notes.append(f"On {task} runs trained for {steps} steps: a difference may come from the training.")
-        commits: dict[str, dict[str, None]] = {}
-        for entry in entries:
-            for commit in entry.commits:
-                commits.setdefault(commit, {})[entry.mechanism] = None
-        if len(commits) > 1:
-            listed = "; ".join(f"{commit}: {', '.join(names)}" for commit, names in commits.items())
-            notes.append(f"The code is of several commits, {listed}. `--again` trains anew what is not of this commit.")
-        return notes

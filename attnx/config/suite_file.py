@@ -24,6 +24,7 @@ QUANTITIES: Final = ("parameters", "flops", "state")
 DEFAULT_SUITE: Final = "recall"
 SEARCH_SEED: Final = 1
 CHECK_SEEDS: Final = 2
+MAX_NAME: Final = 60
 SEVERAL: Final = re.compile(r"(?![\[{'\"]).*[,(]")
 """The value of an override that means several runs."""
 
@@ -68,6 +69,20 @@ class Suite:
                 raise UserError(f"{where}{word}: the search of {self.file} chooses it; leave it out")
             if key.partition(".")[0] == "task":
                 raise UserError(f"{where}{word}: the tasks are those of {self.file}; leave it out")
+
+    def name_of(self, overrides: Sequence[str]) -> str:
+        """The name of a mechanism: the values of its overrides, with the keys of options.
+
+        Raises:
+            UserError: it is a baseline.
+        """
+        pairs = [word.lstrip("+").partition("=")[::2] for word in overrides]
+        words = [f"{key.rpartition('.')[2]}={value}" if "." in key else value for key, value in pairs]
+        name = re.sub(r"[^\w.=-]+", "-", "-".join(words)).strip("-.")[:MAX_NAME] or "yours"
+        for baseline, others in self.baselines.items():
+            if sorted(others) == sorted(word.lstrip("+") for word in overrides):
+                raise UserError(f"{' '.join(overrides)}: is the baseline {baseline!r} of {self.file}; leave it out")
+        return f"your-{name}" if name in self.baselines else name
 
     @property
     def grid(self) -> list[list[str]]:

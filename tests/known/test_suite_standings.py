@@ -232,3 +232,14 @@ def test_a_check_keeps_the_protocol_and_shortens_it() -> None:
     assert (short.name, short.seeds, [*short.baselines]) == ("toy-check", 2, ["attention"])
     assert short.grid == [["optimizer.lr=0.001"], ["optimizer.lr=0.01"]]
     assert short.job("hard", [], [])[-2:] == ["trainer.max_steps=2", "seed=1"]
+
+
+def test_runs_of_several_commits_and_steps_are_named() -> None:
+    entries = [entry("easy", "capped", [9.0], commit="abc"), entry("easy", "delta", [8.0], commit="def")]
+    for steps, one in zip((5.0, 7.0), entries, strict=True):
+        one.runs[0].results["steps"] = steps
+    assert Standings(SUITE, entries).caveats == [
+        "On easy runs trained for 5 to 7 steps: a difference may come from the training.",
+        "The code is of several commits, abc: capped; def: delta. `--again` trains anew what is of another one.",
+    ]
+    assert FAR.caveats == []

@@ -16,7 +16,7 @@ from attnx.reports.significant_digits import p_text
 from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL
 from attnx.reports.sweep.metrics import COSTS, Metric, list_metrics, run_value
 from attnx.reports.sweep.ranking import RankedSetting, Ranking, rank_settings
-from attnx.reports.sweep.run_record import RunRecord
+from attnx.reports.sweep.run_record import STEPS, RunRecord, steps_range
 from attnx.reports.sweep.settings import Setting
 from attnx.runs.status import RunStatus
 
@@ -100,6 +100,7 @@ class Standings:
         suite: the protocol.
         entries: each mechanism on each task, in the order of the suite.
         challenger: the name of the mechanism that is compared with the others; "" without one.
+        notes: further sentences.
     """
 
     suite: Suite
@@ -199,6 +200,24 @@ class Standings:
         if others:
             text = " and ".join(findings) or "neither significantly better nor worse than the best other"
             sentences.append(f"By task it is {text}{open_tasks if verdicts['neither'] and findings else ''}.")
+        return sentences
+
+    @property
+    def caveats(self) -> list[str]:
+        """Sentences on steps and commits, where they are not equal."""
+        sentences = []
+        for task in self.suite.tasks:
+            runs = [run for entry in self.entries if entry.task == task for run in entry.finished]
+            if len({run.results.get(STEPS) for run in runs}) > 1:
+                steps = steps_range(runs)
+                sentences.append(f"On {task} runs trained for {steps} steps: a difference may come from the training.")
+        commits: dict[str, dict[str, None]] = {}
+        for entry in self.entries:
+            for commit in entry.commits:
+                commits.setdefault(commit, {})[entry.mechanism] = None
+        if len(commits) > 1:
+            listed = "; ".join(f"{commit}: {', '.join(names)}" for commit, names in commits.items())
+            sentences.append(f"The code is of several commits, {listed}. `--again` trains anew what is of another one.")
         return sentences
 
     def _by_rank(self) -> list[str]:

@@ -45,7 +45,7 @@ def write_suite_report(standings: Standings, stem: Path) -> list[Path]:
     files = [stem.with_name(stem.name + suffix) for suffix in SUFFIXES]
     refuse_foreign(files[0], BEGINNING)
     title = f"Suite {standings.suite.name}" + (f": {standings.challenger}" if standings.challenger else "")
-    sentences, tables = [*standings.conclusions, *standings.notes], suite_tables(standings)
+    sentences, tables = [*standings.conclusions, *standings.notes, *standings.caveats], suite_tables(standings)
     data = {"sentences": sentences, "tables": [table._asdict() for table in tables], "made": _now()}
     blocks = [f"# {title}", *sentences]
     for table in tables:
