@@ -53,9 +53,9 @@ def run(
     )
 
 
-def entry(task: str, mechanism: str, values: Sequence[float | None], **facts: str) -> Entry:
+def entry(task: str, mechanism: str, values: Sequence[float | None], commit: str = "abc") -> Entry:
     overrides = {"attention": [], "delta": ["model.mixer=delta"]}.get(mechanism, [f"scorer={mechanism}"])
-    runs = [run(seed, value, path=f"{task}/{mechanism}/{seed}", **facts) for seed, value in enumerate(values, 2)]
+    runs = [run(seed, value, path=f"{task}/{mechanism}/{seed}", commit=commit) for seed, value in enumerate(values, 2)]
     return Entry(task, mechanism, overrides, runs)
 
 
@@ -186,7 +186,7 @@ def test_a_mechanism_of_the_same_name_is_renamed_and_ours_count(tmp_path: Path) 
 )
 def test_runs_of_another_protocol_are_refused(change: dict[str, object], words: str, tmp_path: Path) -> None:
     table = write_suite_report(FAR, tmp_path / "capped")[-1]
-    other = Suite(**{**vars(SUITE), **change})  # type: ignore[arg-type]
+    other = Suite(**{**vars(SUITE), **change})
     with pytest.raises(UserError, match=words) as refused:
         read_entries(other, table)
     assert str(refused.value).startswith(f"{table}:2: ")
