@@ -103,8 +103,8 @@ def parity_beyond_trained_lengths(choice: LayerChoice, layers: int = 1) -> float
 
 def test_delta_counts_modulo_two_with_negative_eigenvalues_alone() -> None:
     """Grazzi et al. 2025, table 2: only an eigenvalue of -1 turns a state around at each 1."""
-    assert parity_beyond_trained_lengths(mixer("delta", heads=2, negative_eigenvalues=True)) > ALMOST_ALL
-    assert parity_beyond_trained_lengths(mixer("delta", heads=2)) < GUESSED
+    assert parity_beyond_trained_lengths(mixer("delta", heads=4, negative_eigenvalues=True)) > ALMOST_ALL
+    assert parity_beyond_trained_lengths(mixer("delta", heads=4)) < GUESSED
 
 
 def test_softmax_attention_does_not_count_beyond_trained_lengths() -> None:
