@@ -45,13 +45,13 @@ def test_settings_are_better_worse_equal_or_open() -> None:
         ("g2p/english", "wild"): runs(4.0, 8.0, 5.0, 9.0),
     }
     pairs = [("good", "bad"), ("bad", "good"), ("good", "like it"), ("good", "wild"), ("good", "absent")]
-    found = compare([planned(*pair) for pair in pairs], table)
-    assert [one.found for one in found] == [BETTER, WORSE, EQUAL, OPEN]
-    assert found[0].ratio == pytest.approx(1 / found[1].ratio)
-    assert found[0].ratio == pytest.approx(5.1 / 10.15, rel=0.01)
-    assert found[0].interval[0] < found[0].ratio < found[0].interval[1] < 1
-    assert found[2].interval[0] < 1 < found[2].interval[1]
-    assert "good against bad: better, expected equal (PER 5.1 and 10.15, ratio 0.50" in found[0].sentence
+    answers = compare([planned(*pair) for pair in pairs], table)
+    assert [one.found for one in answers] == [BETTER, WORSE, EQUAL, OPEN]
+    assert answers[0].ratio == pytest.approx(1 / answers[1].ratio)
+    assert answers[0].ratio == pytest.approx(5.1 / 10.15, rel=0.01)
+    assert answers[0].interval[0] < answers[0].ratio < answers[0].interval[1] < 1
+    assert answers[2].interval[0] < 1 < answers[2].interval[1]
+    assert "good against bad: better, expected equal (PER 5.1 and 10.15, ratio 0.50" in answers[0].sentence
 
 
 def test_p_allows_for_all_comparisons() -> None:
