@@ -77,10 +77,11 @@ def test_supported_scorers_are_inner_products(name: str) -> None:
 @pytest.mark.parametrize("scope", SCOPES, ids=str)
 @pytest.mark.parametrize("scorer", SCORERS, ids=str)
 def test_the_kernel_matches_the_definition(scorer: Any, scope: Any, temperature: float) -> None:
-    """With padding and an empty row, with all present, and with what queries see of a memory that grows."""
+    """With padding and an empty row, with all present, with wider values, and with a memory that grows."""
     fast, plain = both(scorer, scope, temperature, query=WIDTH)
     for memory_mask in (MEMORY_MASK, None, MEMORY_MASK & False):
         the_same(fast, plain, random_operands(), memory_mask)
+        the_same(fast, plain, random_operands((B, Q, WIDTH), (B, M, WIDTH), (B, M, 2 * WIDTH)), memory_mask)
     narrow = torch.rand(B, Q, M) < 0.5
     for allowed_mask in (narrow, narrow[:1, :1], narrow & False):
         the_same(fast, plain, random_operands(), MEMORY_MASK, allowed_mask=allowed_mask)
@@ -110,7 +111,7 @@ def test_gradients() -> None:
 
 
 def test_unsupported_reads_are_left_to_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights to show or to drop, values of another width, gradients of wide queries that torch takes slowly."""
+    """Weights to show or to drop, values that are narrower or far wider, gradients of wide queries."""
     fast, _ = both()
     queries, states, values = (tensor.detach() for tensor in random_operands())
     calls: list[bool] = []
@@ -126,6 +127,8 @@ def test_unsupported_reads_are_left_to_the_definition(monkeypatch: pytest.Monkey
     assert is_supported()
     assert not is_supported(need_weights=True)
     assert not is_supported(dropout_mask=torch.ones(B, Q, M))
+    assert is_supported(values=values.repeat(1, 1, 2))
+    assert not is_supported(values=values.repeat(1, 1, 3))
     assert not is_supported(values=values[..., 1:])
     assert not is_supported(values=values[:, :0], states=states[:, :0])
     fast: Any = accel.enable(build(scorer="dot", query_size=257, memory_size=257))

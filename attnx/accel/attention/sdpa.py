@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from attnx.attention.normalizers.softmax import Softmax
 
+MAX_WIDENED = 2
+"""How many times as wide as keys values may be: differential attention has two keys to a value of both their widths."""
+
 
 @register("kernel", "sdpa")
 class Sdpa:
@@ -47,17 +50,18 @@ class Sdpa:
     supports_heads_as_batch = True  # these scorers have parameters only to prepare queries and keys
 
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
-        """Whether values are as wide as keys, weights are not needed, and the sizes are those at which it is faster."""
+        """Whether keys are about as wide as values, weights are not needed, and it is faster at these sizes."""
         keys, values = inputs.memory.keys, inputs.memory.values
         plain = not (inputs.need_weights or inputs.dropout_mask is not None or is_tracing() or _trains_bias(attention))
-        # With values of another width torch computes as the definition does, and on a CPU more slowly.
-        return plain and keys.shape == values.shape and keys.numel() > 0 and _is_faster(inputs.prepared_queries)
+        fits = (
+            keys.shape[:-1] == values.shape[:-1] and keys.shape[-1] <= values.shape[-1] <= MAX_WIDENED * keys.shape[-1]
+        )
+        return plain and fits and keys.numel() > 0 and _is_faster(inputs.prepared_queries, values.shape[-1])
 
     def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         """Attend in one operation; with a gain by the definition."""
-        queries, keys, values = (
-            part[:, None] for part in (inputs.prepared_queries, inputs.memory.keys, inputs.memory.values)
-        )
+        values = inputs.memory.values[:, None]
+        queries, keys = (_widen(part[:, None], values) for part in (inputs.prepared_queries, inputs.memory.keys))
         if _needs_no_mask(attention, inputs):
             return AttentionOutput(_attend_without_mask(attention, queries, keys, values, inputs.memory)[:, 0])
         scope_mask = attention.scope_mask(inputs)
@@ -71,10 +75,19 @@ class Sdpa:
 
         Heads folded into the rows would each have a mask of their own, which torch keeps as numbers for the gradients.
         """
-        queries, (keys, values, *_) = inputs.prepared_queries, inputs.memory
+        values = inputs.memory.values
+        queries, keys = (_widen(part, values) for part in (inputs.prepared_queries, inputs.memory.keys))
         if _needs_no_mask(attention, inputs):
             return AttentionOutput(_attend_without_mask(attention, queries, keys, values, inputs.memory))
         return AttentionOutput(_attend(attention, queries, keys, values, attention.scope_mask(inputs).allowed_mask))
+
+
+def _widen(part: Tensor, values: Tensor) -> Tensor:
+    """Queries or keys (..., k) with zeros up to the width of values (..., v), which change no product.
+
+    torch's fast forms need one width; with two it computes as the definition does, and on a CPU more slowly.
+    """
+    return F.pad(part, (0, values.shape[-1] - part.shape[-1]))
 
 
 def _needs_no_mask(attention: Attention, inputs: AttentionInputs) -> bool:
@@ -128,12 +141,12 @@ def _trains_bias(attention: Attention) -> bool:
     return any(parameter.requires_grad for parameter in cast("nn.Module", attention.bias).parameters())
 
 
-def _is_faster(queries: Tensor) -> bool:
+def _is_faster(queries: Tensor, width: int) -> bool:
     """Whether it is not slower than the definition on a CPU, which some gradients of wide queries are.
 
     Up to a width of 64 it is 1.1 to 1.8 times as fast as the definition with gradients, 1.1 to 5 times without. From a
     width of 128 on gradients, which torch computes in blocks of 32 queries, take up to 1.6 times as long between 17
     and 192 queries.
     """
-    *_, steps, width = queries.shape
+    steps = queries.shape[-2]
     return not 16 < steps < 192 or width < 128 or not torch.is_grad_enabled() or queries.device.type != "cpu"

@@ -1,4 +1,4 @@
-"""A training step of attention that has no kernel of its own, as a multiple of the time of plain ``scaled`` softmax.
+"""A training step of attention beside plain softmax: multiples of its time.
 
 A sink, a second map (``differential``) and unlike heads, in causal attention of 8 heads over 256 units, one thread. All
 are measured once per round, in turn, by CPU time; a number is the median of the ratios of a round, with the extremes.
