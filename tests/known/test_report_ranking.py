@@ -23,6 +23,7 @@ from attnx.reports.stats.multiple_comparisons import EXAMPLES, SEEDS
 from attnx.reports.sweep.comparison import Comparison, comparisons
 from attnx.reports.sweep.effects import Effect
 from attnx.reports.sweep.load_runs import load_runs
+from attnx.reports.sweep.metrics import Metric, choose_scale
 from attnx.reports.sweep.report import write_report
 from attnx.reports.sweep.settings import ABSENT, varied_keys
 from attnx.runs.sweep import Sweep, SweepJob
@@ -952,3 +953,13 @@ def test_the_command_prints_its_output_files(
         command(["report", "reports/report.runs.csv", "scorer=dot"])
     assert Path("reports/report.runs.csv").read_text() == table
     assert command(["report", "reports/report.runs.csv", "scorer=dot", "--out", "dot"]) == 0
+
+
+@pytest.mark.parametrize(("values", "lowest"), [([0.0, 12.0], 0.0), ([-8.0, 12.0], -8.0)])
+def test_an_interval_of_accuracies_ends_where_nothing_is_right(values: list[float], lowest: float) -> None:
+    """Or at the lowest one that was measured: that of parity is 0 for guessing."""
+    metric = Metric("test_accuracy", "accuracy", is_higher_better=True, digits=2, unit="%")
+    scale = choose_scale(metric, values, examples=100)
+    assert scale.invert(50.0) == lowest
+    assert [scale.invert(float(place)) for place in scale.apply(values)] == pytest.approx(values)
+    assert metric.format(-0.001) == "0.00"

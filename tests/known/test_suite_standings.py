@@ -240,6 +240,6 @@ def test_runs_of_several_commits_and_steps_are_named() -> None:
         one.runs[0].results["steps"] = steps
     assert Standings(SUITE, entries).caveats == [
         "On easy runs trained for 5 to 7 steps: a difference may come from the training.",
-        "The code is of several commits, abc: capped; def: delta. `--again` trains anew what is of another one.",
+        "The code is of several commits, abc: capped; def: delta. --again trains anew what is of another one.",
     ]
     assert FAR.caveats == []

@@ -217,7 +217,7 @@ class Standings:
                 commits.setdefault(commit, {})[entry.mechanism] = None
         if len(commits) > 1:
             listed = "; ".join(f"{commit}: {', '.join(names)}" for commit, names in commits.items())
-            sentences.append(f"The code is of several commits, {listed}. `--again` trains anew what is of another one.")
+            sentences.append(f"The code is of several commits, {listed}. --again trains anew what is of another one.")
         return sentences
 
     def _by_rank(self) -> list[str]:

@@ -90,11 +90,17 @@ def _tables(standings: Standings) -> Iterator[Table]:
         if overall:
             row = row_of(overall, name)
             cells += _figures(overall.metric, row) if row else [ABSENT, *[""] * 4]
-        entries = [entry for entry in standings.entries if entry.mechanism == name]
-        cells += [_range([entry.costs[key] for entry in entries if key in entry.costs]) for key in _costs(standings)]
-        rows.append([*cells, ", ".join(sorted({commit for entry in entries for commit in entry.commits}))])
-    head += [*(COSTS[key] for key in _costs(standings)), "commit"]
-    yield Table("All tasks", head, rows, "A mechanism without a result on some task has no mean rank.")
+        commits = {commit for entry in standings.entries if entry.mechanism == name for commit in entry.commits}
+        rows.append([*cells, ", ".join(sorted(commits))])
+    yield Table("All tasks", [*head, "commit"], rows, "A mechanism without a result on some task has no mean rank.")
+    costs = {name: [entry.costs for entry in standings.entries if entry.mechanism == name] for name in order}
+    rows = [
+        [COSTS[key], *(_range([cost[key] for cost in costs[name] if key in cost]) for name in order)]
+        for key in COSTS
+        if any(key in entry.costs for entry in standings.entries)
+    ]
+    note = "The mean over the runs that count; where tasks differ, the least and the most."
+    yield Table("Costs", ["", *(_shown(standings, name) for name in order)], rows, note)
     for task, ranking in standings.rankings.items():
         by_name = {entry.mechanism: entry for entry in standings.entries if entry.task == task}
         ranks, metric = standings.ranks[task], ranking.metric
@@ -153,11 +159,6 @@ def _figures(metric: Metric, row: RankedSetting) -> list[str]:
 def _chosen(standings: Standings, entry: Entry) -> list[str]:
     chosen = entry.chosen([*standings.suite.search])
     return [chosen.get(key, "") for key in standings.suite.search]
-
-
-def _costs(standings: Standings) -> list[str]:
-    """The costs that some run has."""
-    return [key for key in COSTS if any(key in entry.costs for entry in standings.entries)]
 
 
 def _range(values: Sequence[float]) -> str:

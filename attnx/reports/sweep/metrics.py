@@ -72,7 +72,7 @@ class Metric(NamedTuple):
 
     def format(self, value: float) -> str:
         """A value as text."""
-        return f"{value:,.{self.digits}f}"
+        return f"{value:z,.{self.digits}f}"
 
     def interval_cell(self, low: float | None, high: float | None, form: str = "{} to {}") -> str:
         """An interval as text; "" without one."""
@@ -124,10 +124,12 @@ class Scale(NamedTuple):
         sign: -1 if higher values are better.
         least: the error for which a smaller one counts, whose logarithm would be minus infinity; None without
             logarithms.
+        lowest: the accuracy below which there is none: 0, or the lowest that was measured.
     """
 
     sign: int
     least: float | None = None
+    lowest: float = -math.inf
 
     def apply(self, values: ArrayLike) -> NDArray[np.float64]:
         """Values of the metric on the scale."""
@@ -141,7 +143,7 @@ class Scale(NamedTuple):
         if self.least is None:
             return self.sign * value
         error = math.exp(min(value, MAX_LOGARITHM))
-        return MAX_PERCENT - error if self.sign < 0 else error
+        return max(self.lowest, MAX_PERCENT - error) if self.sign < 0 else error
 
     def difference(self, best: float, difference: MeanDifference) -> MeanDifference:
         """A difference from a place on the scale, in the units of the metric; above zero is worse."""
@@ -160,4 +162,5 @@ def choose_scale(metric: Metric, values: Sequence[float], examples: float) -> Sc
         return Scale(sign)
     half_an_example = MAX_PERCENT / 2 / max(1.0, examples)
     measured = min(error for error in errors if error > 0) / 2
-    return Scale(sign, min(measured, half_an_example) if is_percent(metric.key) else measured)
+    least = min(measured, half_an_example) if is_percent(metric.key) else measured
+    return Scale(sign, least, min(0.0, *values))
