@@ -17,7 +17,6 @@ from rich.console import Console
 
 from attnx import registry
 from attnx.data.batches import collate
-from attnx.data.dataset import PairDataset
 from attnx.data.output_limit import OutputLimit
 from attnx.decoding.contracts import StepModel
 from attnx.decoding.state_bytes import state_bytes
@@ -245,18 +244,20 @@ def _test(
         "train_tokens_per_second": throughput.tokens_per_second,
         "parameters": prepared.parameters,
         **(prepared.cost.results() if process_group.is_main_process() else {}),
-        **({} if module.task.has_labels else {"state_bytes": _largest_state(module, prepared.loaders.test_rows)}),
+        **({} if module.task.has_labels else {"state_bytes": _largest_state(prepared, trainer)}),
         **peak_memory(),
     }
 
 
-def _largest_state(module: TrainingModule, rows: PairDataset) -> int:
-    """How many bytes the model keeps of the longest row, as it decodes."""
+def _largest_state(prepared: PreparedRun, trainer: lightning.Trainer) -> int:
+    """How many bytes the model keeps of the longest test example, as it decodes in the run's precision."""
+    module, rows = prepared.module, prepared.loaders.test_rows
     lengths = rows.lengths(np.arange(len(rows)))
     longest = int(lengths.sum(1).argmax())
-    model = cast("StepModel", module.model.eval())
-    source, _ = model.target.prepare(collate([rows[longest]]).source.to(module.device))
-    return state_bytes(model, source, steps=int(lengths[longest, 1]))
+    model, precision = cast("StepModel", module.model.eval()), trainer.precision_plugin
+    with precision.forward_context():
+        source, _ = model.target.prepare(precision.convert_input(collate([rows[longest]]).source).to(module.device))
+        return state_bytes(model, source, steps=int(lengths[longest, 1]))
 
 
 def _callbacks(

@@ -237,7 +237,7 @@ def test_the_penalty_of_rows_is_the_mean_of_the_heads() -> None:
 
 
 REFUSALS = {
-    "task=g2p": r"outputs one label, but task=g2p has longer outputs; use task=classification or qa",
+    "task=g2p": r"outputs one label, but task=g2p has longer outputs; use task=classification or listops or qa",
     "attention=none": r"model=classifier needs attention",
     "scope=history": r"over decoder states, and a classifier has none",
     "scope=local": r"scope.center=monotonic moves with the decoder's steps",

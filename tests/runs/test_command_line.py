@@ -129,7 +129,7 @@ def test_without_arguments_the_default_experiment_is_announced(
         ("attnx data g", {"get"}),
         ("attnx --help re", {"resume", "report"}),
         ("attnx help a", {"all"}),
-        ("attnx data get sig", {"sigmorphon2020"}),
+        ("attnx data get sig", {"sigmorphon2018", "sigmorphon2020", "sigmorphon2023"}),
         ("attnx resume m", set()),  # a folder, which the shell completes
         ("attnx predict --nb", {"--nbest"}),
         ("attnx plot multirun/runs/first --for", {"--format"}),

@@ -95,7 +95,7 @@ CONFIGURATIONS = {
     "normalizer=monotonic scope=encoder_decoder": ["scope.sources=[encoder,decoder] holds decoder states"],
     "normalizer=monotonic scope=local scope.sources=[decoder]": ["scope.sources=[decoder] holds decoder states"],
     "normalizer=monotonic model=history task=forecasting": ["scope.sources=[decoder] holds decoder states"],
-    "normalizer=monotonic recipe=entnet": ["normalizer=monotonic", "the slots of model=entity have no order"],
+    "normalizer=monotonic recipe=entnet": ["normalizer=monotonic", "but slots have no order"],
     "normalizer=monotonic recipe=pointer task=pointing": [
         "normalizer=monotonic",
         "a pointer's weights are probabilities",
