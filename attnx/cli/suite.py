@@ -77,13 +77,17 @@ class SuiteCommand:
     server: ForkServerProcesses | None = None
 
     def __post_init__(self) -> None:
-        self.own = without_hydra_overrides(self.overrides)
-        self.hydra = [word for word in self.overrides if word not in self.own]
+        own = without_hydra_overrides(self.overrides)
+        self.hydra = [word for word in self.overrides if word not in own]
+        self.own = [word for word in own if not word.startswith("name=")]
+        names = [word.partition("=")[2] for word in own if word.startswith("name=")]
+        if len(names) > 1 or (names and not self.own):
+            raise UserError(f"name={names[-1]}: names the mechanism that other overrides describe; give one")
         reject_several(self.own)
         self.suite.reject_foreign(self.own)
         if self.is_check:
             self.suite = self.suite.shortened(CHECK_BASELINES - bool(self.own))
-        self.challenger = self.suite.name_of(self.own) if self.own else ""
+        self.challenger = self.suite.name_of(self.own, *names) if self.own else ""
         self.mechanisms = {**({self.challenger: self.own} if self.own else {}), **self.suite.baselines}
         self.others = [entry for table in self.tables for entry in read_entries(self.suite, table)]
         self.shared = counted_elsewhere(self.suite, self.others, self.mechanisms)

@@ -70,18 +70,24 @@ class Suite:
             if key.partition(".")[0] == "task":
                 raise UserError(f"{where}{word}: the tasks are those of {self.file}; leave it out")
 
-    def name_of(self, overrides: Sequence[str]) -> str:
-        """The name of a mechanism: the values of its overrides, with the keys of options.
+    def name_of(self, overrides: Sequence[str], name: str = "") -> str:
+        """The name of a mechanism: the given one, or the values of its overrides, with the keys of options.
 
         Raises:
-            UserError: it is a baseline.
+            UserError: it is a baseline, or the name is that of one, or no name.
         """
-        pairs = [word.lstrip("+").partition("=")[::2] for word in overrides]
-        words = [f"{key.rpartition('.')[2]}={value}" if "." in key else value for key, value in pairs]
-        name = re.sub(r"[^\w.=-]+", "-", "-".join(words)).strip("-.")[:MAX_NAME] or "yours"
         for baseline, others in self.baselines.items():
             if sorted(others) == sorted(word.lstrip("+") for word in overrides):
                 raise UserError(f"{' '.join(overrides)}: is the baseline {baseline!r} of {self.file}; leave it out")
+        if name in self.baselines:
+            raise UserError(f"name={name}: is the name of a baseline of {self.file}; choose another one")
+        if name:
+            check_name(name)
+            return name
+        pairs = [word.lstrip("+").partition("=")[::2] for word in overrides]
+        words = [f"{key.rpartition('.')[2]}={value}" if "." in key else value for key, value in pairs]
+        plain = [word.replace("{name: ", "").replace(": ", "=") for word in words]
+        name = re.sub(r"[^\w.=-]+", "-", "-".join(plain)).replace("--", "-").strip("-.")[:MAX_NAME] or "yours"
         return f"your-{name}" if name in self.baselines else name
 
     @property

@@ -227,6 +227,19 @@ def test_a_near_miss_is_named(tmp_path: Path) -> None:
     assert read_suite("toy", str(tmp_path)).tasks == {"easy": ["task.length=16x2"]}
 
 
+@pytest.mark.parametrize(
+    ("overrides", "name"),
+    [
+        (["+scorer=dot"], "dot"),
+        (["scorer=mlp", "scorer.depth=2"], "mlp-depth=2"),
+        (["model.mixer={name: delta, heads: 2}"], "mixer=delta-heads=2"),
+        (["scorer=attention"], "your-attention"),
+    ],
+)
+def test_a_mechanism_is_named_by_its_overrides(overrides: list[str], name: str) -> None:
+    assert SUITE.name_of(overrides) == name
+
+
 def test_a_check_keeps_the_protocol_and_shortens_it() -> None:
     short = SUITE.shortened(1)
     assert (short.name, short.seeds, [*short.baselines]) == ("toy-check", 2, ["attention"])

@@ -87,10 +87,10 @@ def test_another_challenger_uses_the_baselines_and_a_table_replaces_them(
     assert attempts("toy") == {"additive/seeds": [1], "dot/seeds": [1]}
     table = (HOME / "toy" / "dot.runs.csv").rename("others.runs.csv")
     HOME.rename("elsewhere")
-    assert command("suite", suite, "scorer=scaled", str(table)).code == 0
-    assert attempts("toy") == {"scaled/seeds": [1]}
-    text = (HOME / "toy" / "scaled.md").read_text(encoding="utf-8")
-    assert "**scaled** is " in text
+    assert command("suite", suite, "scorer=scaled", "name=mine", str(table)).code == 0
+    assert attempts("toy") == {"mine/seeds": [1]}
+    text = (HOME / "toy" / "mine.md").read_text(encoding="utf-8")
+    assert "**mine** is " in text
     assert " of 3 by its mean rank" in text
 
 
@@ -175,6 +175,9 @@ def test_runs_of_another_commit_are_marked_and_trained_again_on_demand(
         ({}, ["task.holdout=0.5"], "task.holdout=0.5: the tasks are those of toy.yaml; leave it out"),
         ({"tasks": {"a": ["trainer.max_steps=null"]}}, [], "toy.yaml: tasks.a: set trainer.max_steps or"),
         ({}, ["seed=3"], "seed=3: a suite sets seeds and folders itself; leave it out"),
+        ({}, ["name=mine"], "name=mine: names the mechanism that other overrides describe; give one"),
+        ({}, ["scorer=dot", "name=additive"], "name=additive: is the name of a baseline of toy.yaml; choose another"),
+        ({}, ["scorer=dot", "name=a/b"], "name=a/b: contains a path separator"),
         ({}, ["mad"], "mad: one suite at a time, and toy.yaml is one; write KEY=VALUE for a choice"),
         ({}, ["others.csv"], "others.csv: no such file; name a table of runs that attnx suite has written"),
         ({"base": ["task=g2q"]}, [], "toy.yaml: base: unknown task 'g2q'; did you mean g2p?"),
