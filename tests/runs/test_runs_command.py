@@ -198,6 +198,7 @@ def test_json_output_is_complete(write_run: Make, command: Command) -> None:
 def test_a_terminal_shows_columns_that_fit(write_run: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     write_run("multirun/one", "additive", 7.0)
     write_run("multirun/two", "dot", 11.0)
+    monkeypatch.setenv("TERM", "xterm")  # a dumb one has no colors
     for width, missing in ((120, ""), (36, "duration"), (22, "test_per")):
         screen = io.StringIO()
         monkeypatch.setattr(
