@@ -23,7 +23,7 @@ from attnx.reports.sweep.run_record import RunRecord
 from attnx.runs.naming import SWEEPS
 from attnx.runs.plugin_copies import current_code
 from attnx.runs.status import RunStatus
-from attnx.runs.sweep import is_sweep, overrides_key, read_sweep
+from attnx.runs.sweep import is_sweep, overrides_key, read_sweep, split_override
 from attnx.sweeps import session
 from attnx.sweeps.equal_cost import EqualJob, equalize
 from attnx.sweeps.expand_overrides import without_hydra_overrides
@@ -79,8 +79,8 @@ class SuiteCommand:
     def __post_init__(self) -> None:
         own = without_hydra_overrides(self.overrides)
         self.hydra = [word for word in self.overrides if word not in own]
-        self.own = [word for word in own if not word.startswith("name=")]
-        names = [word.partition("=")[2] for word in own if word.startswith("name=")]
+        self.own = [word for word in own if split_override(word)[0] != "name"]
+        names = [value for key, value in map(split_override, own) if key == "name"]
         if len(names) > 1 or (names and not self.own):
             raise UserError(f"name={names[-1]}: names the mechanism that other overrides describe; give one")
         reject_several(self.own)

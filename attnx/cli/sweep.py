@@ -114,8 +114,17 @@ def sweep(args: SweepArgs, folder: Path | None = None, shared: ForkServerProcess
         with lock_folder(folder) as lock:
             record = open_record(folder, args.command(), overrides, args.config_dir, max_parallel)
             solved = {overrides_key(job): words for job, words in zip(asked, request.jobs, strict=True)}
-            running = SweepSession(record, configs, max_parallel, lock, fork_server, gpus=gpus, solved=solved)
-            running.listed, running.is_shared = args.jobs, shared is not None
+            running = SweepSession(
+                record,
+                configs,
+                max_parallel,
+                lock,
+                fork_server,
+                gpus=gpus,
+                solved=solved,
+                listed=args.jobs,
+                is_shared=shared is not None,
+            )
             return _run_sweep(running, args, request, equal_jobs)
 
 

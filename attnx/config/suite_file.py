@@ -18,6 +18,7 @@ from attnx.errors import UserError, suggest
 from attnx.files.bounded_files import read_text
 from attnx.files.parse_number import is_count
 from attnx.runs.naming import check_name
+from attnx.runs.sweep import split_override
 
 FIELDS: Final = ("base", "tasks", "baselines", "search", "seeds", "match", "check")
 QUANTITIES: Final = ("parameters", "flops", "state")
@@ -64,7 +65,7 @@ class Suite:
     def reject_foreign(self, mechanism: Sequence[str], where: str = "") -> None:
         """Refuse overrides of a mechanism that the suite makes itself: of the task, and what the search chooses."""
         for word in mechanism:
-            key = word.lstrip("+").partition("=")[0]
+            key, _ = split_override(word)
             if key in self.search:
                 raise UserError(f"{where}{word}: the search of {self.file} chooses it; leave it out")
             if key.partition(".")[0] == "task":
@@ -84,8 +85,10 @@ class Suite:
         if name:
             check_name(name)
             return name
-        pairs = [word.lstrip("+").partition("=")[::2] for word in overrides]
-        words = [f"{key.rpartition('.')[2]}={value}" if "." in key else value for key, value in pairs]
+        words = [
+            f"{key.rpartition('.')[2]}={value}" if "." in key else value
+            for key, value in map(split_override, overrides)
+        ]
         plain = [word.replace("{name: ", "").replace(": ", "=") for word in words]
         name = re.sub(r"[^\w.=-]+", "-", "-".join(plain)).replace("--", "-").strip("-.")[:MAX_NAME] or "yours"
         return f"your-{name}" if name in self.baselines else name
@@ -128,12 +131,12 @@ def merge_overrides(*lists: Sequence[str]) -> list[str]:
     """
     merged: dict[str, str] = {}
     for words in lists:
-        pairs = [(word, word.lstrip("+").partition("=")[0]) for word in words]
-        kinds = tuple(f"{key}." for _, key in pairs if key in GROUPS)
+        pairs = [*map(split_override, words)]
+        kinds = tuple(f"{key}." for key, _ in pairs if key in GROUPS)
         merged = {key: word for key, word in merged.items() if not key.startswith(kinds)}
-        for word, key in pairs:
+        for key, value in pairs:
             merged.pop(key, None)
-            merged[key] = word.lstrip("+")
+            merged[key] = f"{key}={value}"
     return [*merged.values()]
 
 
@@ -217,9 +220,9 @@ def _read_overrides(file: Path, field: str, value: Any) -> list[str]:
 
 
 def reject_several(overrides: Sequence[str], where: str = "") -> None:
-    """Refuse an override that means several runs, or one of Hydra's."""
+    """Refuse an override that means several runs, or that a suite sets itself."""
     for word in overrides:
-        key, _, value = word.lstrip("+").partition("=")
+        key, value = split_override(word)
         if SEVERAL.match(value):
             raise UserError(f"{where}{word}: a suite compares one setting of a mechanism; give one value")
         if key == "match" or word.endswith("budget=flops"):

@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attnx.data.vocabulary import Vocabulary
+from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import is_out_of_memory
 from attnx.inference.trained_run import TrainedRun
 
 REPEATS, WARM_UP_STEPS = 9, 2
-NUM_SPECIAL = 4  # symbols that no text holds come first
 CLEAR_PEAK = "5"  # what resets the peak of a Linux process (man 5 proc)
 
 
@@ -74,9 +73,8 @@ def _source(run: TrainedRun, length: int) -> Tensor:
     """(1, length) symbols in turn, or (1, length, features) zeros."""
     if not isinstance(run.source, Vocabulary):
         return torch.zeros(1, length, run.source.width)
-    return (torch.arange(length) % max(1, len(run.source) - NUM_SPECIAL) + NUM_SPECIAL).clamp(max=len(run.source) - 1)[
-        None
-    ]
+    ids = torch.arange(length) % max(1, len(run.source) - len(SPECIALS)) + len(SPECIALS)
+    return ids.clamp(max=len(run.source) - 1)[None]
 
 
 def _now(device: torch.device) -> float:

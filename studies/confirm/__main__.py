@@ -38,10 +38,7 @@ def main() -> int:
         selected = select_names(arguments.suites, [file.stem for file in files], "suites/")
         suites = [read_suite(str(file)) for file in files]
         planned = read_planned(HERE / "comparisons.yaml")
-        settings = [
-            (f"{suite.name}/{task}", name) for suite in suites for task in suite.tasks for name in suite.baselines
-        ]
-        check_names(planned, settings)
+        check_names(planned, suites)
     except UserError as error:
         print(f"{NAME}: {error}", file=sys.stderr)
         return ExitCode.USER_ERROR

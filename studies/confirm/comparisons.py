@@ -10,6 +10,7 @@ from pathlib import Path
 import yaml
 from scipy import stats
 
+from attnx.config.suite_file import Suite
 from attnx.errors import UserError, suggest
 from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL, adjust_by_holm
 from attnx.reports.sweep.metrics import choose_scale, list_metrics
@@ -95,12 +96,13 @@ def read_runs(tables: Sequence[Path]) -> dict[tuple[str, str], list[RunRecord]]:
     return runs
 
 
-def check_names(planned: Sequence[Planned], settings: Sequence[tuple[str, str]]) -> None:
+def check_names(planned: Sequence[Planned], suites: Sequence[Suite]) -> None:
     """Refuse a comparison that names no task or setting of a suite.
 
     Raises:
         UserError: a wrong name.
     """
+    settings = [(f"{suite.name}/{task}", name) for suite in suites for task in suite.tasks for name in suite.baselines]
     known = [" ".join(setting) for setting in settings]
     for entry in planned:
         for name in (entry.first, entry.second):

@@ -46,7 +46,11 @@ def write_suite_report(standings: Standings, stem: Path) -> list[Path]:
     refuse_foreign(files[0], BEGINNING)
     title = f"Suite {standings.suite.name}" + (f": {standings.challenger}" if standings.challenger else "")
     sentences, tables = [*standings.conclusions, *standings.notes, *standings.caveats], suite_tables(standings)
-    data = {"sentences": sentences, "tables": [table._asdict() for table in tables], "made": _now()}
+    data = {
+        "sentences": sentences,
+        "tables": [table._asdict() for table in tables],
+        "made": time.strftime("%Y-%m-%d %H:%M"),
+    }
     blocks = [f"# {title}", *sentences]
     for table in tables:
         blocks += [titled_table(table.title, table.head, table.rows), table.note]
@@ -63,10 +67,6 @@ def write_suite_report(standings: Standings, stem: Path) -> list[Path]:
     except OSError as error:
         raise UserError(f"{files[0]}: cannot be written ({error.strerror})") from error
     return files
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%d %H:%M")
 
 
 def suite_tables(standings: Standings) -> list[Table]:

@@ -87,7 +87,7 @@ def test_another_challenger_uses_the_baselines_and_a_table_replaces_them(
     assert attempts("toy") == {"additive/seeds": [1], "dot/seeds": [1]}
     table = (HOME / "toy" / "dot.runs.csv").rename("others.runs.csv")
     HOME.rename("elsewhere")
-    assert command("suite", suite, "scorer=scaled", "name=mine", str(table)).code == 0
+    assert command("suite", suite, "scorer=scaled", "+name=mine", str(table)).code == 0
     assert attempts("toy") == {"mine/seeds": [1]}
     text = (HOME / "toy" / "mine.md").read_text(encoding="utf-8")
     assert "**mine** is " in text
