@@ -141,7 +141,7 @@ def draw_front(comparison: Comparison, key: str, path: Path) -> Path | None:
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(lambda cost, _: format_count(cost))
+    axes.xaxis.set_major_formatter(lambda cost, _: format_count(cost))
     names = "\n".join(f"{number}  {point.name}" for number, point in enumerate(ahead, start=1))
     figure.supxlabel(names, x=0.02, ha="left", fontsize=8, color=INK)
     axes.set_xlabel(COSTS[key], color=INK)
