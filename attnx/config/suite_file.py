@@ -154,7 +154,7 @@ def read_suite(name: str, config_dir: str | None = None) -> Suite:
     """
     names = suite_names(config_dir)
     if (file := Path(name) if name.endswith(".yaml") else names.get(name)) is None:
-        raise UserError(f"no suite {name!r}{suggest(name, names)}, or name a file that ends in .yaml")
+        raise UserError(f"no suite {name!r}{suggest(name, names)} (a file of your own ends in .yaml)")
     content = _read_fields(file, names)
     check_name(file.stem)
     lists = {key: _read_lists(file, key, content.get(key)) for key in ("tasks", "baselines")}

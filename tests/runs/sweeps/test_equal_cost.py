@@ -39,6 +39,17 @@ def test_jobs_have_the_parameters_of_the_first_one(sweep: Callable[..., Any]) ->
     assert (again.code, [job.attempts for job in read_sweep("multirun/equal").jobs]) == (0, [1, 1])
 
 
+def test_jobs_keep_as_many_bytes_as_the_first_one(sweep: Callable[..., Any]) -> None:
+    """The states of the encoder are kept, so one of a single direction is wider."""
+    answer = sweep("encoder.bidirectional=true,false", "match=state", *WIDE, "name=state")
+    assert (answer.code, answer.err) == (0, "")
+    first, second = (results(f"multirun/state/{index}")["state_bytes_2048"] for index in range(2))
+    job = read_sweep("multirun/state").jobs[1]
+    assert job.match == f"state {(second / first - 1) * 100:+.1f} %"
+    assert second == pytest.approx(first, rel=TOLERANCE)
+    assert int(job.values["encoder.hidden_size"]) > 40
+
+
 def test_a_job_that_cannot_be_close_is_named_before_it_trains(sweep: Callable[..., Any]) -> None:
     sizes = ["encoder.hidden_size=2", "decoder.hidden_size=2", "model.embedding_dim=2"]
     answer = sweep("encoder.layers=1,2", "match=flops", *sizes, "scorer=dot", "name=far")

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 from rich.console import Console
 
 from attnx.errors import Stopped, UserError
@@ -125,6 +126,20 @@ def test_a_detached_sweep_is_taken_up_by_other_commands(
     last = command("resume", "multirun/sent")
     assert (last.code, last.err) == (0, "")
     assert [job.attempts for job in read_sweep("multirun/sent").jobs] == [1, 1]
+
+
+def test_a_suite_trains_on_the_cluster(
+    slurm: Path, words: Path, small: list[str], no_pictures_folder: str, fork_command: Callable[..., Any]
+) -> None:
+    content = {"base": [*small, "trainer.max_steps=4"], "tasks": {"words": []}, "baselines": {"additive": []}}
+    Path("toy.yaml").write_text(yaml.safe_dump({**content, "seeds": 2}), encoding="utf-8")
+    process = fork_command("suite", "toy.yaml", "hydra/launcher=slurm", PYTHONPATH=no_pictures_folder)
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert "multirun/suites/toy/baselines.html" in out
+    record = read_sweep("multirun/suites/toy/additive/seeds")
+    assert [job.status for job in record.jobs] == ["finished", "finished"]
+    assert {path.name for path in slurm.glob("begun-*")} == {"begun-4711_0", "begun-4711_1"}
 
 
 def test_a_search_cannot_be_detached(command: Callable[..., Any], work_folder: Path) -> None:
