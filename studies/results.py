@@ -17,7 +17,7 @@ from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.run_table import read_run_table, table_text
 from attnx.reports.sweep.settings import key_part
-from attnx.runs.status import RunStatus
+from attnx.runs.info import RunStatus
 from attnx.runs.sweep import Sweep, split_override
 from studies.job import Job, Setting
 

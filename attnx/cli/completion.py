@@ -52,7 +52,7 @@ def _command_words(command: str) -> list[str]:
     """The words that can follow a command; files and folders the shell completes itself."""
     if command == "data":
         from attnx.cli.commands.data import ACTIONS
-        from attnx.data.downloads.dataset_spec import SPEC_FOLDER
+        from attnx.data.downloads import SPEC_FOLDER
 
         return [*ACTIONS, *(file.stem for file in sorted(SPEC_FOLDER.glob("*.yaml")))]
     kinds = {"list": GROUPS, "check": CHECKED_KINDS}.get(command, ())

@@ -1,15 +1,10 @@
-"""The complete help page, from the catalog of parts, without torch."""
+"""The pages of ``attnx --help`` and, from the catalog of parts, of ``attnx --help all``; without torch."""
 
 from __future__ import annotations
 
 import textwrap
 
-from rich.console import Console
-from rich.text import Text
-
-from attnx.cli.commands import COMMANDS
-from attnx.cli.training_args import TrainingParser
-from attnx.config.groups import GROUPS, SCALARS, group_choices
+from attnx.cli.commands import COMMANDS, TOPICS
 
 WIDEST_PAGE = 100
 INDENT = " " * 15
@@ -83,6 +78,12 @@ Folders are attnx's own: folder= names a run's, name= a sweep's."""
 
 def print_complete_page() -> None:
     """Print the page on all commands, flags and choices."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from attnx.cli.training_args import TrainingParser
+    from attnx.config.groups import GROUPS, SCALARS, group_choices
+
     print(USAGE)
     for name, (arguments, purpose) in COMMANDS.items():
         print(f"  {name} {arguments}".ljust(34) + purpose)
@@ -109,3 +110,32 @@ def filled(text: str, width: int, first: str = "", indent: str = "") -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+WELCOME = """\
+attnx composes attention, trains it, and shows what it reads.
+
+An attention mechanism is four choices: a scorer, a scope, query inputs and a
+normalizer. attnx puts one into a model, trains it on your data, tests it with
+confidence intervals and plots its weights. A sweep trains every combination of
+choices; its report ranks them and tests the differences. A run is a folder in
+multirun/; after Ctrl-C, attnx resume FOLDER continues it.
+
+Examples:
+  attnx scorer=dot scope=local task.train=words.tsv
+  attnx -m scorer=additive,dot,mlp seed=1,2,3 trainer.max_steps=500
+  attnx predict multirun/runs/FOLDER words.txt
+
+Commands, each with a page of its own (attnx COMMAND --help):"""
+
+FURTHER = """
+attnx list shows what can be chosen, attnx list NAME a choice in full.
+attnx --help all is the complete page: flags, choices, more examples."""
+
+
+def print_welcome() -> None:
+    """Print the short page."""
+    print(WELCOME)
+    for topic, names in TOPICS.items():
+        print(f"  {topic:<15} {', '.join(names)}")
+    print(FURTHER)

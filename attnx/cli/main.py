@@ -28,7 +28,7 @@ from attnx.errors import (
 )
 from attnx.files.printable import printable
 from attnx.registry.dependencies import require_core_packages
-from attnx.runs.naming import resume_command
+from attnx.runs.layout import resume_command
 from attnx.training.distributed.launched_rank import is_main_launch, launched_rank
 from attnx.version import __version__
 
@@ -148,7 +148,7 @@ def _help(words: Sequence[str]) -> int:
     """Print the page of a command, the complete page, or the short one."""
     name = next((word for word in words if word[:1] not in "-+~" and "=" not in word), None)
     if name is None:
-        from attnx.cli.welcome import print_welcome
+        from attnx.cli.help import print_welcome
 
         print_welcome()
     elif name == COMPLETE_PAGE:
@@ -243,7 +243,7 @@ def train_one(config: dict[str, Any], overrides: Sequence[str], is_verbose: bool
     """Train one composed configuration; the start table shows all of it if ``is_verbose``."""
     from attnx.accel.prebuild import start_compiling
     from attnx.inference.validate import check_named_files
-    from attnx.runs.naming import chosen_folder
+    from attnx.runs.layout import chosen_folder
     from attnx.training.distributed.launched_rank import find_begun_run
     from attnx.training.distributed.slurm import find_interrupted_run
 

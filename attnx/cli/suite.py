@@ -20,9 +20,9 @@ from attnx.reports.suite.standings import Entry, Standings, choose_run
 from attnx.reports.suite.suite_report import write_suite_report
 from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.run_record import RunRecord
-from attnx.runs.naming import SWEEPS
+from attnx.runs.info import RunStatus
+from attnx.runs.layout import SWEEPS
 from attnx.runs.plugin_copies import current_code
-from attnx.runs.status import RunStatus
 from attnx.runs.sweep import is_sweep, overrides_key, read_sweep, split_override
 from attnx.sweeps import session
 from attnx.sweeps.equal_cost import EqualJob, equalize

@@ -16,9 +16,8 @@ from attnx.config.hydra_internals import BASIC_SWEEPER
 from attnx.errors import RunFailed, UserError
 from attnx.files.printable import print_line
 from attnx.registry.plugin_code import reject_parts_of_this_process
-from attnx.runs.layout import RUN_JSON, SWEEP_JSON
-from attnx.runs.naming import SWEEPS, refuse_links
-from attnx.runs.status import DONE_STATUSES
+from attnx.runs.info import DONE_STATUSES
+from attnx.runs.layout import RUN_JSON, SWEEP_JSON, SWEEPS, refuse_links
 from attnx.runs.sweep import Sweep, is_sweep, overrides_key, read_sweep
 from attnx.sweeps import session
 from attnx.sweeps.equal_cost import EqualJob, check_equal_cost, describe_match, equalize, is_equalized

@@ -1,20 +1,21 @@
-"""The configuration groups and their choices; no part is imported."""
+"""The configuration groups, their choices and their defaults; no part is imported."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from attnx import registry
-from attnx.config.view import names_text, value_text
+from attnx.config.view import choice_text, dotted_keys, names_text, value_text
 from attnx.errors import UserError, suggest
 from attnx.registry.option_types import parse_type
 from attnx.registry.part import KINDS, MULTI_SELECT_KINDS, Part
 from attnx.registry.synonyms import known_as
-from attnx.runs.naming import check_name
+from attnx.runs.layout import check_name
 
 # Kinds that are chosen by a configuration group. A metric goes with its task; a tokenizer is chosen by an option of a
 # task's, a bias by one of attention's, a mixer by one of a model's, a kernel by what it serves.
@@ -119,3 +120,36 @@ def option_keys(name: str) -> list[str]:
     kinds = [kind for kind in PART_GROUPS if kind not in MULTI_SELECT_KINDS]
     keys = [f"{kind}.{name}" for kind in kinds if name in parts_by_option(kind)]
     return keys or [target for target in known_as(name) if "." in target and "=" not in target]
+
+
+def changed_options(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Parts other than the default ones, options other than their part's defaults, and other values, by dotted keys.
+
+    A value without a default, such as a name, is changed if it is set.
+
+    Raises:
+        UserError: it names a part that no longer exists.
+    """
+    parts = {kind: _without_options(kind, config[kind]) for kind in PART_GROUPS if kind in config}
+    defaults = {**dotted_keys(registry.with_defaults(parts)), **default_parts(), **DEFAULTS}
+    return {key: value for key, value in dotted_keys(config).items() if value != defaults.get(key)}
+
+
+def _without_options(kind: str, node: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: {} for name in node} if kind in MULTI_SELECT_KINDS else {"name": node["name"]}
+
+
+def default_choice(key: str) -> str:
+    """The value that a dotted key has by default, as reports compare it; empty if it has none.
+
+    >>> default_choice("scorer"), default_choice("scope.window"), default_choice("seed")
+    ('additive', '', '1')
+    """
+    parts = default_parts()
+    kind, _, name = key.partition(".")
+    if kind not in parts or kind in MULTI_SELECT_KINDS:
+        value = parts.get(key, DEFAULTS.get(key, ""))
+    else:
+        options = {option.name: option.default for option in registry.describe(kind, parts[kind]).options}
+        value = options.get(name, "") if name else parts[kind]
+    return choice_text(value)

@@ -17,7 +17,7 @@ from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
 from attnx.files.bounded_files import read_text
 from attnx.files.parse_number import is_count
-from attnx.runs.naming import check_name
+from attnx.runs.layout import check_name
 from attnx.runs.sweep import split_override
 
 FIELDS: Final = ("base", "tasks", "baselines", "search", "seeds", "match", "check")

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from attnx.data.dataset import PairDataset, Row, Rows
+from attnx.data.dataset import PairDataset, Ragged, Row, Rows, Sequences
 from attnx.data.permutation import Integers
-from attnx.data.ragged import Ragged, Sequences
 from attnx.errors import UserError
 from attnx.registry.dependencies import require_package
 

@@ -14,10 +14,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from attnx.data.dataset import PairDataset, Row
+from attnx.data.dataset import PairDataset, Ragged, Row
 from attnx.data.permutation import Integers
-from attnx.data.ragged import Ragged
-from attnx.data.special_tokens import PAD
+from attnx.data.vocabulary import PAD
 
 Flat = tuple[npt.NDArray[Any], Integers]
 """Sequences end to end, and their lengths."""

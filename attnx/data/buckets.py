@@ -15,7 +15,7 @@ from torch.utils.data import Dataset, Sampler
 from attnx.data.batches import Batch, collate
 from attnx.data.dataset import Row, Rows
 from attnx.data.permutation import Integers, Permutation, TemperatureSampler
-from attnx.data.special_tokens import PAD
+from attnx.data.vocabulary import PAD
 from attnx.errors import UserError
 
 Order = Callable[[Integers], Integers]
@@ -195,7 +195,7 @@ class ShardedBatchSampler(Sampler[list[int]]):
     rank takes part in every step.
 
     >>> from attnx.data.dataset import PairDataset
-    >>> from attnx.data.ragged import Ragged
+    >>> from attnx.data.dataset import Ragged
     >>> side = Ragged.of([[4]] * 7)
     >>> batches = BucketBatches(PairDataset(side, side), size=5, shuffle=False)
     >>> [list(ShardedBatchSampler(batches, rank, world_size=2, accumulation_steps=2)) for rank in (0, 1)]

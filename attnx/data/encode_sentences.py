@@ -17,9 +17,8 @@ import numpy as np
 from rich.console import Console
 
 from attnx.data.arrow_rows import ArrowRows
-from attnx.data.filters import drop_blank, drop_reason, dropped_note
 from attnx.data.readers.hugging_face import import_datasets
-from attnx.data.readers.parallel_corpus import Sentence
+from attnx.data.readers.parallel_corpus import Sentence, drop_blank, drop_reason, dropped_note
 from attnx.data.splits import SentenceHoldout
 from attnx.data.text_pipeline import TextPipeline
 from attnx.errors import RunFailed, UserError, exception_chain
@@ -99,7 +98,7 @@ class RowEncoder:
     Args:
         texts: the pipeline, whose tokenizers are trained.
         tags: all tags in the order of their index; empty for data without tags.
-        max_length: see :func:`attnx.data.filters.filter_by_length`.
+        max_length: see :func:`attnx.data.readers.parallel_corpus.filter_by_length`.
         max_ratio: likewise.
     """
 

@@ -14,7 +14,6 @@ from rapidfuzz import process
 from rapidfuzz.distance import DamerauLevenshtein
 
 from attnx import registry
-from attnx.data.downloads.dataset_spec import SPEC_FOLDER, read_dataset_spec
 from attnx.errors import UserError
 
 DATA_VARIABLE = "ATTNX_DATA"
@@ -82,6 +81,8 @@ def resolve_data_path(option: str, path: str) -> Path:
 
 def _download_hint(path: str) -> str:
     """Return the command that downloads a file or folder of a public data set; "" for any other."""
+    from attnx.data.downloads import SPEC_FOLDER, read_dataset_spec  # late: it imports what downloads
+
     name = path.partition("/")[0]
     spec = SPEC_FOLDER / f"{name}.yaml"
     if not spec.is_file() or not any(f"{file.path}/".startswith(f"{path}/") for file in read_dataset_spec(spec).files):

@@ -9,9 +9,8 @@ from typing import Literal
 
 from attnx.data.examples import Pair, Symbols
 from attnx.data.readers.parallel_corpus import Sentence
-from attnx.data.special_tokens import UNK, UNK_TEXT
-from attnx.data.tokenizers.contract import Tokenizer
-from attnx.data.vocabulary import SPECIALS, Vocabulary
+from attnx.data.tokenizers import Tokenizer
+from attnx.data.vocabulary import SPECIALS, UNK, UNK_TEXT, Vocabulary
 
 UNICODE_FORMS: dict[str, Literal["NFC", "NFKC"]] = {"nfc": "NFC", "nfkc": "NFKC"}
 

@@ -9,10 +9,25 @@ from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 
-from attnx.data.special_tokens import BOS, EOS, PAD, UNK
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_json
+
+PAD, BOS, EOS, UNK = 0, 1, 2, 3
+# In vocabularies of stories, the id of the full stop that ends a sentence.
+STOP = 4
+# In vocabularies of pairs of texts, the id of the symbol between the two.
+SEP = 5
+# In place of a label, where a step of a sequence has none.
+NO_LABEL = "."
+# The unknown symbol in a text: one word, whatever the tokenizer.
+UNK_TEXT = "⁇"
+
+
+def tag_symbol(tag: str) -> str:
+    """Return the source symbol of a language: longer than any letter, and no special such as ``<bos>``."""
+    return f"<tag:{tag}>"
+
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 

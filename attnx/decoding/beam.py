@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnx.attention.memory import stack_step_weights
-from attnx.data.special_tokens import EOS
+from attnx.data.vocabulary import EOS
 from attnx.decoding.constraints import require_symbols
 from attnx.decoding.contracts import DecodeResult, StepModel
 from attnx.decoding.hypotheses import NEG_INF, empty_results, group_by_source, merge_best, trim

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attnx.data.special_tokens import BOS, EOS, PAD
+from attnx.data.vocabulary import BOS, EOS, PAD
 from attnx.decoding.contracts import NextTokenFilter, StepModel
 from attnx.decoding.hypotheses import NEG_INF
 from attnx.errors import UserError

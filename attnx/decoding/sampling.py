@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attnx.data.special_tokens import EOS
+from attnx.data.vocabulary import EOS
 from attnx.decoding.constraints import require_symbols
 from attnx.decoding.contracts import DecodeResult, StepModel
 from attnx.decoding.hypotheses import best

@@ -12,8 +12,7 @@ from torch import Tensor
 from attnx.attention import AttentionOutput
 from attnx.data.batches import Batch, as_batch
 from attnx.data.examples import Pair
-from attnx.data.special_tokens import BOS, EOS
-from attnx.data.vocabulary import Vocabulary
+from attnx.data.vocabulary import BOS, EOS, Vocabulary
 from attnx.decoding.contracts import StepModel
 from attnx.errors import UserError
 from attnx.export.formats import Format

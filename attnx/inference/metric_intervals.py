@@ -17,7 +17,7 @@ from torchmetrics.utilities import dim_zero_sum
 from attnx.inference.predictor import Prediction, metric_results
 from attnx.metrics.proportions import ProportionMetric, interval_of_mean
 from attnx.reports.stats.bootstrap import percentile_interval, resample_sums
-from attnx.runs.results_json import BaselineDifference, Interval
+from attnx.runs.results import BaselineDifference, Interval
 from attnx.tasks.contract import SequenceTask
 
 PERCENT = 100

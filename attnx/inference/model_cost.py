@@ -22,7 +22,7 @@ from attnx.decoding.state_bytes import count_bytes, state_bytes
 from attnx.errors import type_and_text
 from attnx.inference.build_model import new_model
 from attnx.models.resolve import ResolvedConfig
-from attnx.runs.results_json import CONTEXTS
+from attnx.runs.results import CONTEXTS
 from attnx.tasks.contract import SequenceData
 from attnx.tasks.loss import token_loss
 

@@ -16,8 +16,7 @@ from attnx import accel
 from attnx.data.batches import Batch
 from attnx.data.examples import Pair, Symbols
 from attnx.data.features import FeatureScaler
-from attnx.data.special_tokens import EOS, NO_LABEL
-from attnx.data.vocabulary import Vocabulary
+from attnx.data.vocabulary import EOS, NO_LABEL, Vocabulary
 from attnx.decoding.contracts import Search, StepModel
 from attnx.decoding.greedy import Greedy
 from attnx.decoding.search import ConstrainedSearch

@@ -14,8 +14,7 @@ from torch import Tensor
 from attnx import accel
 from attnx.data.examples import Pair
 from attnx.data.features import FeatureScaler
-from attnx.data.special_tokens import BOS, EOS, PAD
-from attnx.data.vocabulary import Vocabulary
+from attnx.data.vocabulary import BOS, EOS, PAD, Vocabulary
 from attnx.errors import UserError
 from attnx.inference.load import open_run
 from attnx.inference.step_recorder import Beginning, StepRecorder, follow

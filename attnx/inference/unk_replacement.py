@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attnx.data.special_tokens import UNK
-from attnx.data.vocabulary import Vocabulary
+from attnx.data.vocabulary import UNK, Vocabulary
 from attnx.inference.predictor import Prediction
 
 

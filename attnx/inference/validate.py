@@ -12,6 +12,7 @@ from attnx.config.check import ATTENTION_KINDS, MODEL_KINDS
 from attnx.config.groups import PART_GROUPS, SCALARS, check_placement, check_scalar
 from attnx.data.paths import check_task_files
 from attnx.errors import UserError, suggest
+from attnx.runs.info import RunStatus
 from attnx.runs.layout import (
     BEST,
     CHECKPOINTS,
@@ -25,7 +26,6 @@ from attnx.runs.layout import (
 from attnx.runs.plugin_copies import changed_code_message, refuse_missing
 from attnx.runs.predictions import is_evaluation
 from attnx.runs.run import Run, read_run
-from attnx.runs.status import RunStatus
 
 AVERAGE = "average"
 KINDS_TO_OPEN = ("task", "model", "decoding")

@@ -18,7 +18,7 @@ from attnx.metrics.nearest_reference import nearest_reference
 from attnx.models.resolve import ResolvedConfig
 from attnx.runs.alignments import alignment_arrays
 from attnx.runs.layout import ALIGNMENTS, BASELINES, INTERVALS, MATRICES, PREDICTIONS, RESAMPLED, RESULTS, SIGNATURES
-from attnx.runs.table_fields import write_field, write_symbols
+from attnx.runs.predictions import write_field, write_symbols
 from attnx.tasks.contract import SequenceTask
 
 # Columns of predictions.tsv that are left out if they are empty.

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnx.data.special_tokens import EOS, PAD
+from attnx.data.vocabulary import EOS, PAD
 from attnx.decoding.contracts import DecodeResult
 from attnx.laws.laws import PartLaws
 from attnx.laws.small import TARGET_SYMBOLS, small_config, small_model

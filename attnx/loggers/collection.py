@@ -12,7 +12,7 @@ from typing import Any
 from attnx import registry
 from attnx.errors import error_text
 from attnx.loggers.contract import Logger, RunStart
-from attnx.runs.status import RunStatus
+from attnx.runs.info import RunStatus
 
 
 class Loggers:

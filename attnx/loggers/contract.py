@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from attnx.runs.status import RunStatus
+from attnx.runs.info import RunStatus
 
 
 class RunStart(NamedTuple):

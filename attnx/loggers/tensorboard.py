@@ -11,9 +11,9 @@ from attnx.loggers.contract import RunStart
 from attnx.registry import register
 from attnx.registry.dependencies import require_package
 from attnx.reports.markdown import table
+from attnx.runs.info import RunStatus
 from attnx.runs.layout import TENSORBOARD
 from attnx.runs.predictions import read_table
-from attnx.runs.status import RunStatus
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter

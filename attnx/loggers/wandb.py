@@ -25,9 +25,9 @@ from attnx.loggers.wandb_server import (
     unreachable_reason,
 )
 from attnx.registry import PositiveFloat, register
+from attnx.runs.info import RunStatus
 from attnx.runs.layout import BEST, CHECKPOINTS, CONFIG_YAML, LAST, RUN_JSON, VOCABULARY, WANDB
 from attnx.runs.predictions import read_table
-from attnx.runs.status import RunStatus
 
 # W&B's exit codes of runs; 255 is its code for a run that was stopped by hand.
 EXIT_CODES: dict[RunStatus, int] = {RunStatus.FINISHED: 0, RunStatus.FAILED: 1, RunStatus.INTERRUPTED: 255}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from attnx.runs.results_json import Interval
+from attnx.runs.results import Interval
 
 
 class Proportion(NamedTuple):

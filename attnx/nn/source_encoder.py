@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.data.special_tokens import SEP, STOP
+from attnx.data.vocabulary import SEP, STOP
 from attnx.nn.contracts import Encoder, EncoderOutput, PairEncoder, SentenceEncoder
 from attnx.nn.position_encoding import POSITIONS
 from attnx.nn.recurrent import State, concat

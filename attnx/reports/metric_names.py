@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from attnx.registry.declared import undeclared
 from attnx.registry.source_scan import catalog
-from attnx.runs.metrics_csv import VALID as VALID
-from attnx.runs.results_json import CONTEXTS
+from attnx.runs.results import CONTEXTS
+from attnx.runs.results import VALID as VALID
 
 LOWER_IS_BETTER: Final = ("per", "wer", "cer", "ter", "error_rate", "error", "mse", "mae", "loss", "perplexity",
                           "seconds", "memory_mb")  # fmt: skip

@@ -1,19 +1,20 @@
-"""Reads predictions.tsv and evaluations: what a run predicted in its test, or on other data."""
+"""What a run predicted in its test or on other data: predictions.tsv, its fields, and evaluations."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_mapping, read_text
 from attnx.files.parse_number import MAX_DIGITS
+from attnx.files.printable import printable
 from attnx.runs.info import check_format
 from attnx.runs.layout import EVALUATION, PREDICTIONS, RUN_JSON
 from attnx.runs.run import Run, read_run
-from attnx.runs.table_fields import read_field, read_symbols
 
 if TYPE_CHECKING:
     from attnx.data.examples import Symbols  # imports numpy, which a command that forks may not do yet
@@ -127,3 +128,49 @@ def parse_edits(row: Mapping[str, str], where: str) -> int:
 
 def _parse_several(field: str) -> tuple[Symbols, ...]:
     return tuple(map(read_symbols, field.split(" | ")))
+
+
+# Written for a space within a symbol; and what separates references.
+SPACE, BAR = "␣", "|"
+SIGNS: Final = str.maketrans({"\\": "\\\\", SPACE: f"\\{SPACE}", " ": SPACE})
+ESCAPED: Final = re.compile(rf"\\(?:x([0-9a-f]{{2}})|u([0-9a-f]{{4}})|([tnr])|([\\|{SPACE}]))")
+SPACE_OR_ESCAPED: Final = re.compile(f"{ESCAPED.pattern}|{SPACE}")
+CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r"}
+
+
+def write_symbols(symbols: Iterable[str]) -> str:
+    r"""Write symbols as a table field, separated by spaces; a space within a symbol is written ``␣``, as in pictures.
+
+    A ``␣`` or backslash within a symbol, and the symbol ``|``, which separates references, get a backslash in front.
+    Unprintable characters are written ``\x1b``, ``\u202e``, ``\t``.
+
+    >>> print(write_symbols(["3", " ", "May", "|", "1 ␣", "\x1b[1m"]))
+    3 ␣ May \| 1␣\␣ \x1b[1m
+    """
+    return " ".join(r"\|" if symbol == BAR else printable(symbol.translate(SIGNS)) for symbol in symbols)
+
+
+def read_symbols(field: str) -> tuple[str, ...]:
+    """Read symbols that :func:`write_symbols` wrote."""
+    return tuple(SPACE_OR_ESCAPED.sub(_unescape, word) for word in field.split(" ") if word)
+
+
+def write_field(text: str) -> str:
+    r"""Write a name or a tag as a table field, with its spaces unchanged.
+
+    >>> print(write_field("a b\\c\x1b"))
+    a b\\c\x1b
+    """
+    return printable(text.replace("\\", "\\\\"))
+
+
+def read_field(field: str) -> str:
+    """Read a text that :func:`write_field` wrote."""
+    return ESCAPED.sub(_unescape, field)
+
+
+def _unescape(match: re.Match[str]) -> str:
+    if match[0] == SPACE:
+        return " "
+    code, control = match[1] or match[2], match[3]
+    return chr(int(code, 16)) if code else CONTROLS[control] if control else match[4]

@@ -16,11 +16,9 @@ from attnx.errors import UserError
 from attnx.files.bounded_files import read_mapping
 from attnx.files.file_lock import is_lock_held, is_lock_left
 from attnx.runs.disk_usage import DiskUsage, disk_usage
-from attnx.runs.info import read_config, read_info
+from attnx.runs.info import RunStatus, read_config, read_info
 from attnx.runs.layout import CHECKPOINTS, CONFIG_YAML, LAST, LOG_TXT, METRICS, PROGRESS, README, RUN_JSON, RUN_LOCK
-from attnx.runs.metrics_csv import Curve, read_curves
-from attnx.runs.results_json import BaselineDifference, Interval, Results, read_results
-from attnx.runs.status import RunStatus
+from attnx.runs.results import BaselineDifference, Curve, Interval, Results, read_curves, read_results
 from attnx.runs.sweep import is_sweep, sweep_of
 
 # Time without a write after which a run that says it is running counts as stopped, where its lock is not seen.

@@ -14,10 +14,8 @@ from attnx.errors import UserError
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_mapping
 from attnx.files.file_lock import is_lock_held
 from attnx.registry.option_types import seconds
-from attnx.runs.info import check_format
-from attnx.runs.layout import LOG_TXT, STEP_TIME, SWEEP_JSON, SWEEP_LOCK
-from attnx.runs.naming import resume_command
-from attnx.runs.status import DONE_STATUSES, JOB_STATUSES, RunStatus
+from attnx.runs.info import DONE_STATUSES, JOB_STATUSES, RunStatus, check_format
+from attnx.runs.layout import LOG_TXT, STEP_TIME, SWEEP_JSON, SWEEP_LOCK, resume_command
 
 # An override with several values: 1,2 or range(1,3); a list, [1,2], is one value.
 SEVERAL_VALUES = re.compile(r"^(?![\[{'\"]).*[,(]")

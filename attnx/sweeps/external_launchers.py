@@ -15,8 +15,8 @@ from attnx.config.hydra_session import plain_config
 from attnx.errors import ExitCode, UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.file_lock import wait_for_lock
+from attnx.runs.info import DONE_STATUSES
 from attnx.runs.layout import LOG_TXT, PROGRESS
-from attnx.runs.status import DONE_STATUSES
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps.expand_overrides import without_hydra_overrides
 from attnx.sweeps.job_process import JobSpec

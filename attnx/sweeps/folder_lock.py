@@ -12,8 +12,7 @@ from pathlib import Path
 from attnx.errors import UserError
 from attnx.files.atomic_files import PARTIAL
 from attnx.files.file_lock import is_lock_held, try_lock
-from attnx.runs.layout import LOG_TXT, RUN_LOCK, SWEEP_LOCK
-from attnx.runs.naming import refuse_link
+from attnx.runs.layout import LOG_TXT, RUN_LOCK, SWEEP_LOCK, refuse_link
 from attnx.runs.sweep import is_sweep
 
 # Time that the jobs of a sweep which was killed have to end; they save a checkpoint first.

@@ -15,9 +15,8 @@ from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from typing import Any, cast
 
-from attnx.files.process import interrupt_with_parent
+from attnx.files.process import ChildProcess, interrupt_with_parent
 from attnx.sweeps.job_process import JobSpec, ignore_slurm_signals, run_job
-from attnx.training.distributed.child_process import ChildProcess
 
 # Modules that runs import. None of them starts a thread, which a fork would not survive.
 IMPORTED_MODULES = (

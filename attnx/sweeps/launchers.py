@@ -16,7 +16,7 @@ from attnx.config.check import check_config
 from attnx.config.hydra_errors import translate_hydra_error
 from attnx.config.hydra_session import plain_config
 from attnx.errors import UserError
-from attnx.runs.status import DONE_STATUSES, RunStatus
+from attnx.runs.info import DONE_STATUSES, RunStatus
 from attnx.runs.sweep import SweepJob, overrides_key
 from attnx.sweeps.expand_overrides import PLUGIN_MODULE, without_hydra_overrides
 from attnx.sweeps.job_process import JobSpec

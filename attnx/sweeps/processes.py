@@ -11,9 +11,9 @@ from functools import partial
 from multiprocessing import reduction
 from typing import Any
 
+from attnx.files.process import ChildProcess, spawn
 from attnx.sweeps.fork_server import run_alone, serve
 from attnx.sweeps.job_process import JobSpec
-from attnx.training.distributed.child_process import ChildProcess, spawn
 
 POLL_SECONDS = 0.05
 # Exit code of a job whose fork server died; no process can have it.

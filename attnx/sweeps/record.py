@@ -15,11 +15,10 @@ from attnx.files.atomic_files import write_json
 from attnx.registry.part import BY_HAND
 from attnx.registry.plugin_code import digests, source_files
 from attnx.registry.source_scan import catalog
-from attnx.runs.info import update_info
+from attnx.runs.info import DONE_STATUSES, RunStatus, update_info
 from attnx.runs.layout import CONFIG_YAML, FORMAT, RUN_JSON, SWEEP_JSON
 from attnx.runs.plugin_copies import changed_code_message
 from attnx.runs.run import JobProgress, Run, read_run
-from attnx.runs.status import DONE_STATUSES, RunStatus
 from attnx.runs.sweep import Sweep, SweepJob, is_sweep, overrides_key, read_sweep, split_override
 from attnx.training.distributed.slurm import slurm_job
 

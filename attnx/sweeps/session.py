@@ -16,11 +16,11 @@ from typing import Any
 from rich.console import Console
 
 from attnx.errors import ExitCode, Stopped
-from attnx.files.process import available_cores
+from attnx.files.process import FORKING_ENVIRONMENT, available_cores, describe_exit
 from attnx.registry.plugin_files import folders
+from attnx.runs.info import RunStatus
 from attnx.runs.layout import STOP_REQUEST
 from attnx.runs.run import JobProgress, Run
-from attnx.runs.status import RunStatus
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.gpus import VISIBLE_GPUS, choose_gpus, count_needed_gpus
 from attnx.sweeps.job_process import JobSpec
@@ -28,7 +28,6 @@ from attnx.sweeps.live_table import LiveTable
 from attnx.sweeps.processes import SERVER_DIED, ForkServerProcesses, Processes, SubprocessProcesses
 from attnx.sweeps.record import note_job_end, note_progress, note_start, save_sweep, sync_from_folder, timestamp
 from attnx.training.callbacks.stop_signal import StopSignal
-from attnx.training.distributed.child_process import FORKING_ENVIRONMENT, describe_exit
 
 # Time between two looks at the progress of the running jobs.
 POLL_SECONDS = 0.25

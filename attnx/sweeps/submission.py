@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx.errors import UserError
-from attnx.runs.status import DONE_STATUSES, RunStatus
+from attnx.runs.info import DONE_STATUSES, RunStatus
 from attnx.runs.sweep import SweepJob, read_sweep
 from attnx.sweeps.external_launchers import run_unless_done, write_error
 from attnx.sweeps.live_table import best_text

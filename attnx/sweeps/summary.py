@@ -12,8 +12,8 @@ from attnx.errors import ExitCode, type_and_text
 from attnx.files.atomic_files import write_text
 from attnx.files.printable import print_line, printable
 from attnx.reports.markdown import titled_table
+from attnx.runs.info import DONE_STATUSES, RunStatus
 from attnx.runs.layout import ERROR_TXT, README, STUDY
-from attnx.runs.status import DONE_STATUSES, RunStatus
 from attnx.runs.sweep import Sweep
 from attnx.sweeps.live_table import best_job, best_text, format_duration
 from attnx.sweeps.record import save_sweep, sync_from_folder, timestamp

@@ -17,9 +17,9 @@ from omegaconf import DictConfig
 
 from attnx.config.hydra_internals import basic_sweeper
 from attnx.errors import UserError
+from attnx.runs.info import DONE_STATUSES, RunStatus
 from attnx.runs.layout import STUDY
 from attnx.runs.run import Run
-from attnx.runs.status import DONE_STATUSES, RunStatus
 from attnx.runs.sweep import SweepJob
 from attnx.sweeps.expand_overrides import PLUGIN_MODULE, without_hydra_overrides
 from attnx.sweeps.job_process import JobSpec

@@ -15,8 +15,8 @@ from attnx.data.graphemes import split_graphemes
 from attnx.data.paths import resolve_data_path
 from attnx.data.readers.cmudict import read_cmudict
 from attnx.data.readers.sigmorphon import has_languages, read_languages
-from attnx.data.special_tokens import tag_symbol
 from attnx.data.splits import Splits, fold_text, hold_out_missing
+from attnx.data.vocabulary import tag_symbol
 from attnx.errors import UserError
 from attnx.files.printable import quoted
 from attnx.metrics.per_tag import MACRO, metrics_per_tag

@@ -15,7 +15,7 @@ from attnx.data.readers.lines import read_lines
 from attnx.data.readers.parallel_corpus import Sentence
 from attnx.data.splits import Splits, hold_out_missing, overlap_notes
 from attnx.data.text_pipeline import TextPipeline
-from attnx.data.tokenizers.contract import Tokenizer
+from attnx.data.tokenizers import Tokenizer
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
 from attnx.registry import PositiveInt, Probability, register

@@ -13,13 +13,12 @@ from attnx import registry
 from attnx.data.encode_sentences import MAX_HELD_OUT, RowEncoder, encode_rows, scan_sentences
 from attnx.data.encoded_corpus import CorpusCache, hash_code, write_record
 from attnx.data.examples import Pair, Symbols
-from attnx.data.filters import drop_blank, dropped_note, filter_by_length
 from attnx.data.paths import resolve_data_path
 from attnx.data.readers.hugging_face import DatasetText, open_dataset
-from attnx.data.readers.parallel_corpus import Sentence, read_parallel
+from attnx.data.readers.parallel_corpus import Sentence, drop_blank, dropped_note, filter_by_length, read_parallel
 from attnx.data.splits import SentenceHoldout, Splits, overlap_notes, split_sentences
 from attnx.data.text_pipeline import TextPipeline
-from attnx.data.tokenizers.contract import Tokenizer
+from attnx.data.tokenizers import Tokenizer
 from attnx.errors import UserError, reject_duplicates, suggest
 from attnx.metrics.per_tag import MACRO
 from attnx.registry import PositiveFloat, PositiveInt, Probability, register

@@ -27,10 +27,8 @@ from attnx.errors import (
 from attnx.files.atomic_files import write_text
 from attnx.registry.plugin_errors import find_plug_in
 from attnx.reports.run.readme import write_run_readme
-from attnx.runs.info import update_info
-from attnx.runs.layout import CONFIG_YAML, ERROR_TXT, RUN_JSON
-from attnx.runs.naming import resume_command
-from attnx.runs.status import RunStatus
+from attnx.runs.info import RunStatus, update_info
+from attnx.runs.layout import CONFIG_YAML, ERROR_TXT, RUN_JSON, resume_command
 from attnx.training.callbacks.nan_guard import PHASES, STEP_NOTE_PREFIX
 from attnx.training.callbacks.stop_signal import StopSignal
 from attnx.training.loaders import is_out_of_shared_memory

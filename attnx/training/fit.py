@@ -18,11 +18,9 @@ from attnx.inference.validate import KINDS_TO_TRAIN, NOTHING_LEFT, read_resumabl
 from attnx.registry.plugin_code import reject_parts_of_this_process
 from attnx.reports.build_all import build_reports
 from attnx.reports.run.tables import file_list, results_table, start_table
-from attnx.runs.info import update_info
-from attnx.runs.layout import CHECKPOINTS, ERROR_TXT, LAST, METRICS, PROGRESS, README
-from attnx.runs.naming import refuse_links
+from attnx.runs.info import RunStatus, update_info
+from attnx.runs.layout import CHECKPOINTS, ERROR_TXT, LAST, METRICS, PROGRESS, README, refuse_links
 from attnx.runs.run import Run, read_run
-from attnx.runs.status import RunStatus
 from attnx.training.callbacks.step_plan import StepPlan, read_plan
 from attnx.training.distributed.devices import launched_info, needs_processes, rank_infos, resolve_devices
 from attnx.training.distributed.launched_rank import is_main_launch, record_begun_run

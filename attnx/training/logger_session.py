@@ -10,18 +10,16 @@ from typing import Any
 
 from rich.console import Console
 
-from attnx.config.changes import changed_options
-from attnx.config.groups import PART_GROUPS
+from attnx.config.groups import PART_GROUPS, changed_options
 from attnx.config.view import names_text, value_text
 from attnx.errors import Interrupted, UserError
 from attnx.files.printable import printable
 from attnx.loggers.contract import RunStart
 from attnx.registry.part import MULTI_SELECT_KINDS
 from attnx.reports.run.readme import write_run_readme
-from attnx.runs.info import update_info
+from attnx.runs.info import RunStatus, update_info
 from attnx.runs.layout import ALIGNMENTS, ALIGNMENTS_PICTURE, PAGE, PREDICTIONS, PREDICTIONS_PICTURE
 from attnx.runs.run import Run, read_run
-from attnx.runs.status import RunStatus
 from attnx.runs.sweep import read_sweep
 from attnx.training.distributed import process_group
 from attnx.training.failure_report import is_deleted

@@ -21,17 +21,18 @@ from attnx.errors import UserError
 from attnx.files.atomic_files import write_json, write_text
 from attnx.inference.length_notes import describe_limit
 from attnx.inference.model_cost import ModelCost
+from attnx.runs.info import RunStatus
 from attnx.runs.layout import (
     CHECKPOINTS,
     CONFIG_YAML,
     FORMAT,
     RUN_JSON,
+    RUNS,
     TAGS,
     VOCABULARY,
+    chosen_folder,
 )
-from attnx.runs.naming import RUNS, chosen_folder
 from attnx.runs.plugin_copies import copy_plugins
-from attnx.runs.status import RunStatus
 from attnx.training.distributed.devices import training_device
 from attnx.training.distributed.process_group import rank_info
 from attnx.training.distributed.slurm import slurm_job

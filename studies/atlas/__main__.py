@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 import attnx
 from attnx.errors import ExitCode, UserError
-from attnx.runs.status import RunStatus
+from attnx.runs.info import RunStatus
 from studies.atlas.design import Task, jobs, read_design
 from studies.atlas.page import DEFAULT_RATE, fill_tables
 from studies.atlas.reverse import write_reverse

@@ -16,7 +16,7 @@ from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL, adjust_
 from attnx.reports.sweep.metrics import choose_scale, list_metrics
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.run_table import SUITE, read_run_table
-from attnx.runs.status import RunStatus
+from attnx.runs.info import RunStatus
 
 EQUAL_WITHIN = 0.05
 """Settings are equal if the whole interval of the ratio of their errors, or of their scores, is nearer to 1."""

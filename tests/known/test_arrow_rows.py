@@ -13,8 +13,7 @@ from torch.utils.data import DataLoader
 from attnx.data.arrow_rows import ArrowRows
 from attnx.data.batches import Batch
 from attnx.data.buckets import BucketBatches, ShardedBatchSampler, ShardedDataset, collate_shard
-from attnx.data.dataset import PairDataset
-from attnx.data.ragged import Ragged
+from attnx.data.dataset import PairDataset, Ragged
 from attnx.errors import UserError
 
 pyarrow: Any = pytest.importorskip("pyarrow")

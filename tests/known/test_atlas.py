@@ -20,7 +20,7 @@ from attnx.reports.run.evaluated_examples import LengthErrors
 from attnx.reports.sweep.comparison import comparisons
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.run_table import read_run_table
-from attnx.runs.status import RunStatus
+from attnx.runs.info import RunStatus
 from studies.atlas.advice import advise
 from studies.atlas.changes import changes_of, single_changes
 from studies.atlas.design import Task, balanced_fraction, jobs, read_design

@@ -11,9 +11,8 @@ from torch.utils.data import DataLoader
 
 from attnx.data.batches import Batch, collate
 from attnx.data.buckets import BucketBatches
-from attnx.data.dataset import PairDataset
+from attnx.data.dataset import PairDataset, Ragged
 from attnx.data.examples import Pair
-from attnx.data.ragged import Ragged
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention import AttentionOutput
-from attnx.data.special_tokens import BOS, EOS, PAD
+from attnx.data.vocabulary import BOS, EOS, PAD
 from attnx.decoding.beam import Beam, length_penalty, score_coverage
 from attnx.decoding.constraints import MAX_STEPS, DecodingConstraints
 from attnx.decoding.ensemble import Ensemble

@@ -11,8 +11,8 @@ import pytest
 import attnx
 from attnx.errors import UserError
 from attnx.reports.sweep.run_record import RunRecord
-from attnx.runs.results_json import Interval
-from attnx.runs.status import RunStatus
+from attnx.runs.info import RunStatus
+from attnx.runs.results import Interval
 from studies.claims.__main__ import HERE, PAGE
 from studies.claims.claim import Claim, read_claims
 from studies.claims.evaluations import EvaluatedClaim, read_evaluations, write_evaluations

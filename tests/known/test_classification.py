@@ -14,8 +14,7 @@ from attnx.attention import QueryContext, build
 from attnx.config.compose import compose
 from attnx.data.batches import Batch
 from attnx.data.readers.labeled_texts import Columns, read_labeled_texts, split_sentences
-from attnx.data.special_tokens import EOS, SEP, STOP
-from attnx.data.vocabulary import Vocabulary
+from attnx.data.vocabulary import EOS, SEP, STOP, Vocabulary
 from attnx.errors import UserError
 from attnx.laws.small import small_config, small_model
 from attnx.metrics.labels import Accuracy, MacroF1

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from attnx import registry
 from attnx.config.compose import compose
-from attnx.data.special_tokens import SEP
+from attnx.data.vocabulary import SEP
 from attnx.errors import UserError
 from attnx.laws.small import small_config, small_model
 from attnx.models.resolve import resolve_model

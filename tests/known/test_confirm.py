@@ -10,7 +10,7 @@ from attnx.config.compose import compose
 from attnx.config.suite_file import read_suite
 from attnx.errors import UserError
 from attnx.reports.sweep.run_record import RunRecord
-from attnx.runs.status import RunStatus
+from attnx.runs.info import RunStatus
 from studies.confirm.__main__ import HERE, SUITES
 from studies.confirm.comparisons import BETTER, EQUAL, OPEN, WORSE, Planned, check_names, compare, read_planned
 

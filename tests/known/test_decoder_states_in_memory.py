@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx.data.special_tokens import BOS
+from attnx.data.vocabulary import BOS
 from attnx.decoding.greedy import Greedy
 from attnx.nn.recurrent import top_hidden
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention import AttentionOutput, build
-from attnx.data.special_tokens import EOS
+from attnx.data.vocabulary import EOS
 from attnx.decoding.beam import Beam
 from attnx.inference.step_recorder import StepRecorder, join_heads, record_reads
 from attnx.inference.trace_decoding import trace_beams

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from attnx.config.compose import compose
-from attnx.data.special_tokens import PAD, STOP
+from attnx.data.vocabulary import PAD, STOP
 from attnx.errors import UserError
 from attnx.models.resolve import DataSizes, resolve_model
 

@@ -7,8 +7,7 @@ from collections import Counter
 import pytest
 
 from attnx.data.examples import Pair
-from attnx.data.filters import EMPTY_SIDE, drop_blank, dropped_note, filter_by_length
-from attnx.data.readers.parallel_corpus import Sentence
+from attnx.data.readers.parallel_corpus import EMPTY_SIDE, Sentence, drop_blank, dropped_note, filter_by_length
 
 
 def pair(source: int, *references: int) -> Pair:

@@ -12,7 +12,7 @@ from attnx.reports.sweep.comparison import comparisons
 from attnx.reports.sweep.front import cost_points
 from attnx.reports.sweep.report import write_report
 from attnx.reports.sweep.run_record import RunRecord
-from attnx.runs.status import RunStatus
+from attnx.runs.info import RunStatus
 from tests.run_folder import write_run_folder
 
 # Error and operations of three seeds each; `slow` is as good as `dot` at more operations.

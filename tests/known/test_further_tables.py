@@ -21,7 +21,7 @@ from attnx.reports.sweep.markdown import (
 )
 from attnx.reports.sweep.report import Report
 from attnx.reports.sweep.run_record import RunRecord
-from attnx.runs.status import RunStatus
+from attnx.runs.info import RunStatus
 
 REFERENCE = ["scorer=dot", "scope=global"]
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from attnx import registry
 from attnx.config.compose import compose
-from attnx.data.special_tokens import STOP
+from attnx.data.vocabulary import STOP
 from attnx.errors import UserError
 from attnx.laws.small import small_config, small_model
 from attnx.models.resolve import resolve_model

@@ -16,7 +16,7 @@ from attnx.inference.model_cost import FlopCounter, ModelCost, count_cost, count
 from attnx.laws.small import small_config
 from attnx.models.resolve import resolve_model
 from attnx.nn.recurrent import Recurrent
-from attnx.runs.results_json import CONTEXTS
+from attnx.runs.results import CONTEXTS
 from attnx.tasks.contract import SequenceData
 
 SOURCE, TARGET = tuple("abcdefg"), tuple("vwxy")  # a target has five steps, EOS included

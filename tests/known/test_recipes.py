@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from attnx.data.downloads.dataset_spec import (
+from attnx.data.downloads import (
     SPEC_FOLDER,
     DatasetFile,
     DatasetSpec,

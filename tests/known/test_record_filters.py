@@ -10,7 +10,7 @@ import pytest
 from attnx.errors import UserError
 from attnx.reports.sweep.report import filter_records
 from attnx.reports.sweep.run_record import RunRecord
-from attnx.runs.status import RunStatus
+from attnx.runs.info import RunStatus
 
 
 def record(name: str, error: float, **choices: Any) -> RunRecord:

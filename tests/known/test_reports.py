@@ -29,8 +29,8 @@ from attnx.reports.stats.bootstrap import Difference, bootstrap_difference
 from attnx.reports.sweep.compare import compare
 from attnx.runs.alignments import read_alignment
 from attnx.runs.layout import CONFIG_YAML, EVALUATION, FORMAT, MATRICES, METRICS, PREDICTIONS, RESULTS, RUN_JSON
-from attnx.runs.metrics_csv import read_curves, with_row
 from attnx.runs.predictions import has_symbol_predictions, read_predictions
+from attnx.runs.results import read_curves, with_row
 from attnx.runs.run import read_run
 
 HEADER = "source\tprediction\treferences\tedits\tlog_probability"

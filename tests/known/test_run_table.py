@@ -18,8 +18,8 @@ from attnx.errors import UserError
 from attnx.reports.run.evaluated_examples import LengthErrors
 from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.run_table import table_text
+from attnx.runs.info import RunStatus
 from attnx.runs.layout import ALIGNMENTS
-from attnx.runs.status import RunStatus
 from tests.run_folder import write_run_folder
 
 Write = Callable[..., Path]

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from attnx.data.examples import Pair
-from attnx.data.special_tokens import tag_symbol
+from attnx.data.vocabulary import tag_symbol
 from attnx.inference.predictor import Prediction
 from attnx.inference.write_results import save_predictions
 from attnx.reports.run.evaluated_examples import read_examples

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from attnx.data.special_tokens import EOS, PAD, UNK
+from attnx.data.vocabulary import EOS, PAD, UNK
 from attnx.nn.targets.single_label import SingleLabelTarget
 from attnx.training.lr_schedules import halving
 

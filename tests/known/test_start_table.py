@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 import attnx
-from attnx.config.changes import changed_options
+from attnx.config.groups import changed_options
 from attnx.config.view import dotted_keys
 from attnx.reports.run.tables import option_rows, start_table
 from attnx.runs.run import Run

@@ -13,7 +13,7 @@ from attnx.reports.suite.shared_runs import counted_elsewhere, merge_entries, re
 from attnx.reports.suite.standings import Entry, Standings, choose_run, verdict
 from attnx.reports.suite.suite_report import suite_tables, write_suite_report
 from attnx.reports.sweep.run_record import RunRecord
-from attnx.runs.status import RunStatus
+from attnx.runs.info import RunStatus
 
 SUITE = Suite(
     name="toy",

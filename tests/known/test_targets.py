@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnx.attention import AttentionOutput
 from attnx.data.batches import Batch
-from attnx.data.special_tokens import BOS, EOS, PAD
+from attnx.data.vocabulary import BOS, EOS, PAD
 from attnx.decoding.greedy import Greedy
 from attnx.errors import UserError
 from attnx.nn.contracts import TargetSpec

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.config.compose import compose
-from attnx.data.special_tokens import BOS
+from attnx.data.vocabulary import BOS
 from attnx.errors import UserError
 from attnx.models.resolve import DataSizes, resolve_model
 from attnx.nn.feed_forward import FeedForward

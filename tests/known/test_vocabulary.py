@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attnx.data.special_tokens import BOS, EOS, PAD, UNK
-from attnx.data.vocabulary import Vocabulary
+from attnx.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from attnx.errors import UserError
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")

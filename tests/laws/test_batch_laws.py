@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 
 from attnx.data.batches import as_batch, collate
 from attnx.data.buckets import BucketBatches
-from attnx.data.dataset import PairDataset
+from attnx.data.dataset import PairDataset, Ragged
 from attnx.data.examples import Pair
 from attnx.data.permutation import temperature_counts
-from attnx.data.ragged import Ragged
-from attnx.data.special_tokens import BOS
-from attnx.data.vocabulary import Vocabulary
+from attnx.data.vocabulary import BOS, Vocabulary
 
 patient = settings(deadline=None)  # a slow machine is no bug
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnx import registry
 from attnx.data.batches import Batch
-from attnx.data.special_tokens import BOS, EOS, UNK
+from attnx.data.vocabulary import BOS, EOS, UNK
 from attnx.decoding.beam import Beam
 from attnx.decoding.greedy import Greedy
 from attnx.decoding.sampling import Sampling

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx.data.special_tokens import BOS, EOS, PAD
+from attnx.data.vocabulary import BOS, EOS, PAD
 from attnx.decoding.beam import Beam
 from attnx.decoding.contracts import DecodeResult
 from attnx.decoding.ensemble import Ensemble

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnx.data.batches import Batch
-from attnx.data.special_tokens import EOS, PAD
+from attnx.data.vocabulary import EOS, PAD
 from attnx.decoding.greedy import Greedy
 from attnx.tasks.loss import token_loss
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from attnx.data.batches import Batch
-from attnx.data.special_tokens import EOS, SEP
+from attnx.data.vocabulary import EOS, SEP
 from attnx.laws.small import SOURCE_SYMBOLS, small_config, small_model
 
 FIRST_WORD, LENGTH, STEPS = 6, 5, 800

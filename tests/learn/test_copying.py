@@ -10,7 +10,7 @@ import torch
 
 from attnx import registry
 from attnx.data.batches import Batch
-from attnx.data.special_tokens import EOS
+from attnx.data.vocabulary import EOS
 from attnx.decoding.greedy import Greedy
 from attnx.models.resolve import DataSizes, resolve_model
 

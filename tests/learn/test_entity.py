@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnx import registry
 from attnx.data.batches import Batch
-from attnx.data.special_tokens import EOS, PAD, STOP
+from attnx.data.vocabulary import EOS, PAD, STOP
 from attnx.decoding.greedy import Greedy
 from attnx.models.resolve import DataSizes, resolve_model
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from attnx.data.batches import Batch
-from attnx.data.special_tokens import EOS, STOP
+from attnx.data.vocabulary import EOS, STOP
 from attnx.laws.small import small_config, small_model
 
 MARK, FIRST_COLOR, FIRST_FILLER = 5, 6, 10

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnx import registry
 from attnx.data.batches import Batch
-from attnx.data.special_tokens import BOS, EOS
+from attnx.data.vocabulary import BOS, EOS
 from attnx.decoding.greedy import Greedy
 from attnx.models.resolve import DataSizes, resolve_model
 from attnx.tasks.loss import token_loss

@@ -9,7 +9,7 @@ import torch
 
 from attnx.config.compose import compose
 from attnx.data.batches import Batch
-from attnx.data.special_tokens import EOS, PAD
+from attnx.data.vocabulary import EOS, PAD
 from attnx.decoding.greedy import Greedy
 from attnx.models.resolve import DataSizes, resolve_model
 

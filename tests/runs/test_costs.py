@@ -15,7 +15,7 @@ from rich.console import Console
 import attnx
 from attnx.inference.model_cost import ModelCost, count_cost
 from attnx.reports.run.tables import start_table
-from attnx.runs.results_json import CONTEXTS
+from attnx.runs.results import CONTEXTS
 from attnx.runs.run import read_run
 
 MISTAKES = {

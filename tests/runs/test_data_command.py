@@ -22,8 +22,7 @@ import yaml
 from attnx import registry
 from attnx.config.compose import compose
 from attnx.config.groups import conf_folder
-from attnx.data.downloads import download as downloading
-from attnx.data.downloads.dataset_spec import DatasetFile
+from attnx.data.downloads import BYTES_PER_READ, DatasetFile, download
 from attnx.data.paths import expand_path, resolve_data_path
 from attnx.errors import UserError
 
@@ -309,10 +308,8 @@ def test_an_endless_download_is_stopped(site: Site, work_folder: Path, monkeypat
     site.chunked, site.files["/one.bin"] = True, CONTENT * 23
     progress: list[int] = []
     with pytest.raises(UserError, match="expected 200003 bytes, got more"):
-        downloading.download(
-            DatasetFile(**entry("small/one.bin", f"{site.url}/one.bin", CONTENT)), work_folder, progress.append
-        )
-    assert len(CONTENT) < max(progress) <= len(CONTENT) + downloading.BYTES_PER_READ
+        download(DatasetFile(**entry("small/one.bin", f"{site.url}/one.bin", CONTENT)), work_folder, progress.append)
+    assert len(CONTENT) < max(progress) <= len(CONTENT) + BYTES_PER_READ
     assert saved_files(str(work_folder)) == {}
 
 

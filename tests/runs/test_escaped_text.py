@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from attnx.files.printable import UNSAFE, printable, printable_json
 from attnx.reports.run.evaluated_examples import read_examples
-from attnx.runs.predictions import read_predictions
-from attnx.runs.table_fields import BAR, read_field, read_symbols, write_field, write_symbols
+from attnx.runs.predictions import BAR, read_field, read_predictions, read_symbols, write_field, write_symbols
 
 Command = Callable[..., Any]
 # Turns all that follows red; names the window; the same as the first in one character of C1; turns the direction.

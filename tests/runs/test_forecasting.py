@@ -21,7 +21,7 @@ from attnx.problems.forecasting.figures import draw_forecast_page, draw_forecast
 from attnx.problems.forecasting.saved_series import read_test_series
 from attnx.reports.run.tables import baseline_verdict, baseline_verdicts, result_rows
 from attnx.runs.predictions import Evaluation
-from attnx.runs.results_json import BaselineDifference
+from attnx.runs.results import BaselineDifference
 from attnx.runs.run import read_run
 
 STEPS, LOOKBACK, HORIZON = 97, 7, 3

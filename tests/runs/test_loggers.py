@@ -24,7 +24,7 @@ from attnx.errors import Interrupted
 from attnx.loggers.collection import Loggers
 from attnx.loggers.contract import RunStart
 from attnx.loggers.tensorboard import TensorBoard
-from attnx.runs.status import RunStatus
+from attnx.runs.info import RunStatus
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save_sweep
 from attnx.training.callbacks.logger_rows import gradient_norms

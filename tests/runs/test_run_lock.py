@@ -18,8 +18,8 @@ import pytest
 from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.files.file_lock import is_lock_held
+from attnx.runs.info import RunStatus
 from attnx.runs.run import Run
-from attnx.runs.status import RunStatus
 from attnx.sweeps.job_process import train_or_resume
 from attnx.training.fit import resume
 from attnx.training.run_lock import lock_run

@@ -17,7 +17,7 @@ from attnx.data.splits import hash_fraction
 from attnx.data.vocabulary import SPECIALS
 from attnx.reports.figures.heatmaps import draw_means
 from attnx.runs.alignments import read_alignment
-from attnx.runs.table_fields import write_symbols
+from attnx.runs.predictions import write_symbols
 from attnx.tasks.sequences import AnySequence
 from attnx.training.fit import resume
 

@@ -13,7 +13,7 @@ import torch
 
 from attnx.attention.types import AttentionInputs
 from attnx.config.compose import compose
-from attnx.data.special_tokens import BOS
+from attnx.data.vocabulary import BOS
 from attnx.export.folder import export
 from attnx.inference.load import open_run
 from attnx.reports.figures import heatmaps

@@ -27,10 +27,9 @@ from attnx.files.printable import print_line, printable
 from attnx.reports.significant_digits import format_count
 from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.run_record import RunRecord
-from attnx.runs.layout import COST, FORMAT
-from attnx.runs.naming import refuse_links
-from attnx.runs.results_json import CONTEXTS
-from attnx.runs.status import RunStatus
+from attnx.runs.info import RunStatus
+from attnx.runs.layout import COST, FORMAT, refuse_links
+from attnx.runs.results import CONTEXTS
 
 HEAD = ("run", "parameters", "FLOPs a training token", "context", "FLOPs a token", "state, bytes", "ms", "memory, MB")
 

@@ -23,8 +23,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 from rich.text import Text
 
-from attnx.data.downloads.dataset_spec import SPEC_FOLDER, DatasetFile, DatasetSpec, read_dataset_specs
-from attnx.data.downloads.download import Unreachable, download
+from attnx.data.downloads import SPEC_FOLDER, DatasetFile, DatasetSpec, Unreachable, download, read_dataset_specs
 from attnx.data.paths import DATA_VARIABLE, DEFAULT_FOLDER, data_folders, find_in_folders
 from attnx.errors import UserError, suggest
 from attnx.files.printable import can_redraw, print_line

@@ -39,8 +39,7 @@ from attnx.inference.validate import (
     refuse_unlike_data,
 )
 from attnx.reports.run.evaluation import error_tables, terminal_tables, write_evaluation_readme, write_tables
-from attnx.runs.layout import EVALUATION, EVALUATIONS, FORMAT, VOCABULARY
-from attnx.runs.naming import refuse_links
+from attnx.runs.layout import EVALUATION, EVALUATIONS, FORMAT, VOCABULARY, refuse_links
 from attnx.runs.plugin_copies import changed_code_digest, current_code
 from attnx.runs.predictions import Evaluation
 from attnx.runs.run import Run

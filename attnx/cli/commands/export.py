@@ -20,8 +20,7 @@ from attnx.cli.args import add_checkpoint, whole_number
 from attnx.errors import UserError
 from attnx.files.printable import print_line
 from attnx.inference.validate import read_complete_run
-from attnx.runs.layout import EXPORT
-from attnx.runs.naming import refuse_links
+from attnx.runs.layout import EXPORT, refuse_links
 from attnx.runs.predictions import has_symbol_predictions, read_predictions
 from attnx.runs.run import Run
 

@@ -19,7 +19,7 @@ from attnx.errors import UserError
 from attnx.files.printable import print_line, printable
 from attnx.registry.plugin_errors import PlugInError
 from attnx.reports.pages.html_template import BEGINNING
-from attnx.runs.naming import refuse_links
+from attnx.runs.layout import refuse_links
 from attnx.runs.run import read_run
 
 if TYPE_CHECKING:

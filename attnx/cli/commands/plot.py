@@ -16,7 +16,7 @@ from typing import cast
 
 from attnx.errors import UserError
 from attnx.files.printable import print_line
-from attnx.runs.naming import refuse_links
+from attnx.runs.layout import refuse_links
 from attnx.runs.run import read_run
 
 

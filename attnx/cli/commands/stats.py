@@ -18,7 +18,7 @@ from pathlib import Path
 
 from attnx.errors import UserError
 from attnx.files.printable import print_line
-from attnx.runs.naming import refuse_links
+from attnx.runs.layout import refuse_links
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from attnx.data.examples import Symbols
 from attnx.data.graphemes import word_characters
-from attnx.data.tokenizers.contract import SPACE, join_pieces
+from attnx.data.tokenizers import SPACE, join_pieces
 from attnx.data.vocabulary import load_symbols, save_symbols
 from attnx.registry import register
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnx.data.examples import Symbols
-from attnx.data.tokenizers.contract import alphabet, check_size, join_pieces
+from attnx.data.tokenizers import alphabet, check_size, join_pieces
 from attnx.errors import UserError, in_a_line
 from attnx.files.atomic_files import write_bytes
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_bytes

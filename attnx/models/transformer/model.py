@@ -17,7 +17,7 @@ from attnx.attention.factory import build_attention
 from attnx.attention.hops import Hops
 from attnx.attention.memory import concat_sources
 from attnx.attention.multi_head import MultiHeadAttention
-from attnx.data.special_tokens import PAD
+from attnx.data.vocabulary import PAD
 from attnx.errors import UserError
 from attnx.models.sequence_model import Output, SequenceModel, index_select_tree
 from attnx.models.transformer.layer import (

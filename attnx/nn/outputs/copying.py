@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from attnx.data.special_tokens import PAD
+from attnx.data.vocabulary import PAD
 from attnx.errors import UserError
 from attnx.nn.contracts import OutputInputs
 from attnx.nn.outputs.linear import LinearOutput

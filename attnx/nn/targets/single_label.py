@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnx.data.special_tokens import EOS, UNK
+from attnx.data.vocabulary import EOS, UNK
 from attnx.nn.contracts import GreedyStep
 from attnx.nn.targets.symbols import Symbols
 

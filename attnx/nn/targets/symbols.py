@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.data.special_tokens import BOS, EOS, PAD
+from attnx.data.vocabulary import BOS, EOS, PAD
 from attnx.nn.contracts import GreedyStep
 from attnx.nn.marked_states import MarkedStates
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attnx.data.evenly_spaced import evenly_spaced_indices
+from attnx.data.sample import evenly_spaced_indices
 from attnx.files.bounded_files import read_arrays
 from attnx.reports.figures.curves import DPI, INK, PALE, style_axes
 from attnx.reports.figures.fonts import choose_fonts, shorten
@@ -19,9 +19,8 @@ from attnx.reports.figures.heatmaps import WHITE_TO_BLUE, Format, save_figure
 from attnx.reports.figures.numeric_predictions import PREDICTION_COLOR, REFERENCE_COLOR
 from attnx.runs.alignments import Alignment, read_best_alignments
 from attnx.runs.layout import MATRICES, PREDICTIONS, VOCABULARY
-from attnx.runs.predictions import read_table
+from attnx.runs.predictions import read_field, read_table
 from attnx.runs.run import read_run
-from attnx.runs.table_fields import read_field
 
 from .saved_series import read_test_series
 from .series import Series

@@ -11,9 +11,8 @@ import numpy as np
 from torch import nn
 
 from attnx import registry
-from attnx.data.dataset import PairDataset
+from attnx.data.dataset import PairDataset, Ragged
 from attnx.data.examples import Pair, Symbols
-from attnx.data.ragged import Ragged
 from attnx.data.splits import Splits
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.registry import NonNegativeInt, PositiveInt, register

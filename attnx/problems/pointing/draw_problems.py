@@ -12,11 +12,9 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from attnx.data.dataset import PairDataset
+from attnx.data.dataset import PairDataset, Ragged
 from attnx.data.features import FeatureScaler, Matrix
-from attnx.data.ragged import Ragged
-from attnx.data.special_tokens import EOS
-from attnx.data.vocabulary import SPECIALS
+from attnx.data.vocabulary import EOS, SPECIALS
 from attnx.errors import UserError
 
 from .tsp import distances, local_search_tours, shortest_tours

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attnx.data.evenly_spaced import evenly_spaced_indices
+from attnx.data.sample import evenly_spaced_indices
 from attnx.reports.figures.curves import DPI, INK
 from attnx.reports.figures.heatmaps import Format, save_figure
 from attnx.reports.figures.numeric_predictions import PREDICTION_COLOR, REFERENCE_COLOR

@@ -10,12 +10,12 @@ import numpy as np
 from torch import nn
 
 from attnx import registry
-from attnx.data.counts import parse_counts
 from attnx.data.examples import Pair, Symbols
 from attnx.data.features import FeatureScaler
 from attnx.data.splits import Splits
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
+from attnx.files.parse_number import parse_counts
 from attnx.metrics.per_tag import update_all
 from attnx.registry import NonNegativeInt, PositiveInt, register
 from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput

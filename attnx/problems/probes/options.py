@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from attnx.data.counts import parse_counts
 from attnx.errors import UserError
+from attnx.files.parse_number import parse_counts
 
 from .copying import Compression, Copying, Induction, Memorization
 from .drawn import Difficulty, Problem

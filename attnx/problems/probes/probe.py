@@ -11,12 +11,10 @@ import numpy.typing as npt
 from torch import nn
 
 from attnx import registry
-from attnx.data.dataset import PairDataset
+from attnx.data.dataset import PairDataset, Ragged
 from attnx.data.examples import Pair, Symbols
-from attnx.data.ragged import Ragged
-from attnx.data.special_tokens import NO_LABEL, PAD
 from attnx.data.splits import SplitName, Splits
-from attnx.data.vocabulary import SPECIALS, Vocabulary
+from attnx.data.vocabulary import NO_LABEL, PAD, SPECIALS, Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import update_all
 from attnx.registry import NonNegativeFloat, NonNegativeInt, PositiveInt, Probability, register

@@ -9,11 +9,11 @@ from typing import Literal
 from torch import nn
 
 from attnx import registry
-from attnx.data.counts import parse_counts
 from attnx.data.examples import Pair, Symbols
 from attnx.data.splits import Splits, hold_out_missing
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
+from attnx.files.parse_number import parse_counts
 from attnx.metrics.per_tag import MACRO, metrics_per_tag
 from attnx.registry import PositiveInt, Probability, register
 from attnx.tasks.contract import SequenceData, SequenceTask, check_splits, training_tags

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import NamedTuple
 
-from attnx.data.counts import parse_counts
 from attnx.data.examples import Symbols
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError, reject_duplicates, suggest
+from attnx.files.parse_number import parse_counts
 
 FULL_STOP, QUESTION_MARK = ".", "?"
 GRID_SIZE = 10

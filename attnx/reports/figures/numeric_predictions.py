@@ -8,15 +8,14 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.data.features import FeatureScaler
+from attnx.data.sample import evenly_spaced_indices
 from attnx.files.bounded_files import read_arrays
 from attnx.reports.figures.curves import DPI, INK, MAX_MARKED_POINTS, style_axes
 from attnx.reports.figures.fonts import choose_fonts, shorten
 from attnx.reports.figures.heatmaps import Format, save_figure
 from attnx.runs.layout import MATRICES, PREDICTIONS, PREDICTIONS_PICTURE, TARGET_FEATURES, VOCABULARY
-from attnx.runs.predictions import read_table
-from attnx.runs.table_fields import read_field
+from attnx.runs.predictions import read_field, read_table
 
 REFERENCE_COLOR, PREDICTION_COLOR = "#9aa3ad", "#1f68ad"
 MAX_EXAMPLES, MAX_COLUMNS = 5, 4

@@ -10,15 +10,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attnx.data.special_tokens import tag_symbol
+from attnx.data.vocabulary import tag_symbol
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_arrays
 from attnx.metrics.nearest_reference import nearest_reference
 from attnx.reports.metric_names import COUNTED, MACRO, MICRO, metric_base
 from attnx.reports.stats.bootstrap import SAMPLES, Numbers, bootstrap_rates, read_draws
 from attnx.runs.layout import MATRICES, PREDICTIONS
-from attnx.runs.predictions import parse_edits, read_table
-from attnx.runs.table_fields import read_field, read_symbols, write_symbols
+from attnx.runs.predictions import parse_edits, read_field, read_symbols, read_table, write_symbols
 
 Row = Mapping[str, str]
 DIGEST_LENGTH = 12  # hexadecimal digits

@@ -27,8 +27,14 @@ from attnx.reports.run.tables import results_section, results_table
 from attnx.reports.run.task_declarations import captions
 from attnx.reports.significant_digits import format_value
 from attnx.runs import layout
-from attnx.runs.predictions import Evaluation, PredictionRow, has_symbol_predictions, read_predictions, read_table
-from attnx.runs.table_fields import write_symbols
+from attnx.runs.predictions import (
+    Evaluation,
+    PredictionRow,
+    has_symbol_predictions,
+    read_predictions,
+    read_table,
+    write_symbols,
+)
 
 Rows = Sequence[Mapping[str, Any]]
 MAX_ROWS_SHOWN = 12  # of a table, in a terminal

@@ -12,7 +12,7 @@ from attnx.reports.markdown import titled_table
 from attnx.reports.run.tables import CONFIG_KEYS, results_section
 from attnx.reports.run.task_declarations import captions
 from attnx.runs import layout
-from attnx.runs.naming import resume_command
+from attnx.runs.layout import resume_command
 from attnx.runs.run import Run, read_run
 
 FILES = {

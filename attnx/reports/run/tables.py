@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from rich.table import Table
 from rich.text import Text
 
-from attnx.config.changes import changed_options
-from attnx.config.groups import PRESETS
+from attnx.config.groups import PRESETS, changed_options
 from attnx.config.view import dotted_keys, value_text
 from attnx.files.printable import printable
 from attnx.reports.markdown import titled_table
@@ -18,7 +17,7 @@ from attnx.reports.metric_names import TEST, is_higher_better, metric_base, metr
 from attnx.reports.run.task_declarations import baseline_names
 from attnx.reports.significant_digits import format_count, format_interval, format_value
 from attnx.runs.layout import RUN_LOCK
-from attnx.runs.results_json import BaselineDifference
+from attnx.runs.results import BaselineDifference
 from attnx.runs.run import Run
 
 CONFIG_KEYS = ("task", "model", "encoder", "decoder", "readout", "output", "attention", "scorer", "scope", "query",

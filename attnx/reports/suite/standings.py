@@ -18,7 +18,7 @@ from attnx.reports.sweep.metrics import COSTS, Metric, list_metrics, run_value
 from attnx.reports.sweep.ranking import RankedSetting, Ranking, rank_settings
 from attnx.reports.sweep.run_record import STEPS, RunRecord, steps_range
 from attnx.reports.sweep.settings import Setting
-from attnx.runs.status import RunStatus
+from attnx.runs.info import RunStatus
 
 MIN_GRID = 3  # values of a key of which the first and the last are an edge
 

@@ -20,7 +20,7 @@ from attnx.reports.significant_digits import format_difference, format_value, fo
 from attnx.reports.stats.bootstrap import Difference, bootstrap_difference, difference_from_draws
 from attnx.runs.layout import EVALUATIONS
 from attnx.runs.predictions import read_run_or_evaluation
-from attnx.runs.results_json import Interval
+from attnx.runs.results import Interval
 from attnx.runs.run import Run
 
 Best = Callable[[Sequence[float]], float]  # which of a row's values is the best one

@@ -18,7 +18,7 @@ from attnx.reports.sweep.metrics import list_metrics
 from attnx.reports.sweep.ranking import Ranking, rank_settings
 from attnx.reports.sweep.run_record import DATA, RunRecord
 from attnx.reports.sweep.settings import Setting, choose_best, group_by_setting, short_keys, varied_keys
-from attnx.runs.status import RunStatus
+from attnx.runs.info import RunStatus
 
 TRIED = "tried"  # the column that counts from how many values one was chosen
 

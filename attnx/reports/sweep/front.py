@@ -12,7 +12,7 @@ from attnx.reports.markdown import table
 from attnx.reports.significant_digits import format_count
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.metrics import COSTS
-from attnx.runs.results_json import MEASURED
+from attnx.runs.results import MEASURED
 
 # Short names of costs; a decoded token is one after 2,048 positions.
 AGAINST = {

@@ -13,12 +13,10 @@ from attnx.reports.run.evaluated_examples import NO_EXAMPLES, count_by_length, r
 from attnx.reports.sweep.run_record import DATA, EARLIEST, RunRecord
 from attnx.reports.sweep.run_table import read_run_table
 from attnx.reports.sweep.settings import override_choice
-from attnx.runs.info import plugin_records
-from attnx.runs.layout import RUN_JSON
-from attnx.runs.naming import RUNS
-from attnx.runs.results_json import read_costs
+from attnx.runs.info import RunStatus, plugin_records
+from attnx.runs.layout import RUN_JSON, RUNS
+from attnx.runs.results import read_costs
 from attnx.runs.run import Run
-from attnx.runs.status import RunStatus
 from attnx.runs.sweep import SweepJob, is_locked, is_sweep, read_sweep, split_override
 
 # Keys that are not part of a setting: the seed, the folder, and the loggers.

@@ -23,7 +23,7 @@ from attnx.reports.metric_names import (
 from attnx.reports.significant_digits import p_value
 from attnx.reports.stats.multiple_comparisons import MeanDifference
 from attnx.reports.sweep.run_record import RunRecord
-from attnx.runs.results_json import CONTEXTS
+from attnx.runs.results import CONTEXTS
 
 MAX_VALUE = 1e150  # whose square is a number; no value is NaN, which is less than nothing
 COSTS = {

@@ -25,7 +25,7 @@ from attnx.reports.sweep.page_data import page_data
 from attnx.reports.sweep.run_record import RunRecord, group_failures
 from attnx.reports.sweep.run_table import table_text
 from attnx.reports.sweep.tables import effects_csv, latex, ranking_csv
-from attnx.runs.status import RunStatus
+from attnx.runs.info import RunStatus
 
 TASK = "task"
 STEM = "report"

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 from attnx.files.parse_number import count_phrase, is_number
 from attnx.reports.markdown import cell_text
 from attnx.reports.run.evaluated_examples import EvaluatedExamples, LengthErrors
-from attnx.runs.metrics_csv import Curve
-from attnx.runs.results_json import Interval
-from attnx.runs.status import RunStatus
+from attnx.runs.info import RunStatus
+from attnx.runs.results import Curve, Interval
 
 STEPS = "steps"  # the result: how many a run trained for
 DATA = "training data"  # the choice that runs with different training data differ in

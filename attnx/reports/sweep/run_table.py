@@ -18,9 +18,8 @@ from attnx.files.csv_text import cell_value, csv_text
 from attnx.reports.run.evaluated_examples import LengthErrors
 from attnx.reports.sweep.run_record import DATA, RunRecord
 from attnx.reports.sweep.settings import varied_keys
-from attnx.runs.metrics_csv import Curve
-from attnx.runs.results_json import Interval
-from attnx.runs.status import RunStatus
+from attnx.runs.info import RunStatus
+from attnx.runs.results import Curve, Interval
 
 FACTS = ("seed", "status", "test", "data", "commit", "created", "budget", "monitor", "maximize", "error")
 DETAILS = ("curve", "length_errors")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from attnx.config.changes import default_choice
+from attnx.config.groups import default_choice
 from attnx.config.view import choice_text, names_text, value_text
 from attnx.errors import UserError
 from attnx.files.parse_number import is_number

@@ -11,7 +11,7 @@ from lightning import Callback, Trainer
 from torch import Tensor
 
 from attnx.files.atomic_files import fsync, write_text
-from attnx.runs.metrics_csv import STEP, VALID, with_row
+from attnx.runs.results import STEP, VALID, with_row
 from attnx.training.callbacks.step_plan import is_validation_due
 from attnx.training.callbacks.throughput import Throughput
 

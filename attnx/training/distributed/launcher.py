@@ -18,14 +18,11 @@ from pathlib import Path
 
 from attnx.errors import ExitCode, Interrupted, RunFailed, Stopped, UserError, exit_code_for, type_and_text
 from attnx.files.atomic_files import write_bytes, write_text
-from attnx.files.process import interrupt_with_parent
+from attnx.files.process import ChildProcess, describe_exit, interrupt_with_parent, spawn
 from attnx.registry.plugin_errors import find_plug_in
-from attnx.runs.info import update_info
-from attnx.runs.layout import ERROR_TXT
-from attnx.runs.naming import resume_command
-from attnx.runs.status import RunStatus
+from attnx.runs.info import RunStatus, update_info
+from attnx.runs.layout import ERROR_TXT, resume_command
 from attnx.training.callbacks.stop_signal import StopSignal
-from attnx.training.distributed.child_process import ChildProcess, describe_exit, spawn
 from attnx.training.distributed.process_group import FINISHING_FILE, RUN_PATH_FILE, RankInfo, init_process_group
 from attnx.training.failure_report import is_deleted
 

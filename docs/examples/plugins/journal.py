@@ -9,7 +9,7 @@ from typing import Any
 
 from attnx.loggers.contract import RunStart
 from attnx.registry import register
-from attnx.runs.status import RunStatus
+from attnx.runs.info import RunStatus
 
 
 @register("logger", "journal")

@@ -10,7 +10,7 @@ import pytest
 
 from attnx.cli.sweep import _sweep_folder
 from attnx.errors import UserError
-from attnx.runs.naming import check_name
+from attnx.runs.layout import check_name
 
 
 @pytest.fixture

@@ -43,8 +43,8 @@ from attnx.errors import UserError, suggest
 from attnx.files.parse_number import is_count
 from attnx.files.printable import print_line, printable, text_for
 from attnx.reports.run_filters import WORD, Filter, apply_filters, check_keys, keys_of, parse_filter, sort_key, value_of
+from attnx.runs.info import LISTED_STATUSES
 from attnx.runs.run import Run, find_runs
-from attnx.runs.status import LISTED_STATUSES
 
 ROOT = Path("multirun")
 FORMS: dict[str | None, Callable[[Sequence[Run]], None]] = {

@@ -17,11 +17,9 @@ from attnx.errors import UserError
 from attnx.files.printable import print_line
 from attnx.reports.run.readme import write_run_readme
 from attnx.runs.disk_usage import freed_bytes
-from attnx.runs.info import update_info
-from attnx.runs.layout import BEST, CHECKPOINTS, LAST, README, STUDY
-from attnx.runs.naming import refuse_links, resume_command
+from attnx.runs.info import RunStatus, update_info
+from attnx.runs.layout import BEST, CHECKPOINTS, LAST, README, STUDY, refuse_links, resume_command
 from attnx.runs.run import Run
-from attnx.runs.status import RunStatus
 from attnx.runs.sweep import is_locked, read_sweep
 from attnx.sweeps.folder_lock import lock_folder
 from attnx.sweeps.record import save_sweep, sync_from_folder

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from attnx.data.special_tokens import UNK
+from attnx.data.vocabulary import UNK
 from attnx.nn.targets.symbols import Symbols
 
 PointerConstraint = Literal["any", "distinct", "permutation", "ring"]

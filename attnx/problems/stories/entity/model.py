@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from attnx.attention import AttentionOutput
 from attnx.attention.factory import ComposedAttention
-from attnx.data.special_tokens import STOP
+from attnx.data.vocabulary import STOP
 from attnx.models.label_state import LabelState, decode_label
 from attnx.models.sequence_model import Output, SequenceModel
 from attnx.nn.targets.single_label import SingleLabelTarget

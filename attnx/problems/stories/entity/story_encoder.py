@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.data.special_tokens import PAD, STOP
+from attnx.data.vocabulary import PAD, STOP
 from attnx.nn.sentences import word_index
 
 INIT_STD = 0.1  # Henaff et al. 2017, section 5
