@@ -5,15 +5,24 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 MAX_NAME_BYTES = 256
+PATIENCE_SECONDS, POLL_SECONDS = 0.2, 0.02
+"""How long, and how often, a process tries that may have met one that only looks whether the lock is held."""
+_held: set[int] = set()
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock an open file until it is closed; False if another process holds the lock."""
-    return _is_granted(descriptor, fcntl.LOCK_EX) is not False
+    """Lock an open file until it is closed; False if another process holds the lock, and not only looks at it."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while _is_granted(descriptor, fcntl.LOCK_EX) is False:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True
 
 
 def wait_for_lock(descriptor: int) -> None:
@@ -22,35 +31,51 @@ def wait_for_lock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
-def unlock(descriptor: int) -> None:
-    """Free the lock of an open file, also where a forked process has the file open."""
-    with contextlib.suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-
-
 @contextlib.contextmanager
-def lock_while(path: Path, show_waiting: Callable[[], object]) -> Iterator[None]:
-    """Hold the lock of a file that exists only meanwhile; a process that comes later calls ``show_waiting``, and waits.
+def lock_while(path: Path, when_held: Callable[[], object]) -> Iterator[None]:
+    """Hold the lock of a file that exists only meanwhile.
 
-    The system frees the lock if the process dies.
+    If another process holds it, ``when_held`` is called, which raises, or says that this process waits. The system
+    frees the lock if the process dies; a process that is forked meanwhile does not hold it.
     """
-    while True:
+    is_locked = False
+    while not is_locked:
+        # On NFS a lock needs a file to write to, which a folder is not.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-        if not try_lock(descriptor):
-            show_waiting()
-            wait_for_lock(descriptor)
-        if is_open_file(descriptor, path):
-            break
-        os.close(descriptor)  # who held it before has removed it
+        try:
+            if not try_lock(descriptor):
+                when_held()
+                wait_for_lock(descriptor)
+            is_locked = _is_open_file(descriptor, path)  # else who held it before has removed it
+        finally:
+            if not is_locked:
+                os.close(descriptor)
+    with contextlib.suppress(OSError):  # of a full disk
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, _machine(), 0)
+    _held.add(descriptor)
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
-        unlock(descriptor)
+        _held.discard(descriptor)
+        try:
+            if _is_open_file(descriptor, path):
+                path.unlink(missing_ok=True)
+        finally:
+            os.close(descriptor)
+
+
+def _forget_locks() -> None:
+    """Close what a forked process has inherited: a worker that outlives a killed run must not hold its lock."""
+    for descriptor in _held:
         os.close(descriptor)
+    _held.clear()
 
 
-def is_open_file(descriptor: int, path: Path) -> bool:
+os.register_at_fork(after_in_child=_forget_locks)
+
+
+def _is_open_file(descriptor: int, path: Path) -> bool:
     """Whether a path still leads to an open file."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path, follow_symlinks=False))
@@ -68,13 +93,6 @@ def is_lock_held(path: Path) -> bool:
         return _is_granted(descriptor, fcntl.LOCK_SH) is False
     finally:
         os.close(descriptor)
-
-
-def write_owner(descriptor: int) -> None:
-    """Write into a locked file that a process of this machine holds it."""
-    with contextlib.suppress(OSError):  # of a full disk
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, _machine(), 0)
 
 
 def is_lock_left(path: Path) -> bool:

@@ -6,15 +6,16 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_mapping
-from attnx.files.file_lock import is_lock_held, is_lock_left
+from attnx.files.file_lock import is_lock_held, is_lock_left, lock_while
 from attnx.runs.disk_usage import DiskUsage, disk_usage
 from attnx.runs.info import RunStatus, read_config, read_info
 from attnx.runs.layout import CHECKPOINTS, CONFIG_YAML, LAST, LOG_TXT, METRICS, PROGRESS, README, RUN_JSON, RUN_LOCK
@@ -235,6 +236,15 @@ def read_run(folder: Path | str) -> Run:
     if not run.path.is_dir():
         raise UserError(f"{run.path}: not a folder")
     return run.load()
+
+
+def lock_run(folder: Path) -> AbstractContextManager[None]:
+    """Hold the lock of a run's folder, so that two processes never train the same run; a UserError if one does."""
+
+    def refuse() -> NoReturn:
+        raise UserError(f"{folder}: another process trains this run; wait for its end, or stop it first")
+
+    return lock_while(folder / RUN_LOCK, refuse)
 
 
 def find_runs(roots: Sequence[Path]) -> tuple[list[Run], list[str]]:

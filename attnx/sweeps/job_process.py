@@ -117,8 +117,8 @@ def train_or_resume(config: Mapping[str, Any], overrides: Sequence[str]) -> None
     """
     from attnx.accel.prebuild import start_compiling
     from attnx.reports.build_all import build_reports
+    from attnx.runs.run import lock_run
     from attnx.training.fit import fit, resume
-    from attnx.training.run_lock import lock_run
 
     folder = Path(config["folder"])
     status = read_mapping(folder / RUN_JSON).get("status")

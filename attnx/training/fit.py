@@ -20,7 +20,7 @@ from attnx.reports.build_all import build_reports
 from attnx.reports.run.tables import file_list, results_table, start_table
 from attnx.runs.info import RunStatus, update_info
 from attnx.runs.layout import CHECKPOINTS, ERROR_TXT, LAST, METRICS, PROGRESS, README, refuse_links
-from attnx.runs.run import Run, read_run
+from attnx.runs.run import Run, lock_run, read_run
 from attnx.training.callbacks.step_plan import StepPlan, read_plan
 from attnx.training.distributed.devices import launched_info, needs_processes, rank_infos, resolve_devices
 from attnx.training.distributed.launched_rank import is_main_launch, record_begun_run
@@ -30,7 +30,6 @@ from attnx.training.failure_report import record_failure
 from attnx.training.logger_session import logger_session
 from attnx.training.plan_steps import measure_step, plan_steps
 from attnx.training.run_folder import create_run_folder, save_vocabularies, task_notes
-from attnx.training.run_lock import lock_run
 from attnx.training.train import PreparedRun, prepare, train
 
 

@@ -14,7 +14,7 @@ from torch import nn
 
 from attnx.data.batches import Batch
 from attnx.files.atomic_files import write_json
-from attnx.files.file_lock import try_lock, unlock, wait_for_lock
+from attnx.files.file_lock import lock_while
 from attnx.registry.option_types import seconds
 from attnx.runs.layout import STEP_TIME, STEP_TIME_LOCK
 from attnx.runs.sweep import StepTime, read_step_time, sweep_of
@@ -71,19 +71,13 @@ def steps_within(time_allowed: float, per_step: float) -> int:
 
 def _measure_once(sweep: Path, prepared: PreparedRun, folder: Path, console: Console) -> float:
     """The seconds of a step for all jobs of a sweep: the first job measures, the others wait."""
-    with (sweep / STEP_TIME_LOCK).open("a") as lock:
-        if not try_lock(lock.fileno()):  # the system unlocks it if the process that has it dies
-            console.print(WAITING)
-            wait_for_lock(lock.fileno())
-        try:
-            step_time = read_step_time(sweep)
-            if step_time is None:
-                per_step, job = measure_step(prepared), int(folder.resolve().name)
-                steps = steps_within(_seconds(prepared), per_step)
-                step_time = StepTime(per_step, job, prepared.config["trainer"]["max_time"], steps)
-                write_json(sweep / STEP_TIME, step_time._asdict())
-        finally:
-            unlock(lock.fileno())  # forked data workers have the file open, too
+    with lock_while(sweep / STEP_TIME_LOCK, lambda: console.print(WAITING)):
+        step_time = read_step_time(sweep)
+        if step_time is None:
+            per_step, job = measure_step(prepared), int(folder.resolve().name)
+            steps = steps_within(_seconds(prepared), per_step)
+            step_time = StepTime(per_step, job, prepared.config["trainer"]["max_time"], steps)
+            write_json(sweep / STEP_TIME, step_time._asdict())
     return step_time.seconds_per_step
 
 

@@ -33,10 +33,10 @@ from attnx.runs.layout import (
     chosen_folder,
 )
 from attnx.runs.plugin_copies import copy_plugins
+from attnx.runs.run import lock_run
 from attnx.training.distributed.devices import training_device
 from attnx.training.distributed.process_group import rank_info
 from attnx.training.distributed.slurm import slurm_job
-from attnx.training.run_lock import lock_run
 from attnx.training.train import PreparedRun
 from attnx.version import __version__
 

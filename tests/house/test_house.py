@@ -212,7 +212,6 @@ def test_commands_print_what_is_safe_to_show() -> None:
 WRITES_IN_PLACE = {
     "inference/decode_latency.py",  # to the system: a process resets its peak of memory
     "training/distributed/launcher.py",
-    "training/plan_steps.py",
 }
 WRITERS = {"write_text", "write_bytes", "savefig", "savez", "savez_compressed", "to_csv"}
 

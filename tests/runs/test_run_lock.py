@@ -19,15 +19,14 @@ from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.files.file_lock import is_lock_held
 from attnx.runs.info import RunStatus
-from attnx.runs.run import Run
+from attnx.runs.run import Run, lock_run
 from attnx.sweeps.job_process import train_or_resume
 from attnx.training.fit import resume
-from attnx.training.run_lock import lock_run
 
 HOLDER = """
 import os, time
 from pathlib import Path
-from attnx.training.run_lock import lock_run
+from attnx.runs.run import lock_run
 with lock_run(Path(".")):
     if os.fork() == 0:  # the worker speaks, so that it has let go of the lock when it is heard
         print(os.getpid(), flush=True)

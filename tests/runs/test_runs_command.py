@@ -26,9 +26,9 @@ from attnx.cli.commands.runs import prune, table
 from attnx.files.bounded_files import read_mapping
 from attnx.runs.info import read_config
 from attnx.runs.layout import README, SWEEP_LOCK
+from attnx.runs.run import lock_run
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps.record import open_record, save_sweep
-from attnx.training.run_lock import lock_run
 from tests.run_folder import write_run_folder
 
 Make = Callable[..., Path]

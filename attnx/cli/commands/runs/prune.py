@@ -19,12 +19,11 @@ from attnx.reports.run.readme import write_run_readme
 from attnx.runs.disk_usage import freed_bytes
 from attnx.runs.info import RunStatus, update_info
 from attnx.runs.layout import BEST, CHECKPOINTS, LAST, README, STUDY, refuse_links, resume_command
-from attnx.runs.run import Run
+from attnx.runs.run import Run, lock_run
 from attnx.runs.sweep import is_locked, read_sweep
 from attnx.sweeps.folder_lock import lock_folder
 from attnx.sweeps.record import save_sweep, sync_from_folder
 from attnx.sweeps.summary import write_sweep_readme
-from attnx.training.run_lock import lock_run
 
 WHAT = ("checkpoints", "folders")
 KEEP = ("best", "last", "none")
