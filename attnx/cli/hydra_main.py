@@ -24,9 +24,6 @@ def run_hydra(argv: Sequence[str], task: Callable[[Any], Any], config_dir: str |
 
     Returns:
         the exit code.
-
-    Raises:
-        UserError: an error of Hydra, in one line.
     """
     import hydra
     from hydra.errors import HydraException

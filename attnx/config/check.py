@@ -31,10 +31,6 @@ def check_config(
     """Check a composed configuration and fill in the defaults.
 
     The user's overrides, those in his files too, serve to refuse one that has no effect.
-
-    Raises:
-        UserError: an unknown key, part or option, a value of the wrong type, choices that contradict each other, or an
-            override without effect.
     """
     for key in config:
         if key not in (*PART_GROUPS, *SCALARS, "placement"):

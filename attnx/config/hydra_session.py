@@ -37,9 +37,6 @@ def hydra_session(overrides: Sequence[str], config_dir: str | None = None) -> It
     Args:
         overrides: what the block composes, for messages.
         config_dir: a folder of the user's own configuration files, searched first.
-
-    Raises:
-        UserError: the block raises it, or an error of Hydra.
     """
     register_configs(config_dir)
     clear_hydra()
@@ -105,11 +102,7 @@ class SearchPath(SearchPathPlugin):
 
 
 def register_configs(config_dir: str | None = None) -> None:
-    """Register every part in the catalog, and the files in the user's folder, as choices of groups.
-
-    Raises:
-        UserError: there is no folder ``config_dir``.
-    """
+    """Register every part in the catalog, and the files in the user's folder, as choices of groups."""
     if config_dir is not None and not Path(config_dir).is_dir():
         raise UserError(f"--config-dir {config_dir}: no such folder")
     if config_dir is not None and not os.access(config_dir, os.R_OK | os.X_OK):
@@ -126,11 +119,7 @@ def _node(part: Part) -> dict[str, object]:
 
 
 def plain_config(config: Any) -> dict[str, Any]:
-    """The configuration with its references resolved.
-
-    Raises:
-        UserError: a value reads a variable of the environment, which would be written into the run folder.
-    """
+    """The configuration with its references resolved."""
     for key, value in _texts(OmegaConf.to_container(config, resolve=False)):
         if ENVIRONMENT.search(value):
             raise UserError(

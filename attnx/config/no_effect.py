@@ -114,9 +114,6 @@ def refuse_ineffective(
             ``trainer.precision=tf32``.
         overrides: the overrides of the command line.
         in_files: those in the user's files, where the command line may leave them without effect.
-
-    Raises:
-        UserError: the option, what leaves it without effect, and what to do.
     """
     for override in overrides:
         if reason := _find(override, ineffective):

@@ -26,9 +26,6 @@ class ArrowRows(Rows):
     Args:
         path: the file.
         known_fingerprint: the fingerprint, if known without reading all rows.
-
-    Raises:
-        UserError: the file cannot be read, or has other columns.
     """
 
     def __init__(self, path: Path, known_fingerprint: str = "") -> None:

@@ -51,9 +51,6 @@ class CorpusCache:
     Args:
         files: of each split.
         options: what else decides on the corpus.
-
-    Raises:
-        UserError: a file is missing.
     """
 
     def __init__(self, files: Mapping[str, Sequence[Path]], options: Mapping[str, Any]) -> None:
@@ -81,9 +78,6 @@ class CorpusCache:
         """Have a new folder filled and return the corpus; what another process writes meanwhile is waited for.
 
         Nothing stays of a folder whose filling fails; what a killed process left is deleted here.
-
-        Raises:
-            UserError: `datasets` is not installed, a file has changed meanwhile, or the folder cannot be written.
         """
         import_datasets(NEEDS_DATASETS)
         try:

@@ -45,11 +45,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
 
 
 def refuse_foreign(path: Path, beginning: str) -> None:
-    """Refuse to replace a file that does not begin as one by attnx does; an empty one is replaced.
-
-    Raises:
-        UserError: it begins differently, or cannot be read.
-    """
+    """Refuse to replace a file that does not begin as one by attnx does; an empty one is replaced."""
     if not path.is_file():
         return
     try:
@@ -114,9 +110,6 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder that is renamed to ``folder`` when the block ends without an exception, else is deleted.
 
     If another process has finished ``folder`` in the meantime, that one stays.
-
-    Raises:
-        UserError: the folder holds something already, or cannot be written.
     """
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise UserError(f"{folder}: exists already; delete the folder and write it anew")

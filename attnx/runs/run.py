@@ -227,11 +227,7 @@ class Run:
 
 
 def read_run(folder: Path | str) -> Run:
-    """Read a run folder.
-
-    Raises:
-        UserError: not a folder, not a run folder, an unreadable file, or a newer format.
-    """
+    """Read a run folder."""
     run = Run(folder)
     if not run.path.is_dir():
         raise UserError(f"{run.path}: not a folder")

@@ -66,9 +66,6 @@ def compile_in_training(module: TrainingModule, loaders: TrainingDataModule, tra
 
     Returns:
         what is compiled, or why nothing is; None with ``trainer.compile=off``.
-
-    Raises:
-        UserError: torch is too old, CUDA graphs without CUDA, or no working compiler.
     """
     mode, model, device = trainer["compile"], module.model, training_device(trainer)
     if mode == "off":

@@ -65,11 +65,7 @@ def fit(
 
 
 def _complete(config: object) -> Mapping[str, Any]:
-    """A configuration from :func:`attnx.compose`, with defaults filled in.
-
-    Raises:
-        UserError: it is something else.
-    """
+    """A configuration from :func:`attnx.compose`, with defaults filled in."""
     if not isinstance(config, Mapping) or not all(kind in config for kind in KINDS_TO_TRAIN):
         words = config.split() if isinstance(config, str) else config if isinstance(config, list) else ["scorer=dot"]
         raise UserError(f"fit takes a configuration from compose: attnx.fit(attnx.compose({words!r}))")
@@ -157,11 +153,7 @@ def _continue(run: Run, prepared: PreparedRun, console: Console) -> TrainedRun:
 
 
 def _refuse_changed(run: Run, prepared: PreparedRun) -> None:
-    """Check that a run resumes with the data and the number of processes it was started with.
-
-    Raises:
-        UserError: they are different.
-    """
+    """Check that a run resumes with the data and the number of processes it was started with."""
     fingerprints = prepared.loaders.fingerprints.items()
     for split, (name, fingerprint) in zip(("training", "validation", "test"), fingerprints, strict=True):
         if run.info.get(name, fingerprint) != fingerprint:

@@ -49,9 +49,6 @@ class TrainingDataModule(lightning.LightningDataModule):
     Attributes:
         batches: the batches of all ranks.
         batch_sampler: this rank's share of them.
-
-    Raises:
-        UserError: a temperature below 1, or for data without tags.
     """
 
     def __init__(self, data: SequenceData, trainer: Mapping[str, Any], seed: int) -> None:
@@ -141,11 +138,7 @@ class TrainingDataModule(lightning.LightningDataModule):
 
 
 def draw_examples(data: SequenceData, trainer: Mapping[str, Any], monitor: str) -> SequenceData:
-    """Draw the samples for validation and test: ``valid_examples`` and ``test_examples``.
-
-    Raises:
-        UserError: the monitor is a mean over tags, and a tag has no validation example.
-    """
+    """Draw the samples for validation and test: ``valid_examples`` and ``test_examples``."""
     count, parts = trainer["valid_examples"], data.pairs
     valid = sample_examples(parts.valid, count)
     if monitor.endswith(f"_{MACRO}"):

@@ -105,11 +105,7 @@ class PreparedRun:
 
 @report_plug_in_errors()
 def prepare(config: Config) -> PreparedRun:
-    """Check the plug-in parts, read the data and build the model.
-
-    Raises:
-        UserError: a plug-in part breaks a law of its kind, the data are wrong, or parts do not fit each other.
-    """
+    """Check the plug-in parts, read the data and build the model."""
     silence_warnings()
     check_plug_ins(config)
     task, data = load(config)
@@ -124,21 +120,13 @@ def prepare(config: Config) -> PreparedRun:
 
 
 def load(config: Config) -> tuple[Any, SequenceData]:
-    """Build the task, and read its data.
-
-    Raises:
-        UserError: the data are wrong.
-    """
+    """Build the task, and read its data."""
     task = registry.build("task", config["task"])
     return task, task.load()
 
 
 def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
-    """Build the model for a task's data, and everything that trains it; nothing is compiled.
-
-    Raises:
-        UserError: the parts do not fit each other, or a device or a package is missing.
-    """
+    """Build the model for a task's data, and everything that trains it; nothing is compiled."""
     resolved, trainer = resolve_model(config), config["trainer"]
     devices = placement_devices(config.get("placement", {}), trainer["accelerator"])
     lightning.seed_everything(config["seed"], workers=True, verbose=False)

@@ -35,9 +35,6 @@ def read_text_rows(path: Path, columns: Sequence[str] = ()) -> Iterator[TableRow
         path: the file.
         columns: those to read, in this order, by their numbers from 1 or by their names in the first line; all if
             there are none.
-
-    Raises:
-        UserError: a bad file, a line that lacks a column, or a name that is not in the first line.
     """
     places: list[int] | None = None if columns else []
     for number, line in read_lines(path, "TSV"):
@@ -76,9 +73,6 @@ def check_columns(
         kinds: what is expected in each column, ``word`` and ``pronunciation``; the last one also in further ones.
         path: the table, for messages.
         has_further_columns: whether what is in further columns is not read.
-
-    Raises:
-        UserError: a column is one of numbers, of addresses, or of few values.
     """
     table = [row.cells for row in rows]
     width = max(map(len, table), default=0)

@@ -43,11 +43,7 @@ class DatasetText:
         self.files = [Path(file["filename"]) for file in table.cache_files]
 
     def read(self, allow_blank: bool) -> Iterator[Sentence]:
-        """Read all sentences, the languages in turn.
-
-        Raises:
-            UserError: a column holds no text, or a side is blank and not ``allow_blank``.
-        """
+        """Read all sentences, the languages in turn."""
         for index, sentence in enumerate(self._sentences()):
             if sentence.is_blank and not allow_blank:
                 raise UserError(f"{self.location}: row {index // len(self.names) + 1} has a blank side")
@@ -75,9 +71,6 @@ def open_dataset(name: str, columns: Sequence[str], languages: Sequence[str] = (
             on the hub, with a colon before the configuration if there are several: ``opus_books:de-en``.
         columns: as of :class:`DatasetText`.
         languages: likewise.
-
-    Raises:
-        UserError: `datasets` is not installed, the data set cannot be read, or lacks a column or a training split.
     """
     count = max(1, len(languages)) + 1
     if len(columns) != count:
@@ -94,11 +87,7 @@ def open_dataset(name: str, columns: Sequence[str], languages: Sequence[str] = (
 
 
 def import_datasets(what: str) -> Any:
-    """Import `datasets`, which ``what`` needs; it prints nothing, since its errors are raised.
-
-    Raises:
-        UserError: it is not installed.
-    """
+    """Import `datasets`, which ``what`` needs; it prints nothing, since its errors are raised."""
     datasets = require_package("datasets", "datasets", what)
     datasets.disable_progress_bars()
     for logger in ("datasets", "huggingface_hub"):

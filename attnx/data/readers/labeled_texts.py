@@ -97,9 +97,6 @@ def read_labeled_texts(
         lower: whether texts are lower-cased; labels are not.
         labels: all labels that a line may have; any, if there are none.
         notes: gets a line on a first line that names columns.
-
-    Raises:
-        UserError: ``file:line: problem`` for a bad line; ``file: problem`` for a bad file.
     """
     pairs: list[Pair] = []
     rows = [row for row in read_text_rows(path) if row is not None and any(row.cells)]

@@ -94,11 +94,7 @@ class StepPlan:
 
 
 def read_plan(folder: Path, info: Mapping[str, Any], max_time: str | None) -> StepPlan:
-    """Read the plan of a run from the content of its run.json; ``max_time`` is the time budget, HH:MM:SS.
-
-    Raises:
-        UserError: there is no valid plan.
-    """
+    """Read the plan of a run from the content of its run.json; ``max_time`` is the time budget, HH:MM:SS."""
     try:
         revisions = [Revision(**fields) for fields in info["step_plan"]]
     except (KeyError, TypeError):

@@ -24,11 +24,7 @@ def needs_processes(trainer: Mapping[str, Any]) -> bool:
 
 
 def resolve_devices(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration whose ``trainer.devices`` is a number.
-
-    Raises:
-        UserError: as :func:`resolve_device_count`; or options contradict each other.
-    """
+    """A configuration whose ``trainer.devices`` is a number."""
     if rank_info().world_size > 1:
         return dict(config)
     launched = launched_rank()
@@ -55,11 +51,7 @@ def resolve_devices(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _launched_trainer(trainer: Mapping[str, Any], launched: LaunchedRank) -> dict[str, Any]:
-    """The trainer's parameters with the numbers of processes and machines that a launcher has started.
-
-    Raises:
-        UserError: the parameters contradict the launcher.
-    """
+    """The trainer's parameters with the numbers of processes and machines that a launcher has started."""
     devices, nodes = launched.local_world_size, launched.world_size // launched.local_world_size
     started = f"{count_phrase(devices, 'rank')} on each of {count_phrase(nodes, 'machine')}"
     for name, number, is_right in (
@@ -79,11 +71,7 @@ def _launched_trainer(trainer: Mapping[str, Any], launched: LaunchedRank) -> dic
 
 
 def resolve_device_count(trainer: Mapping[str, Any]) -> dict[str, Any]:
-    """The trainer's parameters with the number of visible GPUs where ``devices`` is left open.
-
-    Raises:
-        UserError: there are too few GPUs, or none, or their number is unknown; or the precision needs one.
-    """
+    """The trainer's parameters with the number of visible GPUs where ``devices`` is left open."""
     accelerator, devices, has_several = trainer["accelerator"], trainer["devices"], needs_processes(trainer)
     gpus = 0 if accelerator == "cpu" else torch.cuda.device_count()
     if accelerator == "gpu" and not gpus:
@@ -106,22 +94,14 @@ def training_device(trainer: Mapping[str, Any]) -> torch.device:
 
 
 def rank_infos(trainer: Mapping[str, Any]) -> list[RankInfo]:
-    """The ranks of the processes to start on this machine, by the resolved parameters of the trainer.
-
-    Raises:
-        UserError: there are several machines, and the environment does not say which one this is, or where they meet.
-    """
+    """The ranks of the processes to start on this machine, by the resolved parameters of the trainer."""
     nodes = trainer["num_nodes"]
     node_rank, init_method = _find_node(nodes) if nodes > 1 else (0, "")
     return [_make_rank_info(trainer, node_rank, local_rank, init_method) for local_rank in range(trainer["devices"])]
 
 
 def launched_info(trainer: Mapping[str, Any]) -> RankInfo | None:
-    """The rank of this process if another launcher has started it and the others, by the resolved parameters.
-
-    Raises:
-        UserError: a task of srun sees one GPU only, or the environment does not say where the processes meet.
-    """
+    """The rank of this process if another launcher has started it and the others, by the resolved parameters."""
     launched = launched_rank()
     if launched is None:
         return None

@@ -48,11 +48,7 @@ class LaunchedRank(NamedTuple):
 
 
 def launched_rank() -> LaunchedRank | None:
-    """The rank of this process by its environment; None if it trains alone, or starts the other processes itself.
-
-    Raises:
-        UserError: the variables are not numbers, or machines have unlike numbers of processes.
-    """
+    """The rank of this process by its environment; None if it trains alone, or starts the other processes itself."""
     if all(os.environ.get(name) for name in TORCH_VARIABLES):
         return _torch_rank()
     if all(os.environ.get(name) for name in SLURM_VARIABLES):
@@ -67,11 +63,7 @@ def is_main_launch() -> bool:
 
 
 def reject_launched_sweep() -> None:
-    """Check that no other launcher started this process beside others.
-
-    Raises:
-        UserError: it did; a sweep starts processes itself.
-    """
+    """Check that no other launcher started this process beside others."""
     if launched := launched_rank():
         raise UserError(
             f"{launched.launcher} started several processes, and a sweep starts its own; run it as one process, with "

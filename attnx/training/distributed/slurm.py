@@ -56,11 +56,7 @@ def requeue(signum: int) -> str | None:
 
 
 def queued_jobs() -> set[str]:
-    """The jobs of this user that SLURM has not ended: waiting, running, or to be started again.
-
-    Raises:
-        UserError: squeue failed.
-    """
+    """The jobs of this user that SLURM has not ended: waiting, running, or to be started again."""
     has_succeeded, output = _run_command("squeue", "--noheader", "--array", f"--user={os.getuid()}", "--format=%i")
     if not has_succeeded:
         raise UserError(f"squeue failed: {output}")

@@ -230,11 +230,7 @@ def _progress(request: PredictArgs) -> Progress:
 
 
 def check_args(arguments: argparse.Namespace) -> PredictArgs:
-    """Check arguments.
-
-    Raises:
-        UserError: anything that is wrong with them, except what only the loaded model can tell.
-    """
+    """Check arguments."""
     names, overrides = split_overrides(arguments.words, KEYS)
     runs, file = _runs_and_file(names, arguments.checkpoint)
     name, options = decoding_override(overrides)
@@ -272,11 +268,7 @@ def _refuse_to_write(path: Path) -> None:
 
 
 def _runs_and_file(names: Sequence[str], checkpoint: str) -> tuple[list[Run], Path | None]:
-    """Split names into runs and the file to read, which comes last; None and ``-`` are standard input.
-
-    Raises:
-        UserError: no run, one that cannot be read, runs that do not fit together, or more than one file.
-    """
+    """Split names into runs and the file to read, which comes last; None and ``-`` are standard input."""
     if not names:
         raise UserError("say which run is meant: attnx predict RUN [FILE]")
     folders = [names[0], *(name for name in names[1:] if Path(name).is_dir())]

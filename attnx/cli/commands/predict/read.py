@@ -58,11 +58,7 @@ def has_feature_files(config: Mapping[str, Any]) -> bool:
 
 
 def numbered_lines(options: InputOptions, has_feature_files: bool) -> Iterator[tuple[int, bytes]]:
-    """The raw lines with their numbers; a feature file itself is one line, its name.
-
-    Raises:
-        UserError: the file cannot be read.
-    """
+    """The raw lines with their numbers; a feature file itself is one line, its name."""
     if options.file is None:
         yield from bounded_lines(sys.stdin.buffer, options.name)
     elif has_feature_files and options.is_feature_file:
@@ -128,11 +124,7 @@ class LineReader:
         )
 
     def pair(self, source: str, tag: str) -> Pair:
-        """The example of a text, or of the name of a feature file.
-
-        Raises:
-            UserError: it cannot be read, or the tag is unknown.
-        """
+        """The example of a text, or of the name of a feature file."""
         self.run.check_tag(tag)
         if not self.has_feature_files:
             return self.run.pair(source, tag, self.options.unknown)

@@ -91,11 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def parse_query(words: Sequence[str], action: str) -> RunsQuery:
-    """Parse folders, filters and options, in any order.
-
-    Raises:
-        UserError: an option set twice, or a word that is none of these.
-    """
+    """Parse folders, filters and options, in any order."""
     query = RunsQuery([], [], {})
     for word in words:
         match = WORD.fullmatch(word)
@@ -135,11 +131,7 @@ def _folder(word: str) -> Path:
 
 
 def select_runs(query: RunsQuery) -> list[Run]:
-    """The selected runs, sorted.
-
-    Raises:
-        UserError: no run has a key of the query.
-    """
+    """The selected runs, sorted."""
     selected, messages = find_runs(query.folders)
     for message in messages:
         print(f"attnx: left out: {printable(message)}", file=sys.stderr)
