@@ -44,37 +44,23 @@ Cell = tuple[str, str]
 
 @dataclass
 class SuiteCommand:
-    """A command line of ``attnx suite``.
+    """A command line of ``attnx suite``."""
 
-    Attributes:
-        suite: the protocol.
-        overrides: what the challenger is, and Hydra's; empty without one.
-        tables: runs of others.
-        config_dir: the user's own configuration folder.
-        max_parallel: how many jobs run at a time.
-        is_check: whether everything is short.
-        is_again: whether what another commit trained is trained anew.
-        command_line: the command, to be run again.
-        configs: of each mechanism on each task that it can do, with the first values of the search.
-        refused: why a mechanism cannot do a task.
-        failed: why a sweep of a mechanism could not be run.
-        matched: a run of each, with the width that makes its cost that of the first baseline.
-        server: from which the jobs of all sweeps are forked.
-    """
-
-    suite: Suite
-    overrides: Sequence[str]
-    tables: Sequence[Path] = ()
-    config_dir: str | None = None
-    max_parallel: int | str = 1
-    is_check: bool = False
-    is_again: bool = False
-    command_line: str = "attnx suite"
+    suite: Suite  #: the protocol
+    overrides: Sequence[str]  #: what the challenger is, and Hydra's; empty without one
+    tables: Sequence[Path] = ()  #: runs of others
+    config_dir: str | None = None  #: the user's own configuration folder
+    max_parallel: int | str = 1  #: how many jobs run at a time
+    is_check: bool = False  #: whether everything is short
+    is_again: bool = False  #: whether what another commit trained is trained anew
+    command_line: str = "attnx suite"  #: the command, to be run again
+    #: of each mechanism on each task that it can do, with the first values of the search
     configs: dict[Cell, dict[str, Any]] = field(default_factory=dict)
-    refused: dict[Cell, str] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
+    refused: dict[Cell, str] = field(default_factory=dict)  #: why a mechanism cannot do a task
+    failed: dict[str, str] = field(default_factory=dict)  #: why a sweep of a mechanism could not be run
+    #: a run of each, with the width that makes its cost that of the first baseline
     matched: dict[Cell, EqualJob] = field(default_factory=dict)
-    server: ForkServerProcesses | None = None
+    server: ForkServerProcesses | None = None  #: from which the jobs of all sweeps are forked
 
     def __post_init__(self) -> None:
         own = without_hydra_overrides(self.overrides)

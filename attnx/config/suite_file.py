@@ -32,28 +32,18 @@ SEVERAL: Final = re.compile(r"(?![\[{'\"]).*[,(]")
 
 @dataclass(frozen=True)
 class Suite:
-    """A protocol.
+    """A protocol."""
 
-    Attributes:
-        name: of the suite.
-        file: which was read.
-        base: overrides of all runs.
-        tasks: further overrides by task.
-        baselines: overrides of the known mechanisms by name.
-        search: values by key; of each combination one run is trained, and the best in validation is chosen.
-        seeds: how many runs of what was chosen count.
-        match: what each mechanism has as much of as the first baseline, by its width; None for the widths given.
-        check: overrides that make each run short.
-    """
-
-    name: str
-    file: Path
-    base: list[str]
-    tasks: dict[str, list[str]]
-    baselines: dict[str, list[str]]
+    name: str  #: of the suite
+    file: Path  #: which was read
+    base: list[str]  #: overrides of all runs
+    tasks: dict[str, list[str]]  #: further overrides by task
+    baselines: dict[str, list[str]]  #: overrides of the known mechanisms by name
+    #: values by key; of each combination one run is trained, and the best in validation is chosen
     search: dict[str, list[str]]
-    seeds: int
-    check: list[str]
+    seeds: int  #: how many runs of what was chosen count
+    check: list[str]  #: overrides that make each run short
+    #: what each mechanism has as much of as the first baseline, by its width; None for the widths given
     match: str | None = None
 
     def job(

@@ -28,31 +28,22 @@ BLOCKING_DEVICES = ("cpu", "mps")
 
 
 class Batch(NamedTuple):
-    """Rows padded to the longest of them.
+    """Rows padded to the longest of them."""
 
-    Attributes:
-        source: (b, s) int64 ids, then ``PAD``; or (b, s, f) float32 features, then zeros.
-        source_mask: (b, s) bool, False for padding.
-        target: (b, t) int64 ids, then ``EOS``, then ``PAD``; or (b, t, g) float32 features, then zeros.
-        target_mask: (b, t) bool, False for padding; ``EOS`` counts as real.
-        row_index: (b,) int64, the rows' indices in the dataset.
-        tag: (b,) int64, the index of each row's tag; 0 without tags.
-        loss_mask: (b, t) bool, the steps whose loss and outputs count, where only some do; False for padding. None if
-            all of ``target_mask`` do.
-        measured_mask: (b, t, g) bool, False for missing numbers of ``target``, which hold the last measured number
-            instead, or 0. None if none is missing.
-        source_lengths: (b,) int64, the steps of each source without padding. None to have a model count them in the
-            mask, for which it waits for a GPU.
-    """
-
-    source: Tensor
-    source_mask: Tensor
-    target: Tensor
-    target_mask: Tensor
-    row_index: Tensor
-    tag: Tensor
+    source: Tensor  #: (b, s) int64 ids, then ``PAD``; or (b, s, f) float32 features, then zeros
+    source_mask: Tensor  #: (b, s) bool, False for padding
+    target: Tensor  #: (b, t) int64 ids, then ``EOS``, then ``PAD``; or (b, t, g) float32 features, then zeros
+    target_mask: Tensor  #: (b, t) bool, False for padding; ``EOS`` counts as real
+    row_index: Tensor  #: (b,) int64, the rows' indices in the dataset
+    tag: Tensor  #: (b,) int64, the index of each row's tag; 0 without tags
+    #: (b, t) bool, the steps whose loss and outputs count, where only some do; False for padding. None if all of
+    #: ``target_mask`` do.
     loss_mask: Tensor | None = None
+    #: (b, t, g) bool, False for missing numbers of ``target``, which hold the last measured number instead, or 0. None
+    #: if none is missing.
     measured_mask: Tensor | None = None
+    #: (b,) int64, the steps of each source without padding. None to have a model count them in the mask, for which it
+    #: waits for a GPU.
     source_lengths: Tensor | None = None
 
     def to(self, device: torch.device) -> Batch:

@@ -41,19 +41,13 @@ T = TypeVar("T")
 
 
 class SentenceScan(NamedTuple):
-    """What is known of the training sentences after reading them.
+    """What is known of the training sentences after reading them."""
 
-    Attributes:
-        sample: of those that are not held out; all of them, in order, if there are ``MAX_SAMPLE`` at most.
-        tags: of those, sorted.
-        overlap: their sources that are also in a split with its own files.
-        dropped: how many were dropped, by reason.
-    """
-
+    #: of those that are not held out; all of them, in order, if there are ``MAX_SAMPLE`` at most
     sample: list[Sentence]
-    tags: list[str]
-    overlap: set[str]
-    dropped: Counter[str]
+    tags: list[str]  #: of those, sorted
+    overlap: set[str]  #: their sources that are also in a split with its own files
+    dropped: Counter[str]  #: how many were dropped, by reason
 
 
 def scan_sentences(folder: Path, sentences: Iterable[Sentence], holdout: SentenceHoldout) -> SentenceScan:

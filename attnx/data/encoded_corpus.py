@@ -30,19 +30,12 @@ UNFINISHED: Final = ".unfinished"
 
 
 class EncodedCorpus(NamedTuple):
-    """A training split in the cache.
+    """A training split in the cache."""
 
-    Attributes:
-        rows: its rows.
-        tags: of its sentences, sorted.
-        notes: on what was dropped, and on sources that other splits have, too.
-        held_out: the sentences of the splits that are held out of it.
-    """
-
-    rows: ArrowRows
-    tags: list[str]
-    notes: list[str]
-    held_out: dict[str, list[Sentence]]
+    rows: ArrowRows  #: its rows
+    tags: list[str]  #: of its sentences, sorted
+    notes: list[str]  #: on what was dropped, and on sources that other splits have, too
+    held_out: dict[str, list[Sentence]]  #: the sentences of the splits that are held out of it
 
 
 class CorpusCache:

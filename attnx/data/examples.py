@@ -28,26 +28,20 @@ Symbols: TypeAlias = tuple[str, ...]
 
 
 class Pair(NamedTuple):
-    """A source and its distinct references, in the order of the file.
-
-    Attributes:
-        tag: the language, or another tag; "" if there is only one.
-        texts: the references as text, for metrics on text; empty if there are only symbols.
-        features: (s, f), a source that is a matrix, in the data's units; ``source`` then names its steps.
-        target: (t, g), the only reference, a matrix, in the data's units; ``references`` then names its steps.
-        name: name of a source that is a matrix: its file, as written in the table.
-        loss_mask: (s,) where the only reference labels the steps of the source, whether each label counts; else empty.
-        distances: (s,) how many steps before each label its answer stands, 0 where that has no meaning; else empty.
-    """
+    """A source and its distinct references, in the order of the file."""
 
     source: Symbols
     references: tuple[Symbols, ...]
-    tag: str = ""
-    texts: tuple[str, ...] = ()
+    tag: str = ""  #: the language, or another tag; "" if there is only one
+    texts: tuple[str, ...] = ()  #: the references as text, for metrics on text; empty if there are only symbols
+    #: (s, f), a source that is a matrix, in the data's units; ``source`` then names its steps
     features: Matrix | None = None
+    #: (t, g), the only reference, a matrix, in the data's units; ``references`` then names its steps
     target: Matrix | None = None
-    name: str = ""
+    name: str = ""  #: name of a source that is a matrix: its file, as written in the table
+    #: (s,) where the only reference labels the steps of the source, whether each label counts; else empty
     loss_mask: tuple[bool, ...] = ()
+    #: (s,) how many steps before each label its answer stands, 0 where that has no meaning; else empty
     distances: tuple[int, ...] = ()
 
     @property

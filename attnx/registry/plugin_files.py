@@ -54,14 +54,10 @@ def module_tree(module: str, file: Path) -> Iterator[tuple[str, Path]]:
 
 @dataclass(eq=False)
 class PluginSearch:
-    """A search of the plug-in folders.
+    """A search of the plug-in folders."""
 
-    Attributes:
-        modules: the file of each module, folder by folder.
-        left_out: a line on each file or folder that is left out: why, and what to do.
-    """
-
-    modules: dict[str, Path] = field(default_factory=dict)
+    modules: dict[str, Path] = field(default_factory=dict)  #: the file of each module, folder by folder
+    #: a line on each file or folder that is left out: why, and what to do
     left_out: list[str] = field(default_factory=list)
     _places: dict[str, Path] = field(default_factory=dict)  # of the modules that are in no package
     _stamps: dict[Path, tuple[int, ...]] = field(default_factory=dict)

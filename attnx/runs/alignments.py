@@ -30,49 +30,28 @@ SCALARS = {
 
 
 class Alignment(NamedTuple):
-    """The attention weights of one prediction.
+    """The attention weights of one prediction."""
 
-    Attributes:
-        weights: (t, m); the mean over heads, if there are several.
-        source: (m,) the columns: source symbols, then the output symbol of each decoder state.
-        output: (t,) the predicted symbols.
-        reference: the right ones.
-        num_decoder_states: how many of the columns, the last ones, are decoder states.
-        name: of a source whose symbols are names of steps; "" for symbols.
-        is_numeric: whether output and reference are names of steps, too, since outputs are rows of numbers.
-        is_right: whether the output is a right one; None if the task does not say, as of continuations of texts.
-        heads: (h, t, m) the weights of each head, if there are several.
-        sites: the attention of the model that each head belongs to; empty if there is only one.
-        score: of the search, if saved.
-        log_probability: of the model, if saved.
-        encoder: (h, r, r) encoder self-attention over the r source symbols, if saved.
-        decoder: (h, t, t) decoder self-attention over the output, if saved.
-        encoder_sites: the ``sites`` of ``encoder``.
-        decoder_sites: the ``sites`` of ``decoder``.
-        tag: of the example, such as its language; "" without tags.
-        features: (s, f) the source, if it is a matrix and was saved.
-        unaligned_source: the source symbols, if no column is one of them.
-    """
-
-    weights: Weights
-    source: tuple[str, ...]
-    output: tuple[str, ...]
-    reference: tuple[str, ...]
-    num_decoder_states: int = 0
-    name: str = ""
-    is_numeric: bool = False
+    weights: Weights  #: (t, m); the mean over heads, if there are several
+    source: tuple[str, ...]  #: (m,) the columns: source symbols, then the output symbol of each decoder state
+    output: tuple[str, ...]  #: (t,) the predicted symbols
+    reference: tuple[str, ...]  #: the right ones
+    num_decoder_states: int = 0  #: how many of the columns, the last ones, are decoder states
+    name: str = ""  #: of a source whose symbols are names of steps; "" for symbols
+    is_numeric: bool = False  #: whether output and reference are names of steps, too, since outputs are rows of numbers
+    #: whether the output is a right one; None if the task does not say, as of continuations of texts
     is_right: bool | None = None
-    heads: Weights | None = None
-    sites: tuple[str, ...] = ()
-    score: float | None = None
-    log_probability: float | None = None
-    encoder: Weights | None = None
-    decoder: Weights | None = None
-    encoder_sites: tuple[str, ...] = ()
-    decoder_sites: tuple[str, ...] = ()
-    tag: str = ""
-    features: Weights | None = None
-    unaligned_source: tuple[str, ...] = ()
+    heads: Weights | None = None  #: (h, t, m) the weights of each head, if there are several
+    sites: tuple[str, ...] = ()  #: the attention of the model that each head belongs to; empty if there is only one
+    score: float | None = None  #: of the search, if saved
+    log_probability: float | None = None  #: of the model, if saved
+    encoder: Weights | None = None  #: (h, r, r) encoder self-attention over the r source symbols, if saved
+    decoder: Weights | None = None  #: (h, t, t) decoder self-attention over the output, if saved
+    encoder_sites: tuple[str, ...] = ()  #: the ``sites`` of ``encoder``
+    decoder_sites: tuple[str, ...] = ()  #: the ``sites`` of ``decoder``
+    tag: str = ""  #: of the example, such as its language; "" without tags
+    features: Weights | None = None  #: (s, f) the source, if it is a matrix and was saved
+    unaligned_source: tuple[str, ...] = ()  #: the source symbols, if no column is one of them
 
     def __repr__(self) -> str:
         read, wrote = " ".join(self.source_symbols), " ".join(self.output)

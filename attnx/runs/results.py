@@ -36,19 +36,12 @@ class BaselineDifference(NamedTuple):
 
 
 class Results(NamedTuple):
-    """The content of results.json.
+    """The content of results.json."""
 
-    Attributes:
-        numbers: the metrics; None for what could not be measured.
-        intervals: by metric.
-        baselines: the differences, by baseline and metric.
-        signatures: exact definitions, by metric.
-    """
-
-    numbers: dict[str, Any]
-    intervals: Mapping[str, Interval]
-    baselines: Mapping[str, Mapping[str, BaselineDifference]]
-    signatures: Mapping[str, str]
+    numbers: dict[str, Any]  #: the metrics; None for what could not be measured
+    intervals: Mapping[str, Interval]  #: by metric
+    baselines: Mapping[str, Mapping[str, BaselineDifference]]  #: the differences, by baseline and metric
+    signatures: Mapping[str, str]  #: exact definitions, by metric
 
 
 def read_results(folder: Path) -> Results:

@@ -28,23 +28,14 @@ SILENCE_SECONDS = 86400.0
 
 @dataclass
 class JobProgress:
-    """How far a run is, as far as its files say.
+    """How far a run is, as far as its files say."""
 
-    Attributes:
-        monitor: the validation metric that selects the best weights, once it is known.
-        maximize: whether a higher one is better.
-        curve: its values, in the order of validations.
-        step: the optimizer steps taken.
-        steps: the steps to take.
-        error: why the job failed.
-    """
-
-    monitor: str | None = None
-    maximize: bool = False
-    curve: list[float] = field(default_factory=list)
-    step: int = 0
-    steps: int = 0
-    error: str | None = None
+    monitor: str | None = None  #: the validation metric that selects the best weights, once it is known
+    maximize: bool = False  #: whether a higher one is better
+    curve: list[float] = field(default_factory=list)  #: its values, in the order of validations
+    step: int = 0  #: the optimizer steps taken
+    steps: int = 0  #: the steps to take
+    error: str | None = None  #: why the job failed
 
     @property
     def best(self) -> float | None:

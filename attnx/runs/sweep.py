@@ -23,36 +23,21 @@ SEVERAL_VALUES = re.compile(r"^(?![\[{'\"]).*[,(]")
 
 @dataclass
 class SweepJob:
-    """One job of a sweep.
+    """One job of a sweep."""
 
-    Attributes:
-        index: its index, from 0, which is also the name of its folder.
-        overrides: as on a command line.
-        status: of the job.
-        started: when it was last started, ISO 8601.
-        ended: when it last ended.
-        seconds: of all attempts.
-        attempts: the number of starts.
-        error: why it failed, in one line.
-        monitor: the validation metric that selects the best weights.
-        maximize: whether a higher one is better.
-        best: its best value so far.
-        match: what was matched with the first job, and by how much it differs: ``parameters +0.4 %``.
-        cluster_job: the id by which the cluster knows it, if a sweep that did not wait has submitted it.
-    """
-
-    index: int
-    overrides: list[str]
-    status: RunStatus = RunStatus.WAITING
-    started: str | None = None
-    ended: str | None = None
-    seconds: float = 0.0
-    attempts: int = 0
-    error: str | None = None
-    monitor: str | None = None
-    maximize: bool = False
-    best: float | None = None
-    match: str | None = None
+    index: int  #: its index, from 0, which is also the name of its folder
+    overrides: list[str]  #: as on a command line
+    status: RunStatus = RunStatus.WAITING  #: of the job
+    started: str | None = None  #: when it was last started, ISO 8601
+    ended: str | None = None  #: when it last ended
+    seconds: float = 0.0  #: of all attempts
+    attempts: int = 0  #: the number of starts
+    error: str | None = None  #: why it failed, in one line
+    monitor: str | None = None  #: the validation metric that selects the best weights
+    maximize: bool = False  #: whether a higher one is better
+    best: float | None = None  #: its best value so far
+    match: str | None = None  #: what was matched with the first job, and by how much it differs: ``parameters +0.4 %``.
+    #: the id by which the cluster knows it, if a sweep that did not wait has submitted it
     cluster_job: str | None = None
 
     @property
@@ -63,33 +48,20 @@ class SweepJob:
 
 @dataclass
 class Sweep:
-    """A sweep's folder.
+    """A sweep's folder."""
 
-    Attributes:
-        path: the folder.
-        command: the last command that started or resumed it.
-        overrides: of the command, before they are expanded into jobs.
-        config_dir: the user's own configuration folder.
-        max_parallel: how many jobs the last command ran at a time, as its ``-j`` said.
-        slurm_job: the SLURM job in which the command was last run.
-        plugins: the SHA-256 of each plug-in file that existed when it was last started.
-        created: ISO 8601.
-        ended: when it last ended.
-        status: ``running``, ``finished``, ``failed`` or ``interrupted``.
-        jobs: in the order of their indices.
-    """
-
-    path: Path
-    command: str
-    overrides: list[str]
-    config_dir: str | None = None
-    max_parallel: int = 1
-    slurm_job: str | None = None
-    created: str | None = None
-    ended: str | None = None
-    status: RunStatus = RunStatus.RUNNING
+    path: Path  #: the folder
+    command: str  #: the last command that started or resumed it
+    overrides: list[str]  #: of the command, before they are expanded into jobs
+    config_dir: str | None = None  #: the user's own configuration folder
+    max_parallel: int = 1  #: how many jobs the last command ran at a time, as its ``-j`` said
+    slurm_job: str | None = None  #: the SLURM job in which the command was last run
+    created: str | None = None  #: ISO 8601
+    ended: str | None = None  #: when it last ended
+    status: RunStatus = RunStatus.RUNNING  #: ``running``, ``finished``, ``failed`` or ``interrupted``
+    #: the SHA-256 of each plug-in file that existed when it was last started
     plugins: dict[str, str] = field(default_factory=dict)
-    jobs: list[SweepJob] = field(default_factory=list)
+    jobs: list[SweepJob] = field(default_factory=list)  #: in the order of their indices
 
     @property
     def name(self) -> str:

@@ -29,18 +29,13 @@ class TrainingModule(lightning.LightningModule):
         build_optimizer: from ``parameters``.
         build_lr_schedule: from an ``optimizer``, and a function from a step to ``progress``.
         scheduled_sampling: the final probability of scheduled sampling, reached linearly.
-
-    Attributes:
-        step_plan: the optimizer steps of the run, set before it is trained.
-        batch: the last one that was moved to the device, for messages.
-        local_loss: of the last batch and this rank alone, where several learn together, for messages.
-        step_loss: () the loss per target step of the last optimizer step, over all ranks and accumulation steps.
     """
 
-    step_plan: StepPlan
-    batch: Batch | None = None
+    step_plan: StepPlan  #: the optimizer steps of the run, set before it is trained
+    batch: Batch | None = None  #: the last one that was moved to the device, for messages
+    #: of the last batch and this rank alone, where several learn together, for messages
     local_loss: Tensor | None = None
-    step_loss: Tensor
+    step_loss: Tensor  #: () the loss per target step of the last optimizer step, over all ranks and accumulation steps
 
     def __init__(
         self,

@@ -59,33 +59,19 @@ Config = Mapping[str, Any]
 
 @dataclass
 class PreparedRun:
-    """A run that is built and checked; nothing is written yet.
+    """A run that is built and checked; nothing is written yet."""
 
-    Attributes:
-        resolved: the configuration, and what its model derives from it.
-        data: all examples; ``module`` and ``loaders`` have the samples to validate and test on.
-        module: the model and how it is trained.
-        loaders: of batches.
-        loggers: the configured ones; none outside the main process.
-        devices: of the parts of the model; empty if they are all on one.
-        initialized: which weights come from another run, if any.
-        notes: what is suspicious about data, decoding and metrics, the most important first.
-        kernels: those that were built.
-        compiled: what of the model torch has compiled, if anything.
-        clock: returns seconds.
-    """
-
-    resolved: ResolvedConfig
-    data: SequenceData
-    module: TrainingModule
-    loaders: TrainingDataModule
-    loggers: Loggers
-    devices: Mapping[str, torch.device]
-    initialized: str | None = None
-    notes: Sequence[str] = ()
-    kernels: str = ""
-    compiled: str | None = None
-    clock: Callable[[], float] = time.perf_counter
+    resolved: ResolvedConfig  #: the configuration, and what its model derives from it
+    data: SequenceData  #: all examples; ``module`` and ``loaders`` have the samples to validate and test on
+    module: TrainingModule  #: the model and how it is trained
+    loaders: TrainingDataModule  #: of batches
+    loggers: Loggers  #: the configured ones; none outside the main process
+    devices: Mapping[str, torch.device]  #: of the parts of the model; empty if they are all on one
+    initialized: str | None = None  #: which weights come from another run, if any
+    notes: Sequence[str] = ()  #: what is suspicious about data, decoding and metrics, the most important first
+    kernels: str = ""  #: those that were built
+    compiled: str | None = None  #: what of the model torch has compiled, if anything
+    clock: Callable[[], float] = time.perf_counter  #: returns seconds
 
     @property
     def config(self) -> Config:

@@ -23,17 +23,11 @@ ROUNDING_TOLERANCE = 1e-9
 
 
 class Revision(NamedTuple):
-    """A revision of the plan, valid from an optimizer step until the next revision.
+    """A revision of the plan, valid from an optimizer step until the next revision."""
 
-    Attributes:
-        step: steps taken before it.
-        steps: steps after which training ends.
-        validations: number of validations, at equal shares of the training.
-    """
-
-    step: int
-    steps: int
-    validations: int
+    step: int  #: steps taken before it
+    steps: int  #: steps after which training ends
+    validations: int  #: number of validations, at equal shares of the training
 
 
 @dataclass

@@ -28,23 +28,14 @@ STORE_TIMEOUT, CONNECT_TIMEOUT = timedelta(minutes=5), timedelta(seconds=2)
 
 
 class LaunchedRank(NamedTuple):
-    """Rank of a process that another launcher started beside others, in torch's terms.
+    """Rank of a process that another launcher started beside others, in torch's terms."""
 
-    Attributes:
-        launcher: its name.
-        rank: among all processes.
-        world_size: number of processes.
-        local_rank: on its machine.
-        local_world_size: number of processes on its machine.
-        node_rank: of its machine.
-    """
-
-    launcher: str
-    rank: int
-    world_size: int
-    local_rank: int
-    local_world_size: int
-    node_rank: int
+    launcher: str  #: its name
+    rank: int  #: among all processes
+    world_size: int  #: number of processes
+    local_rank: int  #: on its machine
+    local_world_size: int  #: number of processes on its machine
+    node_rank: int  #: of its machine
 
 
 def launched_rank() -> LaunchedRank | None:

@@ -37,27 +37,16 @@ RUN_PATH_FILE, FINISHING_FILE = "run", "ending"
 
 
 class RankInfo(NamedTuple):
-    """Rank of a process among those that train one model, in torch's terms.
+    """Rank of a process among those that train one model, in torch's terms."""
 
-    Attributes:
-        rank: among all processes; rank 0 writes.
-        world_size: number of processes.
-        local_rank: on its machine, which is also the index of its device.
-        local_world_size: number of processes on its machine.
-        node_rank: of its machine.
-        backend: ``gloo`` on CPUs, ``nccl`` on GPUs.
-        init_method: where the processes meet; empty for the folder of messages.
-        folder: where ranks of this machine leave messages for their launcher.
-    """
-
-    rank: int = 0
-    world_size: int = 1
-    local_rank: int = 0
-    local_world_size: int = 1
-    node_rank: int = 0
-    backend: str = "gloo"
-    init_method: str = ""
-    folder: str = ""
+    rank: int = 0  #: among all processes; rank 0 writes
+    world_size: int = 1  #: number of processes
+    local_rank: int = 0  #: on its machine, which is also the index of its device
+    local_world_size: int = 1  #: number of processes on its machine
+    node_rank: int = 0  #: of its machine
+    backend: str = "gloo"  #: ``gloo`` on CPUs, ``nccl`` on GPUs
+    init_method: str = ""  #: where the processes meet; empty for the folder of messages
+    folder: str = ""  #: where ranks of this machine leave messages for their launcher
 
 
 _rank_info = RankInfo()
@@ -149,17 +138,11 @@ def broadcast_from_main(make: Callable[[], T]) -> T:
 
 
 class RankCommand(NamedTuple):
-    """A command that the main process sends to the other ranks, which then do the same as it.
+    """A command that the main process sends to the other ranks, which then do the same as it."""
 
-    Attributes:
-        plan: the steps to train and test by; None to measure the time of a step.
-        folder: the run folder.
-        resume: whether to start from its last checkpoint.
-    """
-
-    plan: StepPlan | None = None
-    folder: str = ""
-    resume: bool = False
+    plan: StepPlan | None = None  #: the steps to train and test by; None to measure the time of a step
+    folder: str = ""  #: the run folder
+    resume: bool = False  #: whether to start from its last checkpoint
 
 
 def send_command(command: RankCommand) -> None:
