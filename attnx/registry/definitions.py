@@ -118,17 +118,12 @@ def parameters(definition: Definition) -> Iterable[Parameter]:
     if definition.is_dataclass:
         fields: dict[str, Parameter] = {}
         for owner in (definition, *(base for base in bases if base.is_dataclass)):
-            for field in _fields(owner):
-                fields.setdefault(field.name, field)
+            for item in owner.node.body:
+                if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+                    place = f"{owner.source.file}:{item.lineno}"
+                    fields.setdefault(item.target.id, Parameter(item.target.id, item.annotation, item.value, place))
         return fields.values()
     return next((inherited for base in bases if (inherited := [*parameters(base)])), [])
-
-
-def _fields(definition: Definition) -> Iterator[Parameter]:
-    node, source = definition
-    for item in node.body:
-        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
-            yield Parameter(item.target.id, item.annotation, item.value, f"{source.file}:{item.lineno}")
 
 
 def _arguments(node: ast.FunctionDef, source: Source) -> Iterator[Parameter]:

@@ -9,17 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-MAX_WIDTH = 2**16
-"""The width of a vector: a square matrix of it has 16 GiB."""
-MAX_DEPTH = 2**10
-"""How many layers, heads or hops a model has, each of which takes time to build."""
-MAX_STEPS = 2**16
-"""The steps of an output beyond what its source asks for."""
-MAX_LENGTH_RATIO = 2**10
-"""The ratio of an output's steps to its source's."""
-MAX_WORKERS = 2**10
-"""Processes that read data; each takes memory and a start of its own."""
-
 
 @dataclass(frozen=True)
 class OptionType:
@@ -55,39 +44,28 @@ def seconds(value: Any) -> float | None:
     return float(3600 * hours + 60 * minutes + secs) or None
 
 
+def _whole(low: int, high: int | None = None) -> OptionType:
+    """The type of whole numbers from ``low``, up to ``high`` if there is one."""
+    phrase = f"a whole number, {low} or more" if high is None else f"a whole number from {low} to {high:,}"
+    return OptionType(phrase, lambda value: _is_whole(value) and low <= value and (high is None or value <= high))
+
+
+def _number(phrase: str, is_in_range: Callable[[Any], bool]) -> OptionType:
+    """The type of numbers in a range."""
+    return OptionType(phrase, lambda value: _is_finite(value) and is_in_range(value))
+
+
 Size = Annotated[int, "a width the model supplies; never configured"]
-NonNegativeInt = Annotated[int, OptionType("a whole number, 0 or more", lambda value: _is_whole(value) and value >= 0)]
-PositiveInt = Annotated[int, OptionType("a whole number, 1 or more", lambda value: _is_whole(value) and value >= 1)]
-Width = Annotated[
-    int,
-    OptionType(f"a whole number from 1 to {MAX_WIDTH:,}", lambda value: _is_whole(value) and 1 <= value <= MAX_WIDTH),
-]
-Depth = Annotated[
-    int,
-    OptionType(f"a whole number from 1 to {MAX_DEPTH:,}", lambda value: _is_whole(value) and 1 <= value <= MAX_DEPTH),
-]
-StepCount = Annotated[
-    int,
-    OptionType(f"a whole number from 0 to {MAX_STEPS:,}", lambda value: _is_whole(value) and 0 <= value <= MAX_STEPS),
-]
-LengthRatio = Annotated[
-    float,
-    OptionType(
-        f"a number above 0, up to {MAX_LENGTH_RATIO:,}",
-        lambda value: _is_finite(value) and 0 < value <= MAX_LENGTH_RATIO,
-    ),
-]
-WorkerCount = Annotated[
-    int,
-    OptionType(
-        f"a whole number from 0 to {MAX_WORKERS:,}", lambda value: _is_whole(value) and 0 <= value <= MAX_WORKERS
-    ),
-]
-Probability = Annotated[
-    float, OptionType("a number from 0 up to, not including, 1", lambda value: _is_finite(value) and 0 <= value < 1)
-]
-PositiveFloat = Annotated[float, OptionType("a number above 0", lambda value: _is_finite(value) and value > 0)]
-NonNegativeFloat = Annotated[float, OptionType("a number, 0 or more", lambda value: _is_finite(value) and value >= 0)]
+NonNegativeInt = Annotated[int, _whole(0)]
+PositiveInt = Annotated[int, _whole(1)]
+Width = Annotated[int, _whole(1, 2**16)]  # of a vector: a square matrix of it has 16 GiB
+Depth = Annotated[int, _whole(1, 2**10)]  # layers, heads or hops, each of which takes time to build
+StepCount = Annotated[int, _whole(0, 2**16)]  # of an output, beyond what its source asks for
+WorkerCount = Annotated[int, _whole(0, 2**10)]  # processes that read data; each takes memory and a start of its own
+LengthRatio = Annotated[float, _number("a number above 0, up to 1,024", lambda value: 0 < value <= 1024)]
+Probability = Annotated[float, _number("a number from 0 up to, not including, 1", lambda value: 0 <= value < 1)]
+PositiveFloat = Annotated[float, _number("a number above 0", lambda value: value > 0)]
+NonNegativeFloat = Annotated[float, _number("a number, 0 or more", lambda value: value >= 0)]
 Time = Annotated[
     str, OptionType("a time above zero as HH:MM:SS, such as 00:04:00", lambda value: seconds(value) is not None)
 ]
@@ -97,18 +75,9 @@ PartSpec = Annotated[
 ]
 
 ALIASES: dict[str, Any] = {
-    "NonNegativeInt": NonNegativeInt,
-    "PositiveInt": PositiveInt,
-    "Width": Width,
-    "Depth": Depth,
-    "StepCount": StepCount,
-    "LengthRatio": LengthRatio,
-    "WorkerCount": WorkerCount,
-    "Probability": Probability,
-    "PositiveFloat": PositiveFloat,
-    "NonNegativeFloat": NonNegativeFloat,
-    "Time": Time,
-    "PartSpec": PartSpec,
+    name: alias
+    for name, alias in list(globals().items())
+    if isinstance(getattr(alias, "__metadata__", (None,))[0], OptionType)
 }
 """The types of options that have names of their own."""
 _PLAIN: dict[str, OptionType] = {

@@ -104,7 +104,12 @@ class PluginSearch:
 
     def _is_safe(self, path: Path) -> bool:
         self._stamps[path] = _stamp(path)
-        reason = _reason_ignored(path)
+        try:
+            status = path.stat()
+            is_other = path.suffix == ".py" and not stat.S_ISREG(status.st_mode)
+            reason = "it is no file" if is_other else distrust(status)
+        except OSError as error:
+            reason = str(error.strerror)
         if reason:
             self.left_out.append(f"{path}: {reason}")
         return not reason
@@ -198,14 +203,6 @@ def install() -> None:
 def _configured_folders() -> list[Path]:
     """The plug-in folders, whether or not they exist and are safe."""
     return [*(Path(entry) for entry in os.environ.get("ATTNX_PLUGINS", "").split(os.pathsep) if entry), Path("plugins")]
-
-
-def _reason_ignored(path: Path) -> str | None:
-    try:
-        status = path.stat()
-    except OSError as error:
-        return str(error.strerror)
-    return "it is no file" if path.suffix == ".py" and not stat.S_ISREG(status.st_mode) else distrust(status)
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

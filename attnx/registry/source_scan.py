@@ -139,18 +139,17 @@ def _read_signature(definition: Definition) -> tuple[tuple[Option, ...], tuple[s
             injected.append(parameter.name)
         else:
             try:
-                options.append(_read_option(parameter.name, parameter.annotation, parameter.default))
+                options.append(make_option(parameter.name, parameter.annotation, _literal(parameter.default)))
             except ValueError as error:
                 raise ValueError(f"{parameter.place}: option {parameter.name!r}: {error}") from None
     return tuple(options), tuple(injected)
 
 
-def _read_option(name: str, annotation: ast.expr | None, default: ast.expr) -> Option:
+def _literal(default: ast.expr) -> Any:
     try:
-        value = ast.literal_eval(default)
+        return ast.literal_eval(default)
     except (ValueError, TypeError):
         raise ValueError(NO_LITERAL) from None
-    return make_option(name, annotation, value)
 
 
 def _read_declarations(definition: Definition, decorator: ast.Call) -> dict[str, tuple[Any, int]]:
