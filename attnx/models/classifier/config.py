@@ -23,6 +23,7 @@ from attnx.models.resolve import (
     reject_recurrent_query,
     reject_sampled,
     require_attention,
+    require_tags,
     scope_sources,
 )
 from attnx.registry import Probability, Width, register
@@ -114,10 +115,34 @@ class ResolvedClassifierConfig(ResolvedConfig):
         return {"schedule": schedule, "derived": f"query={'+'.join(self.query)}"}
 
     def build(self, sizes: DataSizes) -> Classifier:
-        """Build the model, as :func:`attnx.models.classifier.build.build_classifier`."""
-        from attnx.models.classifier.build import build_classifier
+        """Build the model; a query input that needs tags, and data without, are a UserError."""
+        from attnx.attention import Query
+        from attnx.attention.factory import build_attention
+        from attnx.models.classifier.model import Classifier
+        from attnx.nn.source_encoder import SourceEncoder
+        from attnx.nn.targets.build import step_spec
+        from attnx.nn.targets.single_label import SingleLabelTarget
 
-        return build_classifier(self, sizes)
+        config, size, dropout = self.config, self.options.embedding_dim, self.options.dropout
+        if self.needs_tags:
+            require_tags(sizes.tags, "query=language_tag")
+        embedding = step_spec(sizes.source_symbols, sizes.source_features).embedding(size)
+        encoder = registry.build("encoder", config["encoder"], input_size=size)
+        source = SourceEncoder(embedding, encoder, size, "states", "states", positions=0, dropout=dropout)
+        width = encoder.size
+        widths = {"state_size": width, "token_size": 0, "context_size": width, "tags": sizes.tags}
+        query = Query(registry.build("query", choice, **widths) for choice in config["query"].items())
+        attention = build_attention(
+            config["scorer"],
+            config["scope"],
+            config["normalizer"],
+            query.size,
+            width,
+            width,
+            options=config["attention"],
+        )
+        readout = registry.build("readout", config["readout"], **{**widths, "context_size": query.rows * width})
+        return Classifier(source, query, attention, readout, SingleLabelTarget(sizes.target_symbols), dropout)
 
 
 def _check_task(task: Config | None) -> None:

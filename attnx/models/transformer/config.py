@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from attnx import registry
-from attnx.attention.options import head_parts
+from attnx.attention.options import AttentionOptions, head_parts
 from attnx.errors import UserError
 from attnx.models.resolve import (
     Config,
@@ -15,7 +15,9 @@ from attnx.models.resolve import (
     ModelConfig,
     NoEffect,
     ResolvedConfig,
+    check_tied_embeddings,
     require_attention,
+    require_tags,
 )
 from attnx.models.transformer.layer_choices import (
     LayerChoice,
@@ -23,7 +25,7 @@ from attnx.models.transformer.layer_choices import (
     resolve_layer_choices,
     without_attention,
 )
-from attnx.models.transformer.options import AttentionSite
+from attnx.models.transformer.options import AttentionSite, TransformerOptions
 from attnx.models.transformer.sites import check_positions, replaced_parts, resolve_site
 from attnx.registry import Depth, PartSpec, PositiveFloat, PositiveInt, Probability, Width, register
 
@@ -183,10 +185,43 @@ class ResolvedTransformerConfig(ResolvedConfig):
         return {"schedule": schedule, "derived": "; ".join([f"layers {layers}", *sites])}
 
     def build(self, sizes: DataSizes) -> Transformer:
-        """Build the model, as :func:`attnx.models.transformer.build.build_transformer`."""
-        from attnx.models.transformer.build import build_transformer
+        """Build the model; options that do not fit the data are a UserError."""
+        from attnx.models.transformer.model import DEFAULT_OPTIONS, Transformer
+        from attnx.nn.targets.build import build_target, step_spec
 
-        return build_transformer(self, sizes)
+        options = self.options
+        if options.tag_inputs:
+            require_tags(sizes.tags, "model.tag_inputs")
+        check_tied_embeddings(options.tie_embeddings, sizes.target_features)
+        layer_options = TransformerOptions(
+            hidden_size=options.hidden_size,
+            position_encoding=options.position_encoding,
+            heads=self.heads,
+            feedforward_size=options.feedforward_size,
+            activation=options.activation,
+            gated=options.gated,
+            linear_bias=options.linear_bias,
+            norm=options.norm,
+            norm_type=options.norm_type,
+            max_positions=options.max_positions or DEFAULT_OPTIONS.max_positions,
+            rotary_base=options.rotary_base,
+            prefix=options.prefix,
+            dropout=options.dropout,
+            tag_inputs=tuple(options.tag_inputs or ()),
+            self_attention=self.self_attention,
+            cross_attention=self.cross_attention,
+            layer_choices=self.layer_choices,
+            attention=AttentionOptions.of(self.config["attention"]) if self.sites else AttentionOptions(),
+        )
+        return Transformer(
+            step_spec(sizes.source_symbols, sizes.source_features) if "encoder" in self.sources else None,
+            build_target(self.config.get("task", {}), sizes.target_symbols, sizes.target_features),
+            options.layers,
+            self.encoder_layers,
+            sizes.tags,
+            options.tie_embeddings,
+            layer_options,
+        )
 
 
 def _check_attends(config: Config) -> None:

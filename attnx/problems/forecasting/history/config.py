@@ -73,10 +73,21 @@ class ResolvedHistoryConfig(ResolvedConfig):
         return self.network.summary()
 
     def build(self, sizes: DataSizes) -> History:
-        """Build the model, as ``build_history``."""
-        from .build import build_history
+        """Build the model."""
+        from torch import nn
 
-        return build_history(self, sizes)
+        from attnx.models.seq2seq.build import build_parts
+        from attnx.models.seq2seq.model import Seq2seq
+        from attnx.nn.targets.build import build_target
+
+        from .model import History
+
+        network, options = self.network, self.network.options
+        target = build_target(self.config["task"], sizes.target_symbols, sizes.target_features)
+        embedding = nn.Linear(sizes.source_features + 1, options.embedding_dim)
+        parts = build_parts(network, None, target, tags=0, embedding=embedding)
+        decoder = Seq2seq(parts, target, network.plan, network.sources, network.visible_state_offset, options.dropout)
+        return History(decoder, num_known=sizes.source_features - sizes.target_features)
 
 
 def _check_task(config: Config) -> None:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from attnx import registry
 from attnx.errors import UserError
 from attnx.models.planner import Plan, PlannerInputs, plan
 from attnx.models.resolve import (
@@ -22,6 +23,7 @@ from attnx.models.resolve import (
     reject_recurrent_query,
     reject_text_encoder,
     require_attention,
+    require_tags,
     scope_sources,
 )
 from attnx.registry import Width, register
@@ -102,10 +104,29 @@ class ResolvedPointerConfig(ResolvedConfig):
         return {"schedule": str(self.plan), "derived": "the decoder reads the previous position, and no context"}
 
     def build(self, sizes: DataSizes) -> Pointer:
-        """Build the model."""
-        from .build import build_pointer
+        """Build the model; a query input that needs tags, and data without, are a UserError."""
+        from attnx.attention import Attention
+        from attnx.models.seq2seq.build import build_query_and_attention
+        from attnx.nn.bridges import BRIDGES
+        from attnx.nn.source_encoder import SourceEncoder
+        from attnx.nn.targets.build import step_spec
 
-        return build_pointer(self, sizes)
+        from .constraints import PositionTarget
+        from .model import Pointer
+
+        options, config, size = self.options, self.config, self.options.embedding_dim
+        if self.needs_tags:
+            require_tags(sizes.tags, "query=language_tag")
+        embedding = step_spec(sizes.source_symbols, sizes.source_features).embedding(size)
+        encoder = registry.build("encoder", config["encoder"], input_size=size)
+        source = SourceEncoder(embedding, encoder, size, "states", "inputs", positions=0, dropout=0.0)
+        decoder = registry.build("decoder", config["decoder"], input_size=size)
+        first_state = BRIDGES[options.bridge](decoder, source.final_size)
+        widths = {"state_size": decoder.size, "token_size": size, "context_size": size, "tags": sizes.tags}
+        query, attention = build_query_and_attention(config, widths, source.keys_size)
+        assert isinstance(attention, Attention)
+        target = PositionTarget(sizes.target_symbols, options.constraint)
+        return Pointer(source, target, first_state, query, attention, decoder, options.schedule)
 
 
 def _check_task(config: Config, constraint: str) -> None:

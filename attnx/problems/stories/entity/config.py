@@ -108,9 +108,31 @@ class ResolvedEntityConfig(ResolvedConfig):
 
     def build(self, sizes: DataSizes) -> Entity:
         """Build the model."""
-        from .build import build_entity
+        from torch import nn
 
-        return build_entity(self, sizes)
+        from attnx.attention.factory import build_attention
+        from attnx.nn.targets.single_label import SingleLabelTarget
+
+        from .memory import ChannelPReLU, EntityGate, EntityMemory
+        from .model import Entity
+        from .story_encoder import StoryEncoder
+
+        options, config, size = self.options, self.config, self.options.hidden_size
+        stories = StoryEncoder(sizes.source_symbols, size, options.max_words, options.dropout)
+        scorer = registry.build("scorer", options.gate_scorer, query_size=size, memory_size=size)
+        memory = EntityMemory(
+            size,
+            self.num_slots,
+            gate=EntityGate(scorer, registry.build("normalizer", options.gate_normalizer)),
+            activation=ChannelPReLU(size) if options.activation == "prelu" else nn.Identity(),
+            normalize=options.normalize,
+            keys=options.keys,
+            initial_state=options.initial_state,
+        )
+        attention = build_attention(
+            config["scorer"], config["scope"], config["normalizer"], size, size, size, options=config["attention"]
+        )
+        return Entity(stories, memory, attention, SingleLabelTarget(sizes.target_symbols))
 
 
 def _check_scope(config: Config) -> None:
