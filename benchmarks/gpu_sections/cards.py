@@ -1,4 +1,4 @@
-"""What cards can do, by their data sheets."""
+"""What cards can do, by their data sheets, from which predictions are made."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ class Card(NamedTuple):
     """Rates of a card, all per second, without sparsity."""
 
     name: str
+    float32_flop: float
     bfloat16_flop: float
+    memory_bytes: float
     multiprocessors: int
     clocks: float
 
@@ -22,7 +24,10 @@ class Card(NamedTuple):
         return RECIPROCALS_PER_CLOCK * self.multiprocessors * self.clocks
 
 
-CARDS = [Card(name, 989.4e12, 132, 1.98e9) for name in ("H100", "H200")]
+CARDS = (
+    Card("H100", 66.9e12, 989.4e12, 3.35e12, 132, 1.98e9),
+    Card("H200", 66.9e12, 989.4e12, 4.8e12, 132, 1.98e9),
+)
 """The modules of the kind SXM."""
 
 

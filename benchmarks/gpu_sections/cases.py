@@ -15,10 +15,6 @@ Figures = dict[str, float]
 """Numbers by their names, which state the units."""
 ACCELERATORS = {"cuda": "gpu", "cpu": "cpu"}
 FAILED, LATE, NOT_RUN = "failed: ", "too late: ", "not run: "
-ATTNX, BY_HAND = "attnx", "by hand"
-"""Rows of most sections."""
-WORDS, TOKENS, PEAK, SECONDS = "words/s", "tokens/s", "peak MB", "s in all"
-"""Figures of several sections."""
 START_SECONDS = 20
 """What the process of a section needs before its first case: imports, and the device's start."""
 

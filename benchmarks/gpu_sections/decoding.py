@@ -19,11 +19,12 @@ import attnx
 from attnx.data.batches import Batch, as_batch
 from attnx.data.examples import Pair
 from attnx.inference.trained_run import TrainedRun
-from gpu_sections.cases import ATTNX, BY_HAND, WORDS, Case, Figures, Setting
-from gpu_sections.steps import RUN_THEN_ATTEND, SCHEDULES, corpus, sizes
+from gpu_sections.cases import Case, Figures, Setting
+from gpu_sections.row_names import ATTNX, BY_HAND, RUN_THEN_ATTEND, SEARCHES, WORDS, search_row
+from gpu_sections.steps import SCHEDULES, corpus, sizes
 from gpu_sections.timing import synchronize
 
-BEAM_SIZES = {"greedy": 1, "beam of 5": 5}
+BEAM_SIZES = dict(zip(SEARCHES, (1, 5), strict=True))
 TRAINING_STEPS, CHECK_STEPS = 600, 3
 BATCH_WORDS, NUM_WORDS, CHECK_WORDS = 256, 4096, 32
 LIMIT_RATIO, LIMIT_EXTRA = 2, 5
@@ -35,10 +36,10 @@ Decode = Callable[[list[Pair]], list[int]]
 def cases(setting: Setting) -> Iterator[Case]:
     """Both searches; the first case trains the model."""
     seconds = 22.0
-    for name in BEAM_SIZES:
-        for row in (ATTNX, BY_HAND):
-            yield Case(f"{row}, {name}", partial(_measure, setting, row, name), seconds)
-            seconds = 6.0
+    for name in SEARCHES:
+        yield Case(search_row(ATTNX, name), partial(_measure, setting, ATTNX, name), seconds)
+        seconds = 6.0
+        yield Case(search_row(BY_HAND, name), partial(_measure, setting, BY_HAND, name), seconds)
 
 
 @functools.cache

@@ -9,10 +9,12 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
-from gpu_sections.cases import ATTNX, BY_HAND, Case, Figures, Setting
-from gpu_sections.steps import CHECK_STEPS, LOOP, SCHEDULES, STEPS, Steps, Train, watch_steps
-from gpu_sections.timing import covered_microseconds, device_intervals, device_profiler, synchronize
-from gpu_sections.training import FLOAT32, WITH_GRAPHS, trainings
+from gpu_sections.busy_time import covered_microseconds, device_intervals, device_profiler
+from gpu_sections.cases import Case, Figures, Setting
+from gpu_sections.row_names import ATTNX, BY_HAND, FLOAT32, IDLE, LOOP, WITH_GRAPHS, training_row
+from gpu_sections.steps import CHECK_STEPS, SCHEDULES, STEPS, Steps, Train, watch_steps
+from gpu_sections.timing import synchronize
+from gpu_sections.training import trainings
 
 PROFILED_STEPS = 20
 SECONDS = {BY_HAND: 5.0, ATTNX: 7.0, WITH_GRAPHS: 35.0}
@@ -24,7 +26,7 @@ def cases(setting: Setting) -> Iterator[Case]:
     for schedule in [LOOP] if setting.is_check else sorted(SCHEDULES, key=lambda name: name != LOOP):
         for row, train in trainings(setting, schedule, FLOAT32).items():
             measure = partial(_measure, setting, train)
-            yield Case(f"{row}, {schedule}, {FLOAT32}", measure, SECONDS[row])
+            yield Case(training_row(row, schedule, FLOAT32), measure, SECONDS[row])
 
 
 def _measure(setting: Setting, train: Train) -> Figures:
@@ -46,7 +48,7 @@ def _measure(setting: Setting, train: Train) -> Figures:
         train(sum(steps) + 1)
     seconds, intervals = stamps[1] - stamps[0], device_intervals(profiler, setting.device)
     return {
-        "idle %": 100 * (1 - covered_microseconds(intervals) / 1e6 / seconds),
+        IDLE: 100 * (1 - covered_microseconds(intervals) / 1e6 / seconds),
         "kernels a step": len(intervals) / steps.measured,
         "ms a step": 1000 * seconds / steps.measured,
     }

@@ -13,11 +13,12 @@ from peers.environments import ROOT, last_word
 from peers.training import ATTNX
 
 from attnx.files.process import available_cores
-from gpu_sections.cases import SECONDS, Case, Figures, NotRunError, Setting
+from gpu_sections.cases import Case, Figures, NotRunError, Setting
+from gpu_sections.row_names import ALL_AT_A_TIME, FOUR_AT_A_TIME, ONE_AT_A_TIME, SECONDS
 from gpu_sections.steps import corpus, sizes
 
 JOBS, CHECK_JOBS, STEPS, CHECK_STEPS = 16, 2, 100, 2
-WAYS = (("-j 4", 4, False, 30.0), ("one after another", 1, False, 70.0), ("-j 16, on CPU cores", JOBS, True, 35.0))
+WAYS = ((FOUR_AT_A_TIME, 4, False, 30.0), (ONE_AT_A_TIME, 1, False, 70.0), (ALL_AT_A_TIME, JOBS, True, 35.0))
 """A row, its jobs at a time, whether they are on the CPU, and its planned seconds."""
 
 

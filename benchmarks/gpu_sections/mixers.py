@@ -12,21 +12,19 @@ from attnx import accel
 from attnx.accel import mixers
 from attnx.models.transformer.layer_choices import LayerChoice
 from gpu_sections.cases import Case, Figures, NotRunError, Setting
+from gpu_sections.row_names import MIXER_LENGTH, MIXERS, OWN, WITH_FLA, mixer_row
 from gpu_sections.transformer import CHECK_LENGTHS, CHECK_SIZES, SIZES, Forward, Sizes, by_attnx, measure
 
-MIXERS, LENGTH = ("linear", "retention", "delta", "gated_delta", "gated_linear"), 8192
-OWN, WITH_FLA = "definition", "flash-linear-attention"
 PLANNED_SECONDS = {WITH_FLA: 32.0, OWN: 12.0}
 """For a case: the model's start and 14 steps, and the compilation of kernels with all tiles that are tried."""
 
 
 def cases(setting: Setting) -> Iterator[Case]:
     """Every mixer by kernels, then every mixer by its definition."""
-    length = CHECK_LENGTHS[0] if setting.is_check else LENGTH
+    length = CHECK_LENGTHS[0] if setting.is_check else MIXER_LENGTH
     for way, seconds in PLANNED_SECONDS.items():
         for name in MIXERS:
-            row, measured = f"{name} by {way}, length {length:,}", partial(_measure, setting, name, way, length)
-            yield Case(row, measured, seconds)
+            yield Case(mixer_row(name, way, length), partial(_measure, setting, name, way, length), seconds)
 
 
 def build(name: str, way: str, sizes: Sizes, length: int) -> tuple[nn.Module, Forward]:

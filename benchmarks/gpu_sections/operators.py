@@ -9,28 +9,30 @@ from itertools import product
 
 import torch
 import torch.nn.functional as F
-from additive_operator import COMPILED, Shape, broadcast, by_attnx, compiled
+from additive_operator import broadcast, by_attnx, compiled
 from peers.measures import Read, draw_tensors, work_of
 from torch import Tensor
 
+from gpu_sections.busy_time import covered_microseconds, device_intervals, device_profiler
 from gpu_sections.cards import find_card
-from gpu_sections.cases import ATTNX, PEAK, Case, Figures, Setting
-from gpu_sections.timing import (
-    covered_microseconds,
-    device_intervals,
-    device_profiler,
-    median_seconds,
-    peak_bytes,
-    synchronize,
+from gpu_sections.cases import Case, Figures, Setting
+from gpu_sections.row_names import (
+    ATTNX,
+    BROADCAST,
+    KERNEL_MILLISECONDS,
+    MILLISECONDS,
+    PEAK,
+    SHAPES,
+    TIMES_RECIPROCALS,
+    Shape,
+    operator_row,
 )
+from gpu_sections.timing import median_seconds, peak_bytes, synchronize
 
-# A tensor of all pairs and units of the last shape has 8 GB, and the broadcast form keeps several.
-SHAPES: tuple[Shape, ...] = ((64, 30, 30, 256), (16, 400, 400, 256), (2, 2000, 2000, 256))
 CHECK_SHAPES: tuple[Shape, ...] = ((2, 5, 7, 16),)
-BROADCAST, KERNEL_MILLISECONDS = "broadcast form", "ms of kernels"
-WAYS = {"forward": "forward", "both": "forward and backward"}
 RECIPROCALS = {"forward": 1, "both": 2}
 """Reciprocals of a pair and unit: the gradients compute a hidden unit again, and exponentials are of rows alone."""
+COMPILED = "torch.compile of it"
 
 
 def dot_product(queries: Tensor, keys: Tensor, values: Tensor, v: Tensor) -> Tensor:
@@ -58,13 +60,13 @@ def cases(setting: Setting) -> Iterator[Case]:
     for way, forms in PLANNED:
         for shape, (form, seconds) in product(CHECK_SHAPES if setting.is_check else SHAPES, forms.items()):
             measure = partial(_measure, setting.device, form, shape, way)
-            yield Case(f"{form}, {WAYS[way]}, {'x'.join(map(str, shape))}", measure, seconds)
+            yield Case(operator_row(form, way, shape), measure, seconds)
 
 
 def _measure(device: torch.device, form: str, shape: Shape, way: str) -> Figures:
     *operands, grad_context = (tensor.to(device) for tensor in draw_tensors(*shape))
     work = work_of(FORMS[form](shape[-1]), operands, grad_context, way)
-    figures = {"ms": 1000 * median_seconds(work, device), PEAK: peak_bytes(work, device) / 1e6}
+    figures = {MILLISECONDS: 1000 * median_seconds(work, device), PEAK: peak_bytes(work, device) / 1e6}
     with device_profiler(device) as profiler:
         work()
         synchronize(device)
@@ -73,5 +75,5 @@ def _measure(device: torch.device, form: str, shape: Shape, way: str) -> Figures
         card = find_card(torch.cuda.get_device_name()) if device.type == "cuda" else None
         if card is not None and form == ATTNX:
             reciprocals = 1000 * RECIPROCALS[way] * torch.Size(shape).numel() / card.reciprocals
-            figures["kernels over reciprocals"] = figures[KERNEL_MILLISECONDS] / reciprocals
+            figures[TIMES_RECIPROCALS] = figures[KERNEL_MILLISECONDS] / reciprocals
     return figures

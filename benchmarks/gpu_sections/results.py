@@ -21,6 +21,8 @@ from attnx.files.atomic_files import write_json
 from gpu_sections.cases import Row
 
 PACKAGES = ("torch", "triton", "lightning")
+MACHINE_KEYS = ("card", "torch", "commit", "date")
+"""What a file must say of its machine."""
 
 
 class Results(NamedTuple):
@@ -48,9 +50,13 @@ def read_results(file: Path) -> Results:
     """
     try:
         contents = json.loads(file.read_text(encoding="utf-8"))
-        return Results(contents["machine"], contents["is_check"], [Row(**row) for row in contents["rows"]])
+        results = Results(contents["machine"], contents["is_check"], [Row(**row) for row in contents["rows"]])
+        missing = [key for key in MACHINE_KEYS if not results.machine[key]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{file}: not a file of benchmarks/gpu.py ({error!r})") from error
+    if missing:
+        raise UserError(f"{file}: it does not say its {missing[0]}")
+    return results
 
 
 def describe_machine(commit: str | None) -> dict[str, str]:

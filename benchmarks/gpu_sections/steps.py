@@ -31,8 +31,6 @@ from gpu_sections.timing import synchronize
 
 SCHEDULES = {row.removeprefix("attnx, "): overrides for row, overrides in OVERRIDES.items()}
 """The overrides of each schedule."""
-RUN_THEN_ATTEND, LOOP = "run then attend", "step by step"
-"""The first schedule, and the only one with a loop over time, which alone is compiled."""
 PRECISIONS = {"float32": "32", "bfloat16": "bf16-mixed", "tf32": "tf32"}
 Train = Callable[[int], None]
 """Take so many optimizer steps."""

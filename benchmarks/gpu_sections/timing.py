@@ -1,23 +1,17 @@
-"""Seconds, peak bytes and busy time of work on a device: CUDA events and torch's allocator, a clock, the profiler."""
+"""Seconds and peak bytes of work on a device: CUDA events and torch's allocator, or a clock and the profiler."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from statistics import median
 
 import torch
 from peers.measures import Work, peak
-from torch.profiler import ProfilerActivity, profile
 
 WARMUP_CALLS, MAX_CALLS = 3, 30
 MAX_SECONDS = 1.0
 """Calls are repeated until they took this long together."""
-ACTIVITIES = {"cuda": ProfilerActivity.CUDA, "cpu": ProfilerActivity.CPU}
-TYPES = {"cuda": "CUDA", "cpu": "CPU"}
-"""The profiler's names of a device."""
-Interval = tuple[float, float]
-"""Start and end in microseconds."""
 
 
 def synchronize(device: torch.device) -> None:
@@ -66,38 +60,3 @@ def _by_clock(work: Work) -> float:
 
 
 TIMERS: dict[str, Callable[[Work], float]] = {"cuda": _by_events, "cpu": _by_clock}
-
-
-def device_profiler(device: torch.device) -> profile:
-    """A profiler of what runs on a device."""
-    return profile(activities=[ACTIVITIES[device.type]])
-
-
-def device_intervals(profiler: profile, device: torch.device) -> list[Interval]:
-    """The intervals of everything that ran on a device; annotations span what is idle, too, and are left out.
-
-    Raises:
-        RuntimeError: the profiler saw nothing, as without access to the GPU's counters.
-    """
-    events = profiler.events() or ()  # type: ignore[no-untyped-call]
-    intervals = [
-        (event.time_range.start, event.time_range.end)
-        for event in events
-        if event.device_type.name == TYPES[device.type] and not event.is_user_annotation
-    ]
-    if not intervals:
-        raise RuntimeError("torch's profiler saw no kernel")
-    return intervals
-
-
-def covered_microseconds(intervals: Iterable[Interval]) -> float:
-    """The length of the union of intervals.
-
-    >>> covered_microseconds([(0, 3), (2, 5), (7, 8), (7, 8)])
-    6.0
-    """
-    total, last = 0.0, 0.0
-    for start, end in sorted(intervals):
-        total += max(0, end - max(start, last))
-        last = max(last, end)
-    return total

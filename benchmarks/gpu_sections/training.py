@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import product
 
-from gpu_sections.cases import ATTNX, BY_HAND, WORDS, Case, Figures, NotRunError, Setting
-from gpu_sections.steps import LOOP, PRECISIONS, SCHEDULES, Train, train_attnx, train_by_hand, words_per_second
+from gpu_sections.cases import Case, Figures, NotRunError, Setting
+from gpu_sections.row_names import ATTNX, BY_HAND, FLOAT32, GRAPHS, LOOP, WITH_GRAPHS, WORDS, training_row
+from gpu_sections.steps import PRECISIONS, SCHEDULES, Train, train_attnx, train_by_hand, words_per_second
 
-GRAPHS, FLOAT32 = "trainer.compile=graphs", "float32"
-WITH_GRAPHS = f"{ATTNX}, {GRAPHS}"
 SECONDS = {BY_HAND: 5.0, ATTNX: 8.0, WITH_GRAPHS: 40.0}
 """Planned for a training: its start, 300 steps, and compilation and recording of graphs."""
 
@@ -21,7 +20,7 @@ def cases(setting: Setting) -> Iterator[Case]:
         for row, train in trainings(setting, schedule, precision).items():
             if row != WITH_GRAPHS or precision != "tf32":
                 measure = partial(_measure, setting, train)
-                yield Case(f"{row}, {schedule}, {precision}", measure, SECONDS[row])
+                yield Case(training_row(row, schedule, precision), measure, SECONDS[row])
 
 
 def trainings(setting: Setting, schedule: str, precision: str) -> dict[str, Train]:

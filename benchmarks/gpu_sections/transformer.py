@@ -19,7 +19,19 @@ from attnx.models.transformer.model import Transformer
 from attnx.models.transformer.options import AttentionSite, TransformerOptions
 from attnx.nn.targets.symbols import Symbols
 from gpu_sections.cards import find_card
-from gpu_sections.cases import ATTNX, BY_HAND, PEAK, TOKENS, Case, Figures, Setting
+from gpu_sections.cases import Case, Figures, Setting
+from gpu_sections.row_names import (
+    ALIBI,
+    ATTNX,
+    BY_HAND,
+    LENGTHS,
+    PEAK,
+    SOFTCAP,
+    TOKENS,
+    UTILIZATION,
+    WINDOW,
+    transformer_row,
+)
 from gpu_sections.timing import synchronize
 
 WARMUP_STEPS, MEASURED_STEPS, CHECK_STEPS = 4, 10, 1
@@ -38,8 +50,7 @@ class Sizes(NamedTuple):
     """Of all sequences of a batch together."""
 
 
-SIZES, CHECK_SIZES = Sizes(8192, 768, 12, 12, 16_384), Sizes(23, 16, 2, 2, 26)
-LENGTHS, CHECK_LENGTHS = (1024, 8192), (13,)
+SIZES, CHECK_SIZES, CHECK_LENGTHS = Sizes(8192, 768, 12, 12, 16_384), Sizes(23, 16, 2, 2, 26), (13,)
 Forward = Callable[[Tensor], Tensor]
 """Tokens (b, t) -> logits (b, t, symbols)."""
 Build = Callable[[Sizes, int], tuple[nn.Module, Forward]]
@@ -68,9 +79,9 @@ def by_hand(sizes: Sizes, length: int) -> tuple[nn.Module, Forward]:
 FORMS: dict[str, Build] = {
     BY_HAND: by_hand,
     ATTNX: by_attnx,
-    "attnx, window of 128": partial(by_attnx, self_attention=AttentionSite(scope=("local", {"window": 128}))),
-    "attnx, alibi": partial(by_attnx, self_attention=AttentionSite(bias="alibi")),
-    "attnx, soft cap": partial(by_attnx, attention=AttentionOptions(softcap=50.0)),
+    WINDOW: partial(by_attnx, self_attention=AttentionSite(scope=("local", {"window": 128}))),
+    ALIBI: partial(by_attnx, self_attention=AttentionSite(bias="alibi")),
+    SOFTCAP: partial(by_attnx, attention=AttentionOptions(softcap=50.0)),
 }
 """The last three have a kernel by FlexAttention on a GPU."""
 
@@ -80,8 +91,7 @@ def cases(setting: Setting) -> Iterator[Case]:
     sizes = CHECK_SIZES if setting.is_check else SIZES
     for name, length in product(FORMS, CHECK_LENGTHS if setting.is_check else LENGTHS):
         build = partial(FORMS[name], sizes)
-        row = f"{name}, causal, length {length:,}"
-        yield Case(row, partial(measure, setting, build, length), PLANNED_SECONDS)
+        yield Case(transformer_row(name, length), partial(measure, setting, build, length), PLANNED_SECONDS)
 
 
 def flop_of_a_token(sizes: Sizes, keys: float) -> float:
@@ -118,7 +128,7 @@ def measure(setting: Setting, build: Callable[[int], tuple[nn.Module, Forward]],
         figures[PEAK] = torch.cuda.max_memory_allocated() / 1e6
         if card := find_card(torch.cuda.get_device_name()):
             useful = flop_of_a_token(sizes, length / 2) * figures[TOKENS]
-            figures["MFU %"] = 100 * useful / card.bfloat16_flop
+            figures[UTILIZATION] = 100 * useful / card.bfloat16_flop
     return figures
 
 

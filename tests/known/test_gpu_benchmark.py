@@ -152,10 +152,8 @@ def test_a_check_measures_and_writes_rows(benchmark: Import, tmp_path: Path, cap
     assert [row.name for row in read.rows] == ["attnx, causal, length 13"]
     assert gpu.main(words) == 2
     assert "is there already" in capfd.readouterr().err
-    assert gpu.main(["--table", str(file)]) == 0
-    assert capfd.readouterr().out.startswith(
-        "| transformer | tokens/s | ms a step | note |\n|---|---|---|---|\n| attnx, "
-    )
+    assert gpu.main(["--ledger", str(file)]) == 2
+    assert "toy sizes" in capfd.readouterr().err
 
 
 def test_the_file_is_complete_after_every_case(
@@ -218,6 +216,56 @@ def test_a_complete_measurement_fits_into_its_time(benchmark: Import) -> None:
     assert max(map(len, gpu.plan().splitlines())) < 2000
 
 
+def test_the_ledger_compares_figures_of_one_file(benchmark: Import) -> None:
+    """The latest file that has all rows of a line; the bound itself passes, and what no file has is not run."""
+    cases, ledger, results = map(benchmark, ("gpu_sections.cases", "gpu_sections.ledger", "gpu_sections.results"))
+
+    def measure(date: str, card: str, **speeds: float) -> Any:
+        rows = [
+            cases.Row("decoding", f"{name.replace('_', ' ')}, greedy", {"words/s": x}) for name, x in speeds.items()
+        ]
+        return results.Results({"card": card, "torch": "2.11", "commit": "abc", "date": date}, False, rows)
+
+    both, slower = (
+        measure("2026-01-02", "X", attnx=300.0, by_hand=100.0),
+        measure("2026-01-01", "Y", attnx=1.0, by_hand=1.0),
+    )
+    half = measure("2026-01-03", "Z", attnx=900.0)
+    name = "decoding, greedy: times the loop by hand"
+
+    def find(*measured: Any) -> Any:
+        return next(entry for entry in ledger.entries(measured) if entry.line.name == name)
+
+    assert (find(both, slower, half).figure, find(both, slower, half).verdict) == (3.0, "PASS")
+    assert find(both, slower, half).machine["card"] == "X"
+    assert (find(slower, half).figure, find(slower, half).verdict) == (1.0, "MISS")
+    assert (find(half).figure, find(half).verdict) == (None, "not run")
+
+
+def test_the_main_command_is_compared_with_a_cpu_of_any_file(benchmark: Import) -> None:
+    cases, ledger, results = map(benchmark, ("gpu_sections.cases", "gpu_sections.ledger", "gpu_sections.results"))
+    machine = {"card": "NVIDIA H200", "torch": "2.11", "commit": "abc", "date": "2026-01-02"}
+    files = [
+        results.Results(
+            {**machine, **card}, False, [cases.Row(section, "attnx +scorer=additive +scope=local", {"PER %": per})]
+        )
+        for section, card, per in (("main_run", {}, 8.5), ("main_cpu", {"card": "CPU", "date": "2026-01-03"}, 8.75))
+    ]
+    (entry,) = [entry for entry in ledger.entries(files) if entry.line.name.startswith("main command")]
+    assert (entry.figure, entry.verdict, entry.machine["card"]) == (0.25, "PASS", "NVIDIA H200")
+
+
+def test_predictions_are_of_the_card(benchmark: Import) -> None:
+    """Two reciprocals a pair and unit of 132 multiprocessors; bytes of eleven passes over the bandwidth."""
+    ledger, cards = benchmark("gpu_sections.ledger"), benchmark("gpu_sections.cards")
+    attnx, broadcast, speed, _ = ledger.operator_lines((16, 400, 400, 256))
+    for name, milliseconds in (("H100", 8.605), ("H200", 6.007)):
+        card = cards.find_card(f"NVIDIA {name}")
+        assert attnx.prediction(card) == pytest.approx(0.3134, rel=1e-3)
+        assert broadcast.prediction(card) == pytest.approx(milliseconds, rel=1e-3)
+        assert speed.prediction(card) == pytest.approx(milliseconds / 0.3134, rel=1e-3)
+
+
 def test_flop_of_a_transformer(benchmark: Import) -> None:
     """A layer of width 3 has 108 weights, the output 5 x 3; a query and key cost 12 x 3 with their gradients."""
     section = benchmark("gpu_sections.transformer")
@@ -225,7 +273,37 @@ def test_flop_of_a_transformer(benchmark: Import) -> None:
     assert section.flop_of_a_token(sizes, 7) == 6 * (2 * 108 + 15) + 2 * 7 * 36
 
 
-@pytest.mark.parametrize("name", ["timing", "cards", "tables"])
+def test_the_ledger_on_the_page_is_that_of_the_kept_files(benchmark: Import) -> None:
+    gpu, tables = benchmark("gpu"), benchmark("gpu_sections.tables")
+    page = gpu.PAGE.read_text(encoding="utf-8")
+    assert tables.START + gpu.kept_ledger(gpu.RESULTS) + tables.END in page
+    assert all(not benchmark("gpu_sections.results").read_results(file).is_check for file in gpu.RESULTS.glob("*.json"))
+
+
+def test_a_kept_file_fills_the_ledger(benchmark: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu, cases, results, tables = map(
+        benchmark, ("gpu", "gpu_sections.cases", "gpu_sections.results", "gpu_sections.tables")
+    )
+    page, file = tmp_path / "page.md", tmp_path / "gpu.json"
+    page.write_text(f"before\n{tables.START}old\n{tables.END}after\n", encoding="utf-8")
+    monkeypatch.setattr(gpu, "PAGE", page)
+    monkeypatch.setattr(gpu, "RESULTS", tmp_path / "kept")
+    rows = [cases.Row("idle", "attnx, trainer.compile=graphs, step by step, float32", {"idle %": 12.5})]
+    machine = {"card": "NVIDIA H100 80GB HBM3", "torch": "2.11.0", "commit": "abc", "date": "2026-01-02T03:04:05+00:00"}
+    results.Results(machine, False, rows).write(file)
+    assert gpu.main(["--ledger", str(file)]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith(f"before\n{tables.START}| | aim |")
+    assert text.endswith(f"{tables.END}after\n")
+    line = "| attnx, trainer.compile=graphs, step by step, float32: idle % | at most 10 | | 12.5 | MISS "
+    assert f"{line}| NVIDIA H100 80GB HBM3 | 2.11.0 | abc |\n" in text
+    assert (tmp_path / "kept" / "20260102T030405.json").read_bytes() == file.read_bytes()
+    file.write_text("{}", encoding="utf-8")
+    assert gpu.main(["--ledger", str(file)]) == 2
+    assert page.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize("name", ["busy_time", "cards", "tables"])
 def test_examples_in_docstrings(name: str, benchmark: Import) -> None:
     result = doctest.testmod(benchmark(f"gpu_sections.{name}"))
     assert result.attempted
