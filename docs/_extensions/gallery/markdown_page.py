@@ -1,4 +1,4 @@
-"""The page of all parts in Markdown: what each does, its pictures and its source."""
+"""The page of all parts in Markdown: what each does, and its pictures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ INTRODUCTION = """\
 
 What each part of attention does on one small example. Variants of a part are drawn if an option changes the picture.
 Every number is computed by the part itself. On the [site](https://attnx.github.io/attnx/parts.html) the pictures move
-with the options. `attnx list NAME` describes a part and its options."""
+with the options. `attnx list NAME` has the source and the options of a part."""
 EXAMPLE = """\
 Rows are steps, columns are memory positions. Ten queries move along a memory of nine positions and two of padding: step
 t should read position t, and the last step has the query of the step before. States have a size of 13; nearer states
@@ -66,5 +66,3 @@ def _section(variants: Sequence[PartVariant]) -> Iterator[str]:
     yield summary
     yield formula_markdown(part)
     yield from (f"![{variant}](parts/{variant.file})" for variant in variants)
-    if source := part.doc_line("Source"):
-        yield f"Source: {source}"

@@ -37,7 +37,7 @@ def write(words: Path, small: list[str], shared_server: None) -> Write:
     return write_suite
 
 
-PAGE = Path(__file__).parents[3] / "docs" / "your-own-mechanism.md"
+PAGE = Path(__file__).parents[3] / "docs" / "tutorials" / "your-own-scorer.md"
 TINY = ["task.examples=640", "task.num_held_out=32", "trainer.max_steps=3", "trainer.num_validations=1"]
 TINY += ["lr_schedule.warmup_steps=0", "trainer.test_examples=2"]
 
@@ -204,25 +204,24 @@ def test_a_mistake_is_one_line_and_nothing_is_trained(
     assert not HOME.exists()
 
 
-def test_the_tutorial_runs_from_the_equation_to_the_page(
+def test_the_scorer_of_the_tutorial_runs_to_the_page(
     work_folder: Path, command: Callable[..., Any], shared_server: None
 ) -> None:
-    """Its file, its laws, its first run with a tiny budget, and the check of its suite."""
+    """Its file, a first run of it with a tiny budget, and the check of its suite."""
     text = PAGE.read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n# plugins/near.py\n(.*?)```", text, re.DOTALL)
+    (code,) = re.findall(r"%%writefile plugins/thin_bilinear.py\n(.*?)```", text, re.DOTALL)
     lines = [
         shlex.split(line)[1:]
         for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
         for line in block.splitlines()
     ]
-    assert [words[0] for words in lines] == ["list", "check", "experiment=mqar_small", "suite", "suite", "suite"]
+    assert [words[0] for words in lines] == ["experiment=mqar_small", "suite", "suite"]
     (work_folder / "plugins").mkdir()
-    (work_folder / "plugins" / "near.py").write_text(code, encoding="utf-8")
-    listed, checked, trained = command(*lines[0]), command(*lines[1]), command(*lines[2], *TINY)
-    assert "score(q, m) = -e^a |q - m|^2 / sqrt(d)" in listed.out
-    assert (checked.code, trained.code) == (0, 0)
-    assert command(*lines[3]).code == 0
-    assert "**near** is " in (HOME / "recall-check" / "near.md").read_text(encoding="utf-8")
+    (work_folder / "plugins" / "thin_bilinear.py").write_text(code, encoding="utf-8")
+    assert command(*lines[0], *TINY).code == 0
+    assert command(*lines[1]).code == 0
+    page = (HOME / "recall-check" / "thin_bilinear.md").read_text(encoding="utf-8")
+    assert "**thin_bilinear** is " in page
 
 
 def test_mechanisms_have_the_parameters_of_the_first_baseline(
