@@ -71,26 +71,34 @@ for line in json.load(sys.stdin):
     print(json.dumps({"code": code, "err": err.getvalue(), "out": out.getvalue(), "wrote": wrote, "loaded": loaded}))
 """
 
-# Lets no run of a process draw: for runs this small it takes longer than all the rest.
+# Lets no run of a process draw or count its operations: for runs this small it takes longer than all the rest.
 NO_PICTURES = """\
 import importlib.abc, importlib.util, sys
 
-class Undrawn(importlib.abc.MetaPathFinder):
+def draw_nothing(module):
+    module.draw_attention = module.draw_curves = module.draw_predictions = lambda folder: []
+
+def count_nothing(module):
+    module.count_cost = lambda *_: module.ModelCost()
+
+CHANGES = {"attnx.reports.build_all": draw_nothing, "attnx.training.train": count_nothing}
+
+class Changed(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name != "attnx.reports.build_all":
+        if name not in CHANGES:
             return None
-        sys.meta_path.remove(self)
+        change = CHANGES.pop(name)
         spec = importlib.util.find_spec(name)
         run = spec.loader.exec_module
 
         def exec_module(module):
             run(module)
-            module.draw_attention = module.draw_curves = module.draw_predictions = lambda folder: []
+            change(module)
 
         spec.loader.exec_module = exec_module
         return spec
 
-sys.meta_path.insert(0, Undrawn())
+sys.meta_path.insert(0, Changed())
 """
 
 
