@@ -25,13 +25,12 @@ from attnx.runs.layout import SWEEPS
 from attnx.runs.plugin_copies import current_code
 from attnx.runs.sweep import is_sweep, overrides_key, read_sweep, split_override
 from attnx.sweeps import session
-from attnx.sweeps.equal_cost import EqualJob, equalize
+from attnx.sweeps.equal_budgets import EqualJob, equalize
 from attnx.sweeps.expand_overrides import without_hydra_overrides
-from attnx.sweeps.folder_lock import rename_existing
 from attnx.sweeps.gpus import count_parallel_jobs, visible_gpus
 from attnx.sweeps.preflight import find_errors
 from attnx.sweeps.processes import ForkServerProcesses
-from attnx.sweeps.record import reject_other_config
+from attnx.sweeps.record import reject_other_config, rename_existing
 from attnx.sweeps.session import job_environment
 
 SUITES: Final = SWEEPS / "suites"

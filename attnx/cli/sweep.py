@@ -20,27 +20,36 @@ from attnx.runs.info import DONE_STATUSES
 from attnx.runs.layout import RUN_JSON, SWEEP_JSON, SWEEPS, refuse_links
 from attnx.runs.sweep import Sweep, is_sweep, overrides_key, read_sweep
 from attnx.sweeps import session
-from attnx.sweeps.equal_cost import EqualJob, check_equal_cost, describe_match, equalize, is_equalized
+from attnx.sweeps.equal_budgets import (
+    EqualJob,
+    check_equal_cost,
+    check_equal_time,
+    describe_length,
+    describe_match,
+    equalize,
+    is_equalized,
+)
 from attnx.sweeps.expand_overrides import SweepRequest, check_dependencies, expand_sweep, without_hydra_overrides
 from attnx.sweeps.external_launchers import run_one_job
-from attnx.sweeps.folder_lock import lock_folder, refuse_occupied, rename_existing
 from attnx.sweeps.gpus import count_parallel_jobs, visible_gpus
 from attnx.sweeps.preflight import FORKING_LAUNCHER, check_files, check_jobs, is_local
 from attnx.sweeps.processes import ForkServerProcesses
 from attnx.sweeps.record import (
     get_or_add_job,
+    lock_folder,
     note_start,
     open_record,
+    refuse_occupied,
     reject_other_code,
     reject_other_config,
     reject_other_sweep,
+    rename_existing,
     save_sweep,
     sync_from_folder,
 )
 from attnx.sweeps.session import Configs, SweepSession, job_environment, request_stop_by_signal
 from attnx.sweeps.stored_overrides import reject_unsafe_overrides
 from attnx.sweeps.summary import failure_message, note_sweep_end, report_detached, report_sweep, write_sweep_report
-from attnx.sweeps.training_length import check_equal_time, describe_length
 from attnx.training.distributed.launched_rank import reject_launched_sweep
 from attnx.training.distributed.slurm import is_requeued, slurm_job
 

@@ -1,12 +1,15 @@
-"""Entry point for Hydra's launchers of others (joblib) and for SLURM's jobs: run one job in a subprocess."""
+"""Jobs under other launchers: Hydra's of others (joblib), and SLURM, however often it requeues a job, by submitit."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +18,31 @@ from attnx.config.hydra_session import plain_config
 from attnx.errors import ExitCode, UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.file_lock import wait_for_lock
-from attnx.runs.info import DONE_STATUSES
+from attnx.runs.info import DONE_STATUSES, RunStatus
 from attnx.runs.layout import LOG_TXT, PROGRESS
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps.expand_overrides import without_hydra_overrides
 from attnx.sweeps.job_process import JobSpec
+from attnx.sweeps.live_table import best_text
 from attnx.sweeps.processes import SubprocessProcesses
-from attnx.sweeps.record import get_or_add_job, note_job_end, sync_from_folder
-from attnx.sweeps.session import has_session, is_stop_requested, objective, signal_error
-from attnx.training.distributed.slurm import requeue
+from attnx.sweeps.record import get_or_add_job, note_job_end, note_start, save_sweep, sync_from_folder, timestamp
+from attnx.sweeps.session import SweepSession, has_session, is_stop_requested, objective, signal_error
+from attnx.training.distributed.slurm import queued_jobs, requeue
 
+# Time between two looks at the jobs' files.
 POLL_SECONDS = 1.0
+# Options that submitit names alike on all clusters; the others are SLURM's own.
+SHARED_OPTIONS = (
+    *("name", "timeout_min", "nodes", "tasks_per_node", "cpus_per_task", "gpus_per_node", "mem_gb"),
+    "stderr_to_stdout",
+)
+# Time between two calls of squeue, which loads the cluster's controller.
+SQUEUE_SECONDS = 15.0
+# A job that squeue does not list so many times in a row has ended.
+MAX_MISSES = 2
+# Folder within the sweep's for submitit's files, and for what jobs print before attnx starts.
+SUBMITIT_FOLDER = ".submitit"
+NOT_REQUEUED = "SLURM's time limit was reached, and the job was requeued hydra.launcher.max_num_timeout times"
 
 
 def run_one_job(config: Any) -> float:
@@ -109,3 +126,155 @@ def write_error(folder: Path, error: str) -> None:
     """Write an error into a job's folder, where the sweep reads it."""
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / PROGRESS, {"error": error})
+
+
+@dataclass
+class RemoteJob:
+    """One job as it is submitted: plain values, composed and checked.
+
+    ``sweep`` is the sweep's folder, and ``created`` when it was created: if it has started over since, nothing runs.
+    ``ends_with_command`` says whether the job ends if the sweep's command is stopped.
+    """
+
+    sweep: str
+    created: str | None
+    index: int
+    config: Mapping[str, Any]
+    variables: Mapping[str, str]
+    working_folder: str
+    ends_with_command: bool
+
+    def __call__(self) -> None:
+        """Run the job on the cluster."""
+        from submitit.core.utils import UncompletedJobError
+
+        os.chdir(self.working_folder)
+        sweep = read_sweep(self.sweep)
+        if sweep.created != self.created:
+            return
+        job = sweep.jobs[self.index]
+        try:
+            environment = {**os.environ, **self.variables}
+            run_unless_done(sweep, job, self.config, environment, self.ends_with_command)
+        except UncompletedJobError:  # submitit will not requeue it again
+            write_error(sweep.folder(job), NOT_REQUEUED)
+
+    def checkpoint(self) -> Any:
+        """What submitit submits when SLURM needs the machine: the same job, which resumes from its run folder."""
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self)
+
+
+class SlurmQueue:
+    """Polls squeue for jobs that have ended; where squeue fails, ``report`` says so, and the jobs' files decide."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self.report = report
+        self._misses: dict[str, int] = {}
+        self._next_poll, self._has_reported = 0.0, False
+
+    def ended_jobs(self, job_ids: Iterable[str]) -> set[str]:
+        """The jobs among ``job_ids`` that squeue no longer lists."""
+        if time.monotonic() < self._next_poll:
+            return set()
+        self._next_poll = time.monotonic() + SQUEUE_SECONDS
+        try:
+            queued = queued_jobs()
+        except UserError as error:
+            if not self._has_reported:
+                self.report(f"{error}; waiting for what the jobs write themselves")
+            self._has_reported = True
+            return set()
+        self._misses = {job_id: self._misses.get(job_id, 0) + 1 for job_id in job_ids if job_id not in queued}
+        return {job_id for job_id, count in self._misses.items() if count >= MAX_MISSES}
+
+
+def submit(
+    session: SweepSession, cluster: str, options: Mapping[str, Any], submissions: Sequence[tuple[SweepJob, RemoteJob]]
+) -> dict[str, tuple[SweepJob, Any]]:
+    """Submit jobs to a cluster, with options as submitit calls them; return them by the cluster's ids, with handles."""
+    if not submissions:
+        return {}
+    executor = _executor(session.sweep.path, cluster, options)
+    note_start(session.sweep, [job for job, _ in submissions])
+    with executor.batch():  # one job array
+        handles = [executor.submit(remote) for _, remote in submissions]
+    waiting = {handle.job_id: (job, handle) for (job, _), handle in zip(submissions, handles, strict=True)}
+    for job_id, (job, _) in waiting.items():
+        job.cluster_job = job_id
+        session.screen.print(f"job {job.index} sent as {job_id}: {session.sweep.label(job)}")
+    save_sweep(session.sweep)
+    return waiting
+
+
+def leave_out_queued(
+    session: SweepSession, submissions: Sequence[tuple[SweepJob, RemoteJob]]
+) -> list[tuple[SweepJob, RemoteJob]]:
+    """Leave out the jobs that an earlier command has submitted and that SLURM still has.
+
+    Raises:
+        UserError: squeue failed.
+    """
+    queued = queued_jobs() if any(job.cluster_job for job, _ in submissions) else set()
+    for job, _ in submissions:
+        if job.cluster_job in queued:
+            job.status = RunStatus.RUNNING
+            session.screen.print(f"job {job.index} is queued as {job.cluster_job}: {session.sweep.label(job)}")
+    save_sweep(session.sweep)
+    return [(job, remote) for job, remote in submissions if job.cluster_job not in queued]
+
+
+def _executor(sweep: Path, cluster: str, options: Mapping[str, Any]) -> Any:
+    """Submitit's executor, in a new folder: submitit unpickles results, so nobody may have written there before."""
+    from submitit import AutoExecutor
+
+    options = dict(options)
+    limits = {"slurm_max_num_timeout": options.pop("max_num_timeout")} if "max_num_timeout" in options else {}
+    folder = sweep / SUBMITIT_FOLDER / secrets.token_hex(4)
+    folder.mkdir(parents=True, mode=0o700)
+    executor = AutoExecutor(folder=folder / "%j", cluster=cluster, **limits)
+    prefixes = {name: "" if name in SHARED_OPTIONS else f"{cluster}_" for name in options}
+    executor.update_parameters(**{f"{prefixes[name]}{name}": value for name, value in options.items()})
+    return executor
+
+
+def wait(session: SweepSession, waiting: dict[str, tuple[SweepJob, Any]], queue: SlurmQueue | None) -> None:
+    """Wait until each job has ended and will not be requeued, and record how.
+
+    Args:
+        session: the running sweep.
+        waiting: jobs by the cluster's job ids, with submitit's handles.
+        queue: SLURM's queue; None where the jobs run on this machine, and end if the command is stopped.
+
+    Raises:
+        KeyboardInterrupt: the command is stopped; SLURM's jobs go on.
+    """
+    while waiting:
+        if queue is not None and is_stop_requested(session.sweep.path):
+            raise KeyboardInterrupt
+        if queue is None:
+            ended = {job_id for job_id, (_, handle) in waiting.items() if handle.done()}
+        else:
+            ended = queue.ended_jobs(waiting)
+        for job_id, (job, handle) in list(waiting.items()):
+            current = replace(job)
+            if handle.paths.result_pickle.exists():
+                sync_from_folder(session.sweep, current)
+            # An interrupted job may be requeued. A process of this machine is waited for, so that none is left.
+            if job_id in ended or (queue is not None and current.status in (*DONE_STATUSES, RunStatus.FAILED)):
+                del waiting[job_id]
+                _note_end(session, job, handle.paths.stderr)
+        if waiting:
+            time.sleep(POLL_SECONDS)
+
+
+def _note_end(session: SweepSession, job: SweepJob, output: Path) -> None:
+    """Record how a job ended; one that has left nothing ended before attnx started."""
+    note_job_end(session.sweep.folder(job), "interrupted")  # if it was killed, it could not record that
+    sync_from_folder(session.sweep, job)
+    if job.status == RunStatus.WAITING:
+        job.status, job.error = RunStatus.FAILED, f"it ended before attnx started; what it printed is in {output}"
+    job.ended = timestamp()
+    save_sweep(session.sweep)
+    session.screen.print(f"job {job.index} {job.status}: {session.sweep.label(job)}  {best_text(job)}".rstrip())

@@ -95,7 +95,7 @@ class ProcessLauncher(SessionLauncher):
 
 
 class SlurmLauncher(SessionLauncher):
-    """Submits jobs to SLURM, or runs them here as SLURM would; see :mod:`attnx.sweeps.submission`.
+    """Submits jobs to SLURM, or runs them here as SLURM would; see :mod:`attnx.sweeps.external_launchers`.
 
     Args:
         cluster: ``slurm`` or ``local``.
@@ -110,7 +110,7 @@ class SlurmLauncher(SessionLauncher):
 
     def run_jobs(self, session: SweepSession, pending: Iterator[tuple[SweepJob, JobSpec]]) -> None:
         """Submit jobs, and wait for them unless detached."""
-        from attnx.sweeps.submission import RemoteJob, SlurmQueue, leave_out_queued, submit, wait
+        from attnx.sweeps.external_launchers import RemoteJob, SlurmQueue, leave_out_queued, submit, wait
 
         path, created, variables = str(session.sweep.path), session.sweep.created, self.variables
         is_local = self.cluster == "local"

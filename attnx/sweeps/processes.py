@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import gc
+import importlib
 import multiprocessing
 import os
 import signal
+import sys
+import threading
 import time
 from functools import partial
 from multiprocessing import reduction
-from typing import Any
+from multiprocessing.connection import Connection
+from typing import Any, cast
 
-from attnx.files.process import ChildProcess, spawn
-from attnx.sweeps.fork_server import run_alone, serve
-from attnx.sweeps.job_process import JobSpec
+from attnx.files.process import ChildProcess, interrupt_with_parent, spawn
+from attnx.sweeps.job_process import JobSpec, ignore_slurm_signals, run_job
 
 POLL_SECONDS = 0.05
 # Exit code of a job whose fork server died; no process can have it.
 SERVER_DIED = 256
+# Modules that runs import. None of them starts a thread, which a fork would not survive.
+IMPORTED_MODULES = (
+    "attnx.training.fit",
+    "attnx.config.compose",
+    "torch._dynamo",
+    "torch.utils.data",
+    "torch.optim.lr_scheduler",
+)
+SERVER_POLL_SECONDS = 0.02
+# Time that jobs have to save a checkpoint when the sweep has died.
+ORPHAN_GRACE_SECONDS = 60.0
 
 
 class ForkServerProcesses:
@@ -143,3 +159,115 @@ class SubprocessProcesses:
 
 
 Processes = ForkServerProcesses | SubprocessProcesses
+
+
+def serve(connection: int) -> None:
+    """Serve until the sweep closes the connection; the process of each job ends here, too.
+
+    Args:
+        connection: file descriptor of the connection to the sweep. It receives ``("start", job, spec)``,
+            ``("signal", job, signum)`` and ``("lock",)`` with the file descriptor of the sweep's lock, and sends
+            ``(None, threads)`` once it is ready and ``(job, exit_code)`` when a job has ended.
+    """
+    spec = _ForkServer(Connection(connection)).serve()
+    if spec is not None:
+        _exit_quickly(run_job(spec))
+
+
+def run_alone(parent: int, lock: int, spec: JobSpec) -> int:
+    """Run one job in a process that ``parent`` started for it; return the exit code."""
+    os.set_inheritable(lock, False)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    interrupt_with_parent(parent)
+    return run_job(spec)
+
+
+def _exit_quickly(code: int) -> None:
+    """Exit without tearing modules down, which takes as long as a small job."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)
+
+
+class _ForkServer:
+    def __init__(self, connection: Connection[Any, Any]) -> None:
+        self.connection = connection
+        self.jobs: dict[int, ChildProcess] = {}
+        self.pid = os.getpid()
+
+    def serve(self) -> JobSpec | None:
+        """Return the job's spec in the process of a job, and None in the server once the sweep has gone."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # the sweep handles it
+        ignore_slurm_signals()
+        _import_everything()
+        # Threads of C libraries included; 1 where the system does not say.
+        self._send(None, len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1)
+        while True:
+            try:
+                while self.connection.poll(SERVER_POLL_SECONDS):
+                    if (spec := self._handle(self.connection.recv())) is not None:
+                        return spec
+            except (EOFError, OSError):
+                self._end_jobs()
+                return None
+            self._reap()
+
+    def _handle(self, message: tuple[Any, ...]) -> JobSpec | None:
+        """Handle a message; in the process of a job that it starts, return the spec."""
+        match message:
+            case ("lock", *_):
+                os.set_inheritable(reduction.recv_handle(self.connection), False)  # stays open in all later jobs
+            case ("signal", job, value) if job in self.jobs:
+                self.jobs[job].send_signal(value)
+            case ("start", job, spec):
+                if pid := os.fork():
+                    self.jobs[job] = ChildProcess(pid)
+                    return None
+                self.connection.close()
+                os.setpgid(0, 0)  # so that what a job starts can be killed with it
+                interrupt_with_parent(self.pid)
+                return cast("JobSpec", spec)
+        return None
+
+    def _reap(self) -> None:
+        for job, process in [*self.jobs.items()]:
+            if process.has_ended():
+                self._kill_group(process)  # what the job left running
+                del self.jobs[job]
+                self._send(job, process.exit_code)
+
+    def _end_jobs(self) -> None:
+        """Have the jobs save and end, and kill those that do not."""
+        for process in self.jobs.values():
+            process.send_signal(signal.SIGINT)
+        deadline = time.monotonic() + ORPHAN_GRACE_SECONDS
+        while self.jobs and time.monotonic() < deadline:
+            time.sleep(SERVER_POLL_SECONDS)
+            self._reap()
+        for process in self.jobs.values():
+            self._kill_group(process)
+
+    def _kill_group(self, process: ChildProcess) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    def _send(self, *message: Any) -> None:
+        with contextlib.suppress(OSError):  # the sweep has gone
+            self.connection.send(message)
+
+
+def _import_everything() -> None:
+    for module in IMPORTED_MODULES:
+        importlib.import_module(module)
+    from attnx.registry.source_scan import catalog
+
+    for part in catalog().parts.values():
+        if part.origin == "core":
+            with contextlib.suppress(ImportError):  # of an extra that is not installed
+                importlib.import_module(part.module)
+    gc.collect()
+    gc.freeze()  # so that collecting garbage in a job does not copy the shared pages

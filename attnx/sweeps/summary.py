@@ -15,9 +15,9 @@ from attnx.reports.markdown import titled_table
 from attnx.runs.info import DONE_STATUSES, RunStatus
 from attnx.runs.layout import ERROR_TXT, README, STUDY
 from attnx.runs.sweep import Sweep
+from attnx.sweeps.equal_budgets import measured_steps
 from attnx.sweeps.live_table import best_job, best_text, format_duration
 from attnx.sweeps.record import save_sweep, sync_from_folder, timestamp
-from attnx.sweeps.training_length import measured_steps
 from attnx.training.callbacks.stop_signal import StopSignal
 
 FILES = """\

@@ -21,11 +21,10 @@ from attnx.runs.info import DONE_STATUSES, RunStatus
 from attnx.runs.layout import STUDY
 from attnx.runs.run import Run
 from attnx.runs.sweep import SweepJob
-from attnx.sweeps.expand_overrides import PLUGIN_MODULE, without_hydra_overrides
+from attnx.sweeps.expand_overrides import PLUGIN_MODULE, build_optuna_part, read_search_space, without_hydra_overrides
 from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.launchers import ProcessLauncher, SlurmLauncher
 from attnx.sweeps.record import get_or_add_job, save_sweep, sync_from_folder
-from attnx.sweeps.search_options import build_optuna_part, read_search_space
 from attnx.sweeps.session import SweepSession, current_session, has_session, is_stop_requested, objective
 
 

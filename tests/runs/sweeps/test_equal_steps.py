@@ -17,7 +17,7 @@ from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.runs.layout import STEP_TIME, STEP_TIME_LOCK
 from attnx.runs.sweep import read_step_time
-from attnx.sweeps import training_length
+from attnx.sweeps import equal_budgets
 from attnx.training import plan_steps
 from attnx.training.train import PreparedRun, prepare
 
@@ -125,7 +125,7 @@ def test_an_invalid_step_time_file_is_reported(content: object, work_folder: Pat
 def test_jobs_of_equal_time_have_their_own_cores(
     command: Callable[..., Any], small: list[str], words: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training_length, "available_cores", lambda: 2)
+    monkeypatch.setattr(equal_budgets, "available_cores", lambda: 2)
     timed = ["scorer=dot,additive", "budget=time", "trainer.max_time=00:00:01"]
     timed += [size for size in small if "max_steps" not in size]
     many = command("-m", *timed, "-j", "3")
@@ -137,6 +137,6 @@ def test_jobs_of_equal_time_have_their_own_cores(
 def test_a_launcher_that_runs_all_jobs_at_once_is_refused() -> None:
     configs = [{"budget": "time", "trainer": {"max_time": "00:00:01"}}] * 2
     with pytest.raises(UserError, match="slurm_here runs all jobs at once"):
-        training_length.check_equal_time(configs, 1, "local")
-    training_length.check_equal_time(configs[:1], 1, "local")
-    training_length.check_equal_time([{**config, "budget": "steps"} for config in configs], 1, "local")
+        equal_budgets.check_equal_time(configs, 1, "local")
+    equal_budgets.check_equal_time(configs[:1], 1, "local")
+    equal_budgets.check_equal_time([{**config, "budget": "steps"} for config in configs], 1, "local")

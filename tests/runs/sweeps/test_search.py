@@ -326,7 +326,7 @@ def test_a_sampler_or_pruner_that_optuna_lacks_is_refused(
 def test_the_search_space_is_in_hydras_words() -> None:
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    from attnx.sweeps.search_options import read_search_space
+    from attnx.sweeps.expand_overrides import read_search_space
 
     space, fixed = read_search_space(
         [

@@ -23,7 +23,7 @@ from rich.console import Console
 from attnx.errors import Stopped, UserError
 from attnx.runs.run import Run
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
-from attnx.sweeps import submission
+from attnx.sweeps import external_launchers
 from attnx.sweeps.external_launchers import lock_job
 from attnx.sweeps.record import save_sweep
 from attnx.sweeps.session import SweepSession, request_stop_by_signal
@@ -203,9 +203,9 @@ def asks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
             calls[0] += 1
             return remaining.pop(0)()
 
-        monkeypatch.setattr(submission, "queued_jobs", answer)
-        monkeypatch.setattr(submission, "SQUEUE_SECONDS", 0.0)
-        monkeypatch.setattr(submission, "POLL_SECONDS", 0.0)
+        monkeypatch.setattr(external_launchers, "queued_jobs", answer)
+        monkeypatch.setattr(external_launchers, "SQUEUE_SECONDS", 0.0)
+        monkeypatch.setattr(external_launchers, "POLL_SECONDS", 0.0)
         return calls
 
     return set_up
@@ -232,7 +232,7 @@ def test_a_requeued_job_is_awaited(
         return back()
 
     calls = asks(missing, back, missing, back, done)
-    submission.wait(running, waiting, submission.SlurmQueue(pytest.fail))
+    external_launchers.wait(running, waiting, external_launchers.SlurmQueue(pytest.fail))
     assert calls == [5]
     assert read_sweep(running.sweep.path).jobs[0].status == "finished"
 
@@ -244,7 +244,7 @@ def test_a_job_missing_from_slurm_was_interrupted(
     running, waiting = submitted_sweep
     says(running, status)
     calls = asks(set, set)
-    submission.wait(running, waiting, submission.SlurmQueue(pytest.fail))
+    external_launchers.wait(running, waiting, external_launchers.SlurmQueue(pytest.fail))
     assert calls == [2]
     assert read_sweep(running.sweep.path).jobs[0].status == "interrupted"
     assert json.loads((running.sweep.path / "0" / "run.json").read_text(encoding="utf-8"))["status"] == "interrupted"
@@ -267,7 +267,7 @@ def test_without_slurm_commands_job_files_are_read(
         return fail()
 
     asks(fail, fail, fail_as_it_ends)
-    submission.wait(running, waiting, submission.SlurmQueue(messages.append))
+    external_launchers.wait(running, waiting, external_launchers.SlurmQueue(messages.append))
     assert messages == ["squeue failed: no controller; waiting for what the jobs write themselves"]
     assert read_sweep(running.sweep.path).jobs[0].status == "finished"
 
@@ -286,13 +286,13 @@ def test_the_last_requeue_is_reported_in_one_line(
         says(running, "interrupted")
         raise UncompletedJobError("Job not requeued because: timed-out too many times.")
 
-    monkeypatch.setattr(submission, "run_unless_done", count_call)
-    submission.RemoteJob(str(running.sweep.path), None, 0, {}, {}, str(work_folder), False)()
+    monkeypatch.setattr(external_launchers, "run_unless_done", count_call)
+    external_launchers.RemoteJob(str(running.sweep.path), None, 0, {}, {}, str(work_folder), False)()
     (work_folder / "result.pkl").touch()
     asks(lambda: {"4711_0"})
-    submission.wait(running, waiting, submission.SlurmQueue(pytest.fail))
+    external_launchers.wait(running, waiting, external_launchers.SlurmQueue(pytest.fail))
     (job,) = read_sweep(running.sweep.path).jobs
-    assert (job.status, job.error) == ("failed", submission.NOT_REQUEUED)
+    assert (job.status, job.error) == ("failed", external_launchers.NOT_REQUEUED)
 
 
 def test_a_job_that_ended_before_attnx_started_has_failed(
@@ -303,7 +303,7 @@ def test_a_job_that_ended_before_attnx_started_has_failed(
     """As on a machine without the working folder, or by a wrong ``setup``."""
     running, waiting = submitted_sweep
     asks(set, set)
-    submission.wait(running, waiting, submission.SlurmQueue(pytest.fail))
+    external_launchers.wait(running, waiting, external_launchers.SlurmQueue(pytest.fail))
     (job,) = read_sweep(running.sweep.path).jobs
     printed = work_folder / "stderr.txt"
     assert (job.status, job.error) == ("failed", f"it ended before attnx started; what it printed is in {printed}")
@@ -316,13 +316,13 @@ def test_a_queued_job_of_a_sweep_that_started_over_does_nothing(
 ) -> None:
     """It would train its own configuration in the folder of another job."""
     started: list[str] = []
-    monkeypatch.setattr(submission, "run_unless_done", lambda sweep, *_: started.append(sweep.created))
+    monkeypatch.setattr(external_launchers, "run_unless_done", lambda sweep, *_: started.append(sweep.created))
     running, _ = submitted_sweep
     jobs = []
     for created in ("2031-05-07T11:13:17", "2031-05-07T11:17:19"):
         running.sweep.created = created
         save_sweep(running.sweep)
-        jobs.append(submission.RemoteJob(str(running.sweep.path), created, 0, {}, {}, str(work_folder), False))
+        jobs.append(external_launchers.RemoteJob(str(running.sweep.path), created, 0, {}, {}, str(work_folder), False))
     for job in jobs:
         job()
     assert started == ["2031-05-07T11:17:19"]
@@ -334,14 +334,16 @@ def test_a_stopped_command_leaves_slurm_its_jobs(
     running, waiting = submitted_sweep
     calls = asks(lambda: {"4711_0"}, lambda: signal.raise_signal(signal.SIGTERM) or {"4711_0"})
     with pytest.raises(Stopped, match="resume with: attnx resume ") as caught, request_stop_by_signal(running.sweep):
-        submission.wait(running, waiting, submission.SlurmQueue(pytest.fail))
+        external_launchers.wait(running, waiting, external_launchers.SlurmQueue(pytest.fail))
     assert (caught.value.signum, calls) == (signal.SIGTERM, [2])
     assert list(waiting) == ["4711_0"]
 
 
 def test_submissions_use_a_new_folder(work_folder: Path) -> None:
     """A result that was laid ready would be unpickled."""
-    folders = [Path(submission._executor(work_folder / "one", "local", {"timeout_min": 1}).folder) for _ in range(2)]
+    folders = [
+        Path(external_launchers._executor(work_folder / "one", "local", {"timeout_min": 1}).folder) for _ in range(2)
+    ]
     assert folders[0] != folders[1]
     assert {folder.parent.parent for folder in folders} == {work_folder / "one" / ".submitit"}
     assert {folder.parent.stat().st_mode & 0o777 for folder in folders} == {0o700}

@@ -21,8 +21,7 @@ from attnx.runs.info import RunStatus, update_info
 from attnx.runs.layout import BEST, CHECKPOINTS, LAST, README, STUDY, refuse_links, resume_command
 from attnx.runs.run import Run, lock_run
 from attnx.runs.sweep import is_locked, read_sweep
-from attnx.sweeps.folder_lock import lock_folder
-from attnx.sweeps.record import save_sweep, sync_from_folder
+from attnx.sweeps.record import lock_folder, save_sweep, sync_from_folder
 from attnx.sweeps.summary import write_sweep_readme
 
 WHAT = ("checkpoints", "folders")

@@ -1,9 +1,9 @@
-"""``match=`` and ``budget=flops``: the widths and steps with which the jobs of a sweep cost what the first one does."""
+"""Equal budgets: the widths and steps with which the jobs of a sweep cost what the first one does, or equal times."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,9 +11,10 @@ from rich.console import Console
 
 from attnx.errors import UserError
 from attnx.files.printable import show_waiting
+from attnx.files.process import available_cores
 from attnx.models.resolve import resolve_model
 from attnx.registry.plugin_errors import report_plug_in_errors
-from attnx.runs.sweep import split_override
+from attnx.runs.sweep import Sweep, read_step_time, split_override
 from attnx.sweeps.expand_overrides import PLUGIN_MODULE, SweepRequest
 from attnx.sweeps.match_widths import FEEDFORWARD, Match, match_widths, setting_key, width_keys, with_values
 from attnx.sweeps.preflight import read_task_data
@@ -29,6 +30,7 @@ QUANTITIES = {
 STATE_CONTEXT = 2048
 MAX_STEPS = "trainer.max_steps"
 WAITING = "measuring what the jobs cost ..."
+MAX_TIME_KEY = "trainer.max_time"
 
 
 class EqualJob(NamedTuple):
@@ -178,3 +180,55 @@ class CostMeter:
                 f"the {QUANTITIES[quantity]} of a job cannot be measured" + (f": {cost.note}" if cost.note else "")
             )
         return float(value)
+
+
+def time_limits(configs: Iterable[Mapping[str, Any]], budget: str) -> list[str]:
+    """The values of ``trainer.max_time`` of jobs that no number of steps or epochs ends, with a budget."""
+    trainers = [config["trainer"] for config in configs if config["budget"] == budget]
+    timed = [item for item in trainers if item.get("max_steps") is None and item.get("max_epochs") is None]
+    return sorted({trainer["max_time"] for trainer in timed if trainer.get("max_time")})
+
+
+def check_equal_time(configs: Iterable[Mapping[str, Any]], max_parallel: int, cluster: str) -> None:
+    """Check that jobs which are compared at equal time have equal shares of this machine.
+
+    Raises:
+        UserError: more jobs run at a time than there are cores, or the launcher does not limit their number.
+    """
+    configs = [*configs]
+    if not time_limits(configs, "time"):
+        return
+    cores = available_cores()
+    if max_parallel > cores:
+        raise UserError(
+            f"budget=time needs a core for each job, and this machine has {cores} for -j {max_parallel}; "
+            f"use -j {cores} or fewer"
+        )
+    if cluster == "local" and len(configs) > 1:
+        raise UserError(
+            "budget=time needs an equal share of the machine for each job, and hydra/launcher=slurm_here runs all "
+            "jobs at once; use hydra/launcher=processes"
+        )
+
+
+def describe_length(sweep: Sweep, configs: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Lines that say how long jobs with a time limit will train; printed before they start."""
+    configs = [*configs]
+    lines = [
+        f"each job trains for {limit} by its own clock (budget=time), so numbers of steps will differ"
+        for limit in time_limits(configs, "time")
+    ]
+    if limits := time_limits(configs, "steps"):
+        plan = f"the first job measures how many steps fit into {' and '.join(limits)}; equal times are equal steps"
+        lines.append(measured_steps(sweep) or plan)
+    return lines
+
+
+def measured_steps(sweep: Sweep) -> str:
+    """How many steps fit into the jobs' time, as one of them measured; "" before that."""
+    step_time = read_step_time(sweep.path)
+    if step_time is None:
+        return ""
+    proportion = "; other times in proportion" if MAX_TIME_KEY in sweep.swept_keys else ""
+    source = f"as job {step_time.job} measured"
+    return f"{step_time.steps:,} steps a job: as many as fit into {step_time.max_time}, {source}{proportion}"
