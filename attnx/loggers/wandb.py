@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from attnx.loggers.collection import one_line
-from attnx.loggers.contract import RunStart
+from attnx.loggers.contract import RunStart, one_line
 from attnx.loggers.wandb_server import (
     STOP_SECONDS,
     CallTimeout,

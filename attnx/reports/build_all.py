@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attnx.reports.figures.curves import draw_curves
+from attnx.reports.figures.curves import draw_curves, draw_numeric_predictions
 from attnx.reports.figures.heatmaps import Format, PictureOptions, draw_alignments
-from attnx.reports.figures.numeric_predictions import draw_numeric_predictions
 from attnx.reports.pages.run_page import write_page
 from attnx.reports.run.readme import write_run_readme
 from attnx.reports.run.task_declarations import task_drawing

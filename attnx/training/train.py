@@ -24,13 +24,13 @@ from attnx.errors import Interrupted
 from attnx.files.parse_number import count_phrase
 from attnx.inference.build_model import build_model
 from attnx.inference.checkpoint import load_weights
-from attnx.inference.init_weights import init_weights
 from attnx.inference.length_notes import cut_output_notes, reference_length_notes
+from attnx.inference.load import init_weights
 from attnx.inference.model_cost import ModelCost, count_cost
 from attnx.inference.predictor import Predictor
 from attnx.inference.write_results import EvaluationResult, save_evaluation
 from attnx.laws.check import check_plug_ins
-from attnx.loggers.collection import Loggers
+from attnx.loggers.contract import Loggers
 from attnx.models.resolve import ResolvedConfig, resolve_model
 from attnx.registry.plugin_errors import report_plug_in_errors
 from attnx.runs.layout import CHECKPOINTS, METRICS

@@ -21,8 +21,7 @@ from torch import nn
 import attnx
 from attnx import registry
 from attnx.errors import Interrupted
-from attnx.loggers.collection import Loggers
-from attnx.loggers.contract import RunStart
+from attnx.loggers.contract import Loggers, RunStart
 from attnx.loggers.tensorboard import TensorBoard
 from attnx.runs.info import RunStatus
 from attnx.runs.sweep import Sweep, SweepJob

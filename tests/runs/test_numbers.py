@@ -15,8 +15,8 @@ from rich.console import Console
 
 import attnx
 from attnx.data.features import FeatureScaler
+from attnx.reports.figures.curves import draw_numeric_predictions
 from attnx.reports.figures.heatmaps import draw_means
-from attnx.reports.figures.numeric_predictions import draw_numeric_predictions
 from attnx.reports.sweep.compare import compare
 from attnx.runs.alignments import read_alignment
 from attnx.training.fit import resume

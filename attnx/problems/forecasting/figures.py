@@ -13,10 +13,9 @@ from matplotlib.figure import Figure
 
 from attnx.data.sample import evenly_spaced_indices
 from attnx.files.bounded_files import read_arrays
-from attnx.reports.figures.curves import DPI, INK, PALE, style_axes
+from attnx.reports.figures.curves import DPI, INK, PALE, PREDICTION_COLOR, REFERENCE_COLOR, style_axes
 from attnx.reports.figures.fonts import choose_fonts, shorten
 from attnx.reports.figures.heatmaps import WHITE_TO_BLUE, Format, save_figure
-from attnx.reports.figures.numeric_predictions import PREDICTION_COLOR, REFERENCE_COLOR
 from attnx.runs.alignments import Alignment, read_best_alignments
 from attnx.runs.layout import MATRICES, PREDICTIONS, VOCABULARY
 from attnx.runs.predictions import read_field, read_table

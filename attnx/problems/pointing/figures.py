@@ -12,9 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from attnx.data.sample import evenly_spaced_indices
-from attnx.reports.figures.curves import DPI, INK
+from attnx.reports.figures.curves import DPI, INK, PREDICTION_COLOR, REFERENCE_COLOR
 from attnx.reports.figures.heatmaps import Format, save_figure
-from attnx.reports.figures.numeric_predictions import PREDICTION_COLOR, REFERENCE_COLOR
 from attnx.runs.layout import PREDICTIONS, VOCABULARY
 from attnx.runs.predictions import read_predictions, read_run_or_evaluation
 

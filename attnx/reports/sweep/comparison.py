@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,17 +11,18 @@ from typing import Any, NamedTuple
 from attnx.config.view import choice_text, value_text
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import count_phrase
-from attnx.reports.sweep.caveats import missing_combinations, training_ended_early, unequal_conditions
 from attnx.reports.sweep.conclusions import choice_in_validation, conclude
 from attnx.reports.sweep.effects import Effect, Effects, Factor, Interaction, effects, factors
 from attnx.reports.sweep.length_rates import LengthRates, length_rates
 from attnx.reports.sweep.metrics import list_metrics
 from attnx.reports.sweep.ranking import Ranking, rank_settings
-from attnx.reports.sweep.run_record import DATA, RunRecord
+from attnx.reports.sweep.run_record import DATA, STEPS, RunRecord
 from attnx.reports.sweep.settings import Setting, choose_best, group_by_setting, short_keys, varied_keys
 from attnx.runs.info import RunStatus
 
 TRIED = "tried"  # the column that counts from how many values one was chosen
+MAX_CHOICES = 4  # choices named in one sentence
+STILL_IMPROVING = 0.01  # of the metric, from the validation before the last to the last
 
 
 @dataclass
@@ -151,3 +153,58 @@ def _title(run: RunRecord) -> str:
     file = "" if file in (None, "null") else value_text(file)  # a table has the text
     task = " ".join(filter(None, [str(run.choices.get("task", "")), file]))
     return count_phrase(count, "test example") + (f" of {task}" if task else "")
+
+
+def missing_combinations(compared: Sequence[Factor]) -> list[str]:
+    """How many combinations of the choices were trained, if not all of several choices."""
+    if len(compared) < 2:
+        return []
+    trained = len({tuple(indices) for indices in zip(*(factor.indices.values() for factor in compared), strict=True)})
+    total = math.prod(len(factor.values) for factor in compared)
+    if trained == total:
+        return []
+    names = " by ".join(f"`{factor.name}`" for factor in compared)
+    what = names if len(compared) <= MAX_CHOICES else f"{len(compared)} choices"
+    return [
+        f"{trained:,} of {total:,} combinations of {what} have results: the ranking is of these, and effects of the "
+        "choices assume that the others follow from them."
+    ]
+
+
+def training_ended_early(runs: Sequence[RunRecord]) -> list[str]:
+    """How many runs had not stopped improving: their last validation was the best, by more than 1 %."""
+    curves = [(run, [*run.curves[run.monitor].values()]) for run in runs if len(run.curves.get(run.monitor, {})) > 1]
+    if not curves:
+        return []
+    improving = 0
+    for run, values in curves:
+        gain = values[-1] - values[-2] if run.maximize else values[-2] - values[-1]
+        is_best = values[-1] == (max if run.maximize else min)(values)
+        improving += is_best and gain > STILL_IMPROVING * abs(values[-2])
+    if not improving:
+        return [f"No run was still improving by more than {100 * STILL_IMPROVING:g} % between its last validations."]
+    return [
+        f"{improving} of {len(curves)} runs were still improving by more than {100 * STILL_IMPROVING:g} % between "
+        "their last validations: this compares how fast settings learn. Train longer to compare what they reach."
+    ]
+
+
+def unequal_conditions(runs: Sequence[RunRecord]) -> list[str]:
+    """A sentence for each condition in which runs differ: steps, training data, commits."""
+    sentences = []
+    counts = [int(run.results[STEPS]) for run in runs if STEPS in run.results]
+    if len(set(counts)) > 1:
+        fact = "The runs did not train for the same number of steps"
+        caveat = "a difference may come from the training, not from the settings"
+        if {run.budget for run in runs} == {"time"}:
+            fact = "All runs had the same training time, but not the same number of steps"
+            caveat = "the ranking includes what a setting costs on the machine that it ran on"
+        sentences.append(f"{fact} ({min(counts):,} to {max(counts):,}): {caveat}.")
+    if (data_sets := len({str(run.choices[DATA]) for run in runs if DATA in run.choices})) > 1:
+        sentences.append(
+            f"The runs were trained on {data_sets} different data sets: a difference may come from the data, not from "
+            "the settings."
+        )
+    if (commits := len({run.commit for run in runs if run.commit})) > 1:
+        sentences.append(f"The runs are of {commits} different commits: a difference may come from the code.")
+    return sentences

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from attnx.reports.metric_names import TEST, VALID
 from attnx.reports.significant_digits import p_text
 from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL
-from attnx.reports.sweep.caveats import unequal_seeds, unusable_values
 from attnx.reports.sweep.metrics import Metric
 from attnx.reports.sweep.ranking import RankedSetting, Ranking
 from attnx.reports.sweep.run_record import steps_range
-from attnx.reports.sweep.settings import MAX_NAMES
+from attnx.reports.sweep.settings import MAX_NAMES, first_few
 
 ONE_SEED = (
     "With one seed each, this compares the trained weights, not the settings: other seeds may give another order. "
@@ -243,3 +242,40 @@ def choice_in_validation(rankings: Sequence[Ranking]) -> list[str]:
     return [
         f"{text}, too." if rank == 1 else f"{text}, which is number {rank} on the test: {_value(row, main.metric)}."
     ]
+
+
+def unusable_values(ranking: Ranking) -> list[str]:
+    """Settings without a value, or with fewer values than seeds, and what follows."""
+    ranked, label, settings = {row.setting for row in ranking.rows}, ranking.metric.label, ranking.settings
+    names = [f"**{item.name}**" for index, item in enumerate(settings) if item.runs and index not in ranked]
+    partial = [
+        f"{ranking.name(row)} ({lacking} of {settings[row.setting].num_seeds})"
+        for row in ranking.rows
+        if (lacking := settings[row.setting].num_seeds - len(row.values))
+    ]
+    sentences = [f"Not ranked, since {label} is no number: {first_few(names)}."] if names else []
+    if partial:
+        sentences.append(
+            f"Seeds failed, or their {label} is no number, of {first_few(partial)}: means are over the others, and a "
+            "setting with such a seed cannot win."
+        )
+    return sentences
+
+
+def unequal_seeds(ranking: Ranking) -> list[str]:
+    """Settings that are not compared, have fewer seeds than others, or do not vary over them, and what follows."""
+    if not ranking.has_seeds:
+        return []
+    repeated = [row for row in ranking.rows if len(row.values) > 1]
+    single = [ranking.name(row) for row in ranking.rows if len(row.values) == 1]
+    constant = [ranking.name(row) for row in repeated if len({*row.values.values()}) == 1]
+    counts = sorted({len(row.values) for row in repeated})
+    sentences = [f"Not compared, since one seed says nothing about others: {first_few(single)}."] if single else []
+    if len(counts) > 1:
+        sentences.append(f"Means are over {counts[0]} to {counts[-1]} seeds: those over fewer have wider intervals.")
+    if constant:
+        sentences.append(
+            f"All seeds of {first_few(constant)} have the same {ranking.metric.label}, so this counts as exact: are "
+            "they one run?"
+        )
+    return sentences

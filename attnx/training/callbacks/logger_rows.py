@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from attnx.data.batches import collate
 from attnx.data.sample import evenly_by_length
-from attnx.loggers.collection import Loggers, one_line
+from attnx.loggers.contract import Loggers, one_line
 from attnx.reports.figures.forbidden_positions import read_windows
 from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, draw_alignments_page, save_figure
 from attnx.runs.layout import ALIGNMENTS_PICTURE
