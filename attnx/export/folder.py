@@ -49,10 +49,6 @@ def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint
         folder: the new folder; it must not exist.
         pairs: examples for the comparison.
         checkpoint: ``best`` or ``last``.
-
-    Raises:
-        UserError: the run writes numbers, its model cannot be exported, a package is missing, or the files' outputs
-            differ from the run's.
     """
     opened = open_run(run, checkpoint)
     if kind == "onnx":
@@ -134,9 +130,6 @@ def compare_outputs(run: TrainedRun, exported: TrainedRun, pairs: Sequence[Pair]
         exported: the run with an :class:`ExportedModel` as its model.
         pairs: what to decode.
         beam_size: of the search; 1 is greedy.
-
-    Raises:
-        UserError: log-probabilities differ; or a greedy search took a less probable symbol.
     """
     beam = ("beam", {"beam_size": beam_size})
     first, second = (decoder.with_decoding(beam).decode(pairs) for decoder in (run, exported))

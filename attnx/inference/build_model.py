@@ -15,11 +15,7 @@ from attnx.tasks.contract import SequenceData
 
 
 def build_model(resolved: ResolvedConfig, data: SequenceData) -> torch.nn.Module:
-    """Build the model for a task's vocabularies, with pretrained vectors from ``model.source_vectors`` and the like.
-
-    Raises:
-        UserError: as :func:`new_model`; or a file of vectors is missing, malformed, or named for features.
-    """
+    """Build the model for a task's vocabularies, with pretrained vectors from ``model.source_vectors`` and the like."""
     model, config = new_model(resolved, data), resolved.config
     for side, module_name in (("source", "source_encoder.embedding"), ("target", "embedding")):
         option, vocabulary = f"{side}_vectors", getattr(data, side)
@@ -33,11 +29,7 @@ def build_model(resolved: ResolvedConfig, data: SequenceData) -> torch.nn.Module
 
 
 def new_model(resolved: ResolvedConfig, data: SequenceData) -> torch.nn.Module:
-    """Build the model for a task's vocabularies, with its fast paths unless ``accel=off``.
-
-    Raises:
-        UserError: a part needs tags, which the data do not have; or no source symbol can be copied.
-    """
+    """Build the model for a task's vocabularies, with its fast paths unless ``accel=off``."""
     model = resolved.build(data_sizes(data))
     set_vocabulary_map = getattr(getattr(model, "output", None), "set_vocabulary_map", None)
     if set_vocabulary_map is not None and isinstance(data.source, Vocabulary) and isinstance(data.target, Vocabulary):

@@ -30,11 +30,7 @@ RESUMED = (
 
 
 def load_weights(model: nn.Module, checkpoints: Sequence[Path]) -> None:
-    """Load the mean of the model's weights in checkpoints.
-
-    Raises:
-        UserError: a checkpoint cannot be read, holds more than tensors and numbers, or does not fit the model.
-    """
+    """Load the mean of the model's weights in checkpoints."""
     model.load_state_dict(average_weights(fitting_weights(model, checkpoint) for checkpoint in checkpoints))
 
 

@@ -31,9 +31,6 @@ def open_evaluation(run: TrainedRun, test: Any = None, fingerprint: str = "") ->
         run: the run.
         test: as ``task.test`` names it; None for the run's own test split.
         fingerprint: of the run's training data, from which its own test split may be held out.
-
-    Raises:
-        UserError: the data are malformed, have changed, or cannot be read by the run.
     """
     config = run.config["task"]
     files = test if test is not None else config.get("test")

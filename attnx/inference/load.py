@@ -120,9 +120,6 @@ def init_weights(model: nn.Module, resolved: ResolvedConfig, data: SequenceData,
 
     Returns:
         how many weights were copied, and the names of the others.
-
-    Raises:
-        UserError: the run cannot be opened, or none of its weights has a place in the model.
     """
     run = load_run(folder)
     weights, saved = model.state_dict(), run.model.state_dict()

@@ -140,9 +140,6 @@ class Predictor:
         task: says whether a source is how its target begins.
         data: vocabularies, or scales of features.
         decoding: decodes a batch.
-
-    Raises:
-        UserError: the decoding cannot decode with such a model.
     """
 
     model: nn.Module

@@ -62,11 +62,7 @@ class Logger(Protocol):
 
 
 class Loggers:
-    """The loggers of a run. A logger that raises is removed, with one line for the user.
-
-    Raises:
-        UserError: a logger needs a package that is not installed.
-    """
+    """The loggers of a run. A logger that raises is removed, with one line for the user."""
 
     def __init__(self, specs: Mapping[str, Mapping[str, Any]]) -> None:
         self._loggers: dict[str, Logger] = {

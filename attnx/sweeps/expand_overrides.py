@@ -47,11 +47,7 @@ class SweepRequest(NamedTuple):
 
 
 def expand_sweep(overrides: Sequence[str], config_dir: str | None = None) -> SweepRequest:
-    """Expand a command line as Hydra's sweepers will.
-
-    Raises:
-        UserError: it cannot be parsed, or has no job.
-    """
+    """Expand a command line as Hydra's sweepers will."""
     with hydra_session(overrides, config_dir):
         request = _expand(overrides)
     if not request.jobs:
@@ -175,11 +171,7 @@ def check_intervals(parsed: list[Any]) -> None:
 
 
 def build_optuna_part(kind: str, part: Mapping[str, Any]) -> Any:
-    """Build a ``sampler`` or ``pruner`` of Optuna from its name and options.
-
-    Raises:
-        UserError: Optuna has no such class, or it has no such option or value.
-    """
+    """Build a ``sampler`` or ``pruner`` of Optuna from its name and options."""
     import optuna
 
     module, place = {"sampler": optuna.samplers, "pruner": optuna.pruners}[kind], f"hydra.sweeper.{kind}"

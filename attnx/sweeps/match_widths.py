@@ -51,9 +51,6 @@ def match_widths(configs: Sequence[Config], measure: Callable[[Config], float]) 
 
     Returns:
         A match for each configuration, in their order; look at ``is_close``.
-
-    Raises:
-        UserError: a configuration cannot be measured as it is, or its model has no width.
     """
     target, solved = measure(configs[0]), dict[str, Match]()
     for index, config in enumerate(configs):

@@ -102,9 +102,6 @@ def reject_other_sweep(sweep: Sweep, overrides: Sequence[str], jobs: Sequence[Se
         sweep: the sweep in the folder.
         overrides: of the command.
         jobs: the overrides of the command's jobs; None if a search chooses them.
-
-    Raises:
-        UserError: the folder has jobs that the command has not; with what changed.
     """
     if jobs is not None and {overrides_key(job.overrides) for job in sweep.jobs} <= set(map(overrides_key, jobs)):
         return
@@ -178,9 +175,6 @@ def lock_folder(folder: Path) -> Iterator[int]:
     """Lock a sweep's folder; give the file descriptor of the lock.
 
     A process that inherits the descriptor holds the lock, too, so a command waits for jobs of a sweep that was killed.
-
-    Raises:
-        UserError: the folder cannot be written, or another command runs the sweep.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -222,11 +216,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def rename_existing(folder: Path) -> Path | None:
-    """Rename the folder of a sweep that starts over; return the new path, None if there was no sweep.
-
-    Raises:
-        UserError: a job of it is being trained, and would go on in the new folder.
-    """
+    """Rename the folder of a sweep that starts over; return the new path, None if there was no sweep."""
     if not is_sweep(folder):
         return None
     with lock_folder(folder):

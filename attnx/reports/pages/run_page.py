@@ -37,11 +37,7 @@ Hypotheses = list[dict[str, Any]]
 def write_page(
     folders: Sequence[Path | str], path: Path | str | None = None, open_traces: OpenTraces = no_traces
 ) -> Path:
-    """Write the page of one or two runs, by default ``page.html`` in the first one's folder; see :func:`run_page`.
-
-    Raises:
-        UserError: no run or too many, no run folder, or one without alignments.
-    """
+    """Write the page of one or two runs, by default ``page.html`` in the first one's folder; see :func:`run_page`."""
     text = run_page(folders, open_traces)
     return write_page_file(Path(path) if path is not None else Path(folders[0]) / PAGE, text)
 
@@ -52,9 +48,6 @@ def run_page(folders: Sequence[Path | str], open_traces: OpenTraces = no_traces)
     Args:
         folders: of the runs.
         open_traces: finds how the examples of a run folder were decoded; without, its player shows saved weights only.
-
-    Raises:
-        UserError: no run or too many, no run folder, or one without alignments.
     """
     if not 1 <= len(folders) <= MAX_RUNS:
         raise UserError(f"a page shows one run, or two side by side, not {len(folders)}")

@@ -15,11 +15,7 @@ NAMES = ("name", "task", "mechanism", "overrides", "protocol")
 
 
 def read_entries(suite: Suite, table: Path) -> list[Entry]:
-    """The mechanisms in a table of runs, by task.
-
-    Raises:
-        UserError: it is no table of a suite, or a row is of another suite, task or protocol; with the line.
-    """
+    """The mechanisms in a table of runs, by task."""
     groups: dict[tuple[str, str, str], list[RunRecord]] = {}
     for run in read_run_table(table):
         facts = {name: str(run.choices.pop(f"{SUITE}.{name}", "")) for name in NAMES}
@@ -44,11 +40,7 @@ def read_entries(suite: Suite, table: Path) -> list[Entry]:
 
 
 def merge_entries(own: Sequence[Entry], others: Sequence[Entry]) -> list[Entry]:
-    """All entries; of a mechanism that is in both the own runs count, and another one of the same name is renamed.
-
-    Raises:
-        UserError: a task was tested on other examples.
-    """
+    """All entries; of a mechanism that is in both the own runs count, and another one of the same name is renamed."""
     merged, known = list(own), {entry.mechanism: list(entry.overrides) for entry in own}
     trained = {(entry.task, entry.mechanism) for entry in own if entry.finished}
     for entry in others:

@@ -37,11 +37,7 @@ class Table(NamedTuple):
 
 
 def write_suite_report(standings: Standings, stem: Path) -> list[Path]:
-    """Write the page, the text, the table and the table of runs, over older ones, and return their paths.
-
-    Raises:
-        UserError: a file cannot be written, or the page is another program's.
-    """
+    """Write the page, the text, the table and the table of runs, over older ones, and return their paths."""
     files = [stem.with_name(stem.name + suffix) for suffix in SUFFIXES]
     refuse_foreign(files[0], BEGINNING)
     title = f"Suite {standings.suite.name}" + (f": {standings.challenger}" if standings.challenger else "")

@@ -84,11 +84,7 @@ class Comparison(NamedTuple):
 
 
 def comparisons(records: Sequence[RunRecord], best_over: Sequence[str] = ()) -> list[Comparison]:
-    """All comparisons of finished runs, the largest first, each setting with the best value of the keys ``best_over``.
-
-    Raises:
-        UserError: the runs do not differ in such a key, or have no validation to choose by.
-    """
+    """Comparisons of finished runs, the largest first, each setting with the best value of the keys ``best_over``."""
     runs = [run for run in records if run.status == RunStatus.FINISHED]
     groups: dict[tuple[Any, ...], list[RunRecord]] = {}
     for run in runs:
@@ -110,10 +106,7 @@ def _varied_keys(runs: Sequence[RunRecord]) -> list[str]:
 
 
 def _compare(runs: Sequence[RunRecord], unfinished: Sequence[RunRecord], best_over: Sequence[str]) -> Comparison:
-    keys, choices = (
-        _varied_keys(runs),
-        [{key: choice_text(value) for key, value in run.choices.items()} for run in runs],
-    )
+    keys, choices = _varied_keys(runs), [{key: choice_text(item) for key, item in run.choices.items()} for run in runs]
     constant = {
         key: text for key, text in choices[0].items() if key != DATA and all(run.get(key) == text for run in choices)
     }

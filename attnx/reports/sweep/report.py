@@ -112,11 +112,7 @@ def report(
 
 
 def filter_records(records: Sequence[RunRecord], words: Sequence[str]) -> list[RunRecord]:
-    """The runs that pass all filters, and those that cannot be read, which the report names.
-
-    Raises:
-        UserError: a word is no filter, no run has its key, or none passes.
-    """
+    """The runs that pass all filters, and those that cannot be read, which the report names."""
     if not words:
         return list(records)
     unreadable = [record for record in records if record.status == RunStatus.UNREADABLE]

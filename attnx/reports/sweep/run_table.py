@@ -61,11 +61,7 @@ def run_row(run: RunRecord, keys: Sequence[str]) -> dict[str, str]:
 
 
 def read_run_table(path: Path) -> list[RunRecord]:
-    """The runs in a table; a run's path is the table's with the line, its label the choices that differ in the table.
-
-    Raises:
-        UserError: it is no table of runs, a cell cannot be read, or a run is there twice, with the lines.
-    """
+    """The runs in a table; a run's path is the table's with the line, its label the choices that differ in it."""
     csv.field_size_limit(MAX_TABLE_BYTES)  # a cell may be long
     text = read_text(path).removeprefix(BYTE_ORDER_MARK)
     reader = csv.reader(io.StringIO(text, newline=""))
@@ -102,7 +98,11 @@ def _read_row(row: dict[str, str], choices: Iterable[str], where: str) -> RunRec
     try:
         results = {name: number for name, cell in row.items() if math.isfinite(number := float(cell))}
         curve: Curve = {step: float(value) for step, value in _split(details["curve"])}
-        errors = {length: _length_errors(cell) for length, cell in _split(details["length_errors"])}
+        errors = {length: LengthErrors(*map(int, cell.split("/"))) for length, cell in _split(details["length_errors"])}
+        if any(counts.examples < 1 for counts in errors.values()):
+            raise ValueError("length_errors: a length counts no example")
+        if (maximize := facts["maximize"].casefold()) not in ("true", "false", ""):  # as spreadsheets write it, too
+            raise ValueError(f"maximize: {facts['maximize']!r} is neither true nor false")
         if (status := RunStatus(facts["status"])) == RunStatus.UNKNOWN:
             raise ValueError(f"{facts['status']!r} is no status of a run")
         return RunRecord(
@@ -122,33 +122,13 @@ def _read_row(row: dict[str, str], choices: Iterable[str], where: str) -> RunRec
                 if f"{name}{LOW}" in results and f"{name}{HIGH}" in results
             },
             curves={facts["monitor"]: curve} if curve else {},
-            maximize=_is_true(facts["maximize"]),
+            maximize=maximize == "true",
             length_errors=errors,
-            monitor=facts["monitor"],
-            created=facts["created"],
-            budget=facts["budget"],
-            commit=facts["commit"],
-            data=facts["data"],
-            test=facts["test"],
-            error=facts["error"],
             lacks=lacks,
+            **{name: facts[name] for name in ("monitor", "created", "budget", "commit", "data", "test", "error")},
         )
     except (ValueError, TypeError) as error:
         raise UserError(f"{where}: cannot be read: {error}") from None
-
-
-def _length_errors(cell: str) -> LengthErrors:
-    counts = LengthErrors(*map(int, cell.split("/")))
-    if counts.examples < 1:
-        raise ValueError(f"length_errors: {cell} counts no example")
-    return counts
-
-
-def _is_true(text: str) -> bool:
-    """Whether ``maximize`` is true, as spreadsheets and others write it."""
-    if (word := text.casefold()) not in ("true", "false", ""):
-        raise ValueError(f"maximize: {text!r} is neither true nor false")
-    return word == "true"
 
 
 def _column(key: str) -> str:
