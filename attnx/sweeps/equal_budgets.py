@@ -87,11 +87,14 @@ def equalize(jobs: Sequence[Overrides], configs: Sequence[Config]) -> list[Equal
             matches = match_widths(configs, partial(meter.measure, quantity=quantity))
         solved = [[*match.overrides] for match in matches]
         if configs[0]["budget"] == "flops":
-            matched = [with_values(config, _values(words)) for config, words in zip(configs, solved, strict=True)]
+            widths = [{key: int(value) for key, value in map(split_override, words)} for words in solved]
+            matched = [with_values(config, values) for config, values in zip(configs, widths, strict=True)]
             for words, steps in zip(solved, meter.equal_steps(matched), strict=True):
                 words.append(f"{MAX_STEPS}={steps}")
     return [
-        EqualJob(_with_overrides(job, words), _note(quantity, match), match.is_close)
+        EqualJob(
+            _with_overrides(job, words), f"{quantity} {match.residual * 100:+.1f} %" if quantity else "", match.is_close
+        )
         for job, words, match in zip(jobs, solved, matches, strict=True)
     ]
 
@@ -102,20 +105,10 @@ def describe_match(jobs: Sequence[EqualJob], configs: Sequence[Config]) -> list[
     far = [
         f"{' '.join(job.overrides)}: {job.note}, the nearest that its widths allow" for job in jobs if not job.is_close
     ]
-    lines = (
-        [f"each job has the {QUANTITIES[quantity]} of the first one, by its width (match={quantity})"]
-        if quantity
-        else []
+    what = (
+        f"each job has the {QUANTITIES[quantity]} of the first one, by its width (match={quantity})" if quantity else ""
     )
-    return [*lines, *dict.fromkeys(far)]
-
-
-def _note(quantity: str | None, match: Match) -> str:
-    return f"{quantity} {match.residual * 100:+.1f} %" if quantity else ""
-
-
-def _values(words: Sequence[str]) -> dict[str, int]:
-    return {key: int(value) for key, value in map(split_override, words)}
+    return [*filter(None, [what]), *dict.fromkeys(far)]
 
 
 def _with_overrides(job: Overrides, solved: Sequence[str]) -> list[str]:
@@ -133,10 +126,24 @@ class CostMeter:
 
     def measure(self, config: Config, quantity: str) -> float:
         """A cost: ``parameters``, ``flops`` or ``state``."""
-        key = setting_key(config), quantity
-        if key not in self.costs:
-            self.costs[key] = self._measure(config, quantity)
-        return self.costs[key]
+        from attnx.inference.model_cost import count_cost, count_parameters
+
+        key, task = (setting_key(config), quantity), json.dumps(config["task"])
+        if key in self.costs:
+            return self.costs[key]
+        if task not in self.data:
+            data = read_task_data(config)[1]
+            self.data[task] = data, data.train_dataset()
+        resolved, (data, rows) = resolve_model(config), self.data[task]
+        parameters = count_parameters(resolved, data)
+        if quantity == "parameters":
+            return self.costs.setdefault(key, float(parameters))
+        cost = count_cost(resolved, data, rows, parameters)
+        value = cost.train_flops if quantity == "flops" else cost.state_bytes.get(STATE_CONTEXT)
+        if value is None:
+            reason = f": {cost.note}" if cost.note else ""
+            raise UserError(f"the {QUANTITIES[quantity]} of a job cannot be measured{reason}")
+        return self.costs.setdefault(key, float(value))
 
     def equal_steps(self, configs: Sequence[Config]) -> list[int]:
         """The numbers of steps that cost what the first configuration's ``trainer.max_steps`` do."""
@@ -148,25 +155,6 @@ class CostMeter:
         trainer = config["trainer"]
         size = trainer["batch_tokens"] or trainer["batch_size"]
         return float(self.measure(config, "flops") * size * trainer["accumulate_grad_batches"])
-
-    def _measure(self, config: Config, quantity: str) -> float:
-        from attnx.inference.model_cost import count_cost, count_parameters
-
-        task = json.dumps(config["task"])
-        if task not in self.data:
-            data = read_task_data(config)[1]
-            self.data[task] = data, data.train_dataset()
-        resolved, (data, rows) = resolve_model(config), self.data[task]
-        parameters = count_parameters(resolved, data)
-        if quantity == "parameters":
-            return float(parameters)
-        cost = count_cost(resolved, data, rows, parameters)
-        value = cost.train_flops if quantity == "flops" else cost.state_bytes.get(STATE_CONTEXT)
-        if value is None:
-            raise UserError(
-                f"the {QUANTITIES[quantity]} of a job cannot be measured" + (f": {cost.note}" if cost.note else "")
-            )
-        return float(value)
 
 
 def time_limits(configs: Iterable[Mapping[str, Any]], budget: str) -> list[str]:

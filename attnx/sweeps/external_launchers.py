@@ -32,10 +32,8 @@ from attnx.training.distributed.slurm import queued_jobs, requeue
 # Time between two looks at the jobs' files.
 POLL_SECONDS = 1.0
 # Options that submitit names alike on all clusters; the others are SLURM's own.
-SHARED_OPTIONS = (
-    *("name", "timeout_min", "nodes", "tasks_per_node", "cpus_per_task", "gpus_per_node", "mem_gb"),
-    "stderr_to_stdout",
-)
+SHARED_OPTIONS = ("name", "timeout_min", "nodes", "tasks_per_node", "cpus_per_task", "gpus_per_node", "mem_gb",
+                  "stderr_to_stdout")  # fmt: skip
 # Time between two calls of squeue, which loads the cluster's controller.
 SQUEUE_SECONDS = 15.0
 # A job that squeue does not list so many times in a row has ended.

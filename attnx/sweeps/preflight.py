@@ -22,6 +22,7 @@ from attnx.registry.plugin_errors import report_plug_in_errors
 from attnx.runs.sweep import Sweep, SweepJob, overrides_key
 from attnx.sweeps.expand_overrides import PLUGIN_MODULE
 from attnx.sweeps.job_process import JobSpec
+from attnx.sweeps.match_widths import setting_key
 from attnx.sweeps.processes import Processes
 from attnx.sweeps.session import Configs
 
@@ -30,8 +31,6 @@ FORKING_LAUNCHER = f"{PLUGIN_MODULE}.ProcessLauncher"
 LOCAL_LAUNCHERS = (FORKING_LAUNCHER, ".JoblibLauncher")
 WAITING = "checking what the jobs will read ..."
 CHECK_TARGET, ERRORS_FILE, CHECK_JOB, WAIT_SECONDS = "attnx.sweeps.preflight:check_settings", "refused.json", -1, 60.0
-# Keys that do not change whether a run is rejected.
-NEUTRAL_KEYS = ("seed", "name", "folder")
 MAX_DRAWN_EXAMPLES = 1000  # of a task that draws its training split; all of them have the same form
 
 
@@ -71,11 +70,10 @@ def check_files(jobs: Sequence[Sequence[str]], configs: Configs) -> None:
 
 
 def _group_by_setting(jobs: Sequence[Sequence[str]], configs: Configs) -> list[list[Sequence[str]]]:
-    """Jobs grouped by their configuration without the neutral keys."""
+    """Jobs that differ by seed and folder alone are a group, all of which would be rejected."""
     groups: dict[str, list[Sequence[str]]] = {}
     for job in jobs:
-        config = {name: value for name, value in configs[overrides_key(job)].items() if name not in NEUTRAL_KEYS}
-        groups.setdefault(json.dumps(config), []).append(job)
+        groups.setdefault(setting_key(configs[overrides_key(job)]), []).append(job)
     return [*groups.values()]
 
 

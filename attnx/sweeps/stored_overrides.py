@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Any
 
 from attnx.config.groups import GROUPS, PART_GROUPS, SCALARS
 from attnx.config.hydra_internals import override_parser
@@ -14,23 +13,11 @@ from attnx.runs.sweep import Sweep
 
 # Options of Hydra's launchers and sweepers that are numbers or words. The others are commands, classes or variables.
 LAUNCHER_OPTIONS = (
-    *(
-        "fork",
-        "n_jobs",
-        "detach",
-        "partition",
-        "account",
-        "qos",
-        "constraint",
-        "timeout_min",
-        "nodes",
-        "tasks_per_node",
-    ),
-    *("detach", "cpus_per_task", "gpus_per_node", "mem_gb", "array_parallelism", "max_num_timeout", "signal_delay_s"),
+    "fork n_jobs detach partition account qos constraint timeout_min nodes tasks_per_node "
+    "cpus_per_task gpus_per_node mem_gb array_parallelism max_num_timeout signal_delay_s"
 )
-SWEEPER_OPTIONS = ("n_trials", "seed", "max_batch_size")
-SAFE_KEYS = {f"hydra.launcher.{name}" for name in LAUNCHER_OPTIONS}
-SAFE_KEYS |= {f"hydra.sweeper.{name}" for name in SWEEPER_OPTIONS}
+SAFE_KEYS = {f"hydra.launcher.{name}" for name in LAUNCHER_OPTIONS.split()}
+SAFE_KEYS |= {f"hydra.sweeper.{name}" for name in ("n_trials", "seed", "max_batch_size")}
 PARAMS_PREFIX = "hydra.sweeper.params."
 SEARCH_PREFIXES = ("hydra.sweeper.sampler.", "hydra.sweeper.pruner.")
 QUOTES = "'\""
@@ -58,8 +45,11 @@ def is_safe(override: str) -> bool:
     >>> is_safe("+hydra.job.env_set.PYTHONPATH=evil"), is_safe("experiment=../evil")
     (False, False)
     """
-    parsed = _parse(override)
-    if parsed is None:
+    from hydra.errors import HydraException
+
+    try:
+        parsed = override_parser().parse_override(override)
+    except HydraException:
         return False
     key, value = parsed.key_or_group, override.partition("=")[2]
     head = re.split(r"[./]", key)[0]
@@ -74,13 +64,3 @@ def is_safe(override: str) -> bool:
     is_word = key in SAFE_KEYS or key.startswith(SEARCH_PREFIXES)
     pattern = NAME if key in ("hydra/launcher", "hydra/sweeper") else WORD if is_word else None
     return pattern is not None and bool(pattern.fullmatch(value))
-
-
-def _parse(override: str) -> Any:
-    """An override as Hydra parses it; None if it cannot."""
-    from hydra.errors import HydraException
-
-    try:
-        return override_parser().parse_override(override)
-    except HydraException:
-        return None
