@@ -16,7 +16,7 @@ from attnx.cli.args import check_output_file
 from attnx.errors import ExitCode, UserError, exit_code_for
 from attnx.files.atomic_files import atomic_folder, write_arrays, write_bytes, write_json, write_text
 from attnx.reports.figures.heatmaps import save_figure
-from attnx.reports.pages.html_template import BEGINNING, fill_page, write_page_file
+from attnx.reports.pages.html_template import BEGINNING, fill_page, write_files
 from attnx.reports.sweep.report import PAGE, write_report
 from attnx.runs.run import Run
 
@@ -55,7 +55,7 @@ def test_a_full_disk_leaves_the_old_file(write: Callable[[Path], object], tmp_pa
 @pytest.mark.usefixtures("small_disk")
 def test_a_full_disk_that_a_command_reports_has_the_exit_code_of_a_failure(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="File too large") as caught:
-        write_page_file(tmp_path / "page.html", LARGE.hex())
+        write_files({tmp_path / "page.html": LARGE.hex()})
     assert exit_code_for(caught.value) == ExitCode.FAILED
     assert not list(tmp_path.iterdir())
 
@@ -99,7 +99,7 @@ def test_a_page_replaces_pages_only(tmp_path: Path) -> None:
         check_output_file("--out", page, BEGINNING)
     page.write_text("", encoding="utf-8")
     check_output_file("--out", page, BEGINNING)
-    write_page_file(page, fill_page(PAGE, "one", {}))
+    write_files({page: fill_page(PAGE, "one", {})})
     check_output_file("--out", page, BEGINNING)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +36,16 @@ def fill_page(body: Path, title: str, data: Any, parts: Sequence[str] = ()) -> s
     return re.sub(r"\{\{(\w+)\}\}", lambda match: fields[match[1]], DOCUMENT.read_text(encoding="utf-8"))
 
 
-def write_page_file(path: Path, text: str) -> Path:
-    """Write a page's text; a UserError where that is not possible."""
+def write_files(texts: Mapping[Path, str], advice: str = "") -> list[Path]:
+    """Write texts into files of one folder, the page first, and return their paths; a UserError if that fails."""
+    paths = [*texts]
     try:
-        write_text(path, text)
+        paths[0].parent.mkdir(parents=True, exist_ok=True)
+        for path, text in texts.items():
+            write_text(path, text)
     except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror})") from error
-    return path
+        raise UserError(f"{paths[0]}: cannot be written ({error.strerror}){advice}") from error
+    return paths
 
 
 def _join(files: Iterable[Path]) -> str:

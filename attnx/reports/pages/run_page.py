@@ -17,7 +17,7 @@ from attnx.config.view import name_and_options, node_text
 from attnx.errors import UserError
 from attnx.reports.figures.forbidden_positions import Windows, read_windows, view_masks
 from attnx.reports.pages.decoding_trace import OpenTraces, Tracer, no_traces, row_spans, trace_examples
-from attnx.reports.pages.html_template import fill_page, write_page_file
+from attnx.reports.pages.html_template import fill_page, write_files
 from attnx.reports.run.tables import CONFIG_KEYS, result_rows
 from attnx.reports.stats.alignment_statistics import Statistics, run_statistics, statistics_rows
 from attnx.runs.alignments import Alignment, Weights, read_saved_alignments
@@ -39,7 +39,7 @@ def write_page(
 ) -> Path:
     """Write the page of one or two runs, by default ``page.html`` in the first one's folder; see :func:`run_page`."""
     text = run_page(folders, open_traces)
-    return write_page_file(Path(path) if path is not None else Path(folders[0]) / PAGE, text)
+    return write_files({Path(path) if path is not None else Path(folders[0]) / PAGE: text})[0]
 
 
 def run_page(folders: Sequence[Path | str], open_traces: OpenTraces = no_traces) -> str:

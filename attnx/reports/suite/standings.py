@@ -17,7 +17,7 @@ from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL
 from attnx.reports.sweep.metrics import COSTS, Metric, list_metrics, run_value
 from attnx.reports.sweep.ranking import RankedSetting, Ranking, rank_settings
 from attnx.reports.sweep.run_record import STEPS, RunRecord, steps_range
-from attnx.reports.sweep.settings import Setting
+from attnx.reports.sweep.settings import Setting, override_choice
 from attnx.runs.info import RunStatus
 
 MIN_GRID = 3  # values of a key of which the first and the last are an edge
@@ -187,7 +187,8 @@ class Standings:
             return [f"**{name}** has no result on {', '.join(missing)}." if name else "There is no result yet."]
         rank, others = self._by_rank().index(name) + 1, len(self.complete) - 1
         mean_rank, tasks = self.mean_rank(name), len(self.suite.tasks)
-        first = f"**{name}** is {_ordinal(rank)} of {others + 1} by its mean rank, {mean_rank:.1f} over {tasks} tasks"
+        place = ("first", "second", "third")[rank - 1] if rank <= 3 else f"number {rank}"
+        first = f"**{name}** is {place} of {others + 1} by its mean rank, {mean_rank:.1f} over {tasks} tasks"
         sentences = [f"{first}."]
         if self.overall and (against := against_best(self.overall, name)):
             sentences = [f"{first}: {against}."]
@@ -226,19 +227,9 @@ class Standings:
     def edges(self, entry: Entry) -> list[str]:
         """The keys whose chosen value is the first or the last that was tried, so that a further one may be better."""
         chosen = entry.chosen([*self.suite.search])
-        grid = {key: [choice_text(_number(value)) for value in values] for key, values in self.suite.search.items()}
-        return [
-            key
-            for key, value in chosen.items()
-            if len(grid[key]) >= MIN_GRID and value in (grid[key][0], grid[key][-1])
-        ]
-
-
-def _number(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
+        grid = {key: [override_choice(key, value) for value in tried] for key, tried in self.suite.search.items()}
+        wide = {key: tried for key, tried in grid.items() if len(tried) >= MIN_GRID}
+        return [key for key, value in chosen.items() if key in wide and value in (wide[key][0], wide[key][-1])]
 
 
 def _rank(runs_of: Mapping[str, Sequence[RunRecord]]) -> Ranking:
@@ -290,8 +281,3 @@ def against_best(ranking: Ranking, mechanism: str) -> str:
 def unit(metric: Metric) -> str:
     """The unit of a metric behind a number."""
     return f" {metric.unit}" if metric.unit else ""
-
-
-def _ordinal(number: int) -> str:
-    words = ("first", "second", "third")
-    return words[number - 1] if number <= len(words) else f"number {number}"

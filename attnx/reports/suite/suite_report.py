@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from attnx.config.suite_file import merge_overrides
-from attnx.errors import UserError
-from attnx.files.atomic_files import refuse_foreign, write_text
+from attnx.files.atomic_files import refuse_foreign
 from attnx.files.csv_text import csv_text
 from attnx.files.parse_number import count_phrase
 from attnx.reports.markdown import titled_table
-from attnx.reports.pages.html_template import BEGINNING, fill_page
+from attnx.reports.pages.html_template import BEGINNING, fill_page, write_files
 from attnx.reports.significant_digits import format_value
-from attnx.reports.suite.standings import Entry, Standings, row_of
+from attnx.reports.suite.standings import Standings, row_of
 from attnx.reports.sweep.metrics import COSTS, Metric
 from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.run_table import SUITE, table_text
@@ -42,27 +41,13 @@ def write_suite_report(standings: Standings, stem: Path) -> list[Path]:
     refuse_foreign(files[0], BEGINNING)
     title = f"Suite {standings.suite.name}" + (f": {standings.challenger}" if standings.challenger else "")
     sentences, tables = [*standings.conclusions, *standings.notes, *standings.caveats], suite_tables(standings)
-    data = {
-        "sentences": sentences,
-        "tables": [table._asdict() for table in tables],
-        "made": time.strftime("%Y-%m-%d %H:%M"),
-    }
+    made, fields = time.strftime("%Y-%m-%d %H:%M"), [table._asdict() for table in tables]
+    page = fill_page(PAGE, title, {"sentences": sentences, "tables": fields, "made": made}, ["paper"])
     blocks = [f"# {title}", *sentences]
     for table in tables:
         blocks += [titled_table(table.title, table.head, table.rows), table.note]
-    texts = (
-        fill_page(PAGE, title, data, ["paper"]),
-        "\n\n".join(filter(None, blocks)) + "\n",
-        _csv(standings),
-        _runs_csv(standings),
-    )
-    try:
-        stem.parent.mkdir(parents=True, exist_ok=True)
-        for path, text in zip(files, texts, strict=True):
-            write_text(path, text)
-    except OSError as error:
-        raise UserError(f"{files[0]}: cannot be written ({error.strerror})") from error
-    return files
+    texts = (page, "\n\n".join(filter(None, blocks)) + "\n", _csv(standings), _runs_csv(standings))
+    return write_files(dict(zip(files, texts, strict=True)))
 
 
 def suite_tables(standings: Standings) -> list[Table]:
@@ -73,11 +58,8 @@ def suite_tables(standings: Standings) -> list[Table]:
 def _tables(standings: Standings) -> Iterator[Table]:
     overall = standings.overall
     label = overall.metric.label if overall else ""
-    head = [
-        "mechanism",
-        "mean rank",
-        *([f"mean {label}", "95 % interval", "behind", "95 % interval", "p"] if overall else []),
-    ]
+    head = ["mechanism", "mean rank"]
+    head += [f"mean {label}", "95 % interval", "behind", "95 % interval", "p"] if overall else []
     rows = []
     order = sorted(standings.mechanisms, key=lambda name: standings.mean_rank(name) or len(standings.mechanisms) + 1)
     for name in order:
@@ -100,17 +82,12 @@ def _tables(standings: Standings) -> Iterator[Table]:
     for task, ranking in standings.rankings.items():
         by_name = {entry.mechanism: entry for entry in standings.entries if entry.task == task}
         ranks, metric = standings.ranks[task], ranking.metric
-        names = [ranking.settings[row.setting].name for row in ranking.rows]
-        rows = [
-            [
-                f"{ranks[name]:g}",
-                _shown(standings, name),
-                *_figures(metric, row),
-                ranking.seed_count(row),
-                *_chosen(standings, by_name[name]),
-            ]
-            for name, row in zip(names, ranking.rows, strict=True)
-        ]
+        rows = []
+        for row in ranking.rows:
+            name, search = ranking.settings[row.setting].name, standings.suite.search
+            chosen = by_name[name].chosen([*search])
+            cells = [f"{ranks[name]:g}", _shown(standings, name), *_figures(metric, row), ranking.seed_count(row)]
+            rows.append([*cells, *(chosen.get(key, "") for key in search)])
         head = ["rank", "mechanism", f"{metric.label}{f', {metric.unit}' if metric.unit else ''}", "95 % interval"]
         yield Table(task, [*head, "behind", "95 % interval", "p", "seeds", *standings.suite.search], rows)
     edges = [(entry, standings.edges(entry)) for entry in standings.entries]
@@ -123,9 +100,8 @@ def _tables(standings: Standings) -> Iterator[Table]:
     rows = [[task, " ".join(merge_overrides(suite.base, words))] for task, words in suite.tasks.items()]
     yield Table("Tasks", ["task", "overrides"], rows)
     mechanisms = {entry.mechanism: entry.overrides for entry in standings.entries}
-    yield Table(
-        "Mechanisms", ["mechanism", "overrides"], [[name, " ".join(words)] for name, words in mechanisms.items()]
-    )
+    rows = [[name, " ".join(words)] for name, words in mechanisms.items()]
+    yield Table("Mechanisms", ["mechanism", "overrides"], rows)
     rows = [[key, ", ".join(values)] for key, values in suite.search.items()]
     yield Table("Search", ["key", "values"], rows, protocol_text(standings))
 
@@ -150,11 +126,6 @@ def _figures(metric: Metric, row: RankedSetting) -> list[str]:
     """The mean, its interval, and the difference from the best with interval and p."""
     interval = metric.interval_cell(*row.interval) if row.interval else ""
     return [metric.format(row.mean), interval, *metric.difference_cells(row.difference)]
-
-
-def _chosen(standings: Standings, entry: Entry) -> list[str]:
-    chosen = entry.chosen([*standings.suite.search])
-    return [chosen.get(key, "") for key in standings.suite.search]
 
 
 def _range(values: Sequence[float]) -> str:
@@ -186,20 +157,14 @@ def _csv(standings: Standings) -> str:
 
 def _runs_csv(standings: Standings) -> str:
     """The runs that count, for others: like a report's table of runs, with the columns of the suite."""
-    runs = [
-        replace(run, choices={**suite_choices(standings, entry), **run.choices})
-        for entry in standings.entries
-        for run in entry.runs
-    ]
+    runs, suite = [], standings.suite
+    for entry in standings.entries:
+        facts = {
+            f"{SUITE}.name": suite.name,
+            f"{SUITE}.task": entry.task,
+            f"{SUITE}.mechanism": entry.mechanism,
+            f"{SUITE}.overrides": " ".join(entry.overrides),
+            f"{SUITE}.protocol": suite.protocol(entry.task),
+        }
+        runs += [replace(run, choices={**facts, **run.choices}) for run in entry.runs]
     return table_text(runs, list(dict.fromkeys(key for run in runs for key in run.choices)))
-
-
-def suite_choices(standings: Standings, entry: Entry) -> dict[str, str]:
-    """What says in a table of runs which suite, task and mechanism a run is of."""
-    return {
-        f"{SUITE}.name": standings.suite.name,
-        f"{SUITE}.task": entry.task,
-        f"{SUITE}.mechanism": entry.mechanism,
-        f"{SUITE}.overrides": " ".join(entry.overrides),
-        f"{SUITE}.protocol": standings.suite.protocol(entry.task),
-    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
@@ -84,20 +84,11 @@ def front_section(comparison: Comparison, key: str) -> Iterator[str]:
     if missing := len(main.rows) - len(points):
         yield f"{missing} of {len(main.rows)} settings have no such number{advice}."
     yield "No other setting is as good and cheaper than one of these, or as cheap and better:"
-    yield table(
-        ["setting", *HEAD],
-        [
-            [
-                point.name,
-                format_count(point.cost),
-                main.metric.format(point.mean),
-                main.metric.interval_cell(*(point.interval or (None, None))),
-                point.seeds,
-            ]
-            for point in points
-            if point.is_ahead
-        ],
-    )
+    rows = []
+    for point in (point for point in points if point.is_ahead):
+        interval = main.metric.interval_cell(*(point.interval or (None, None)))
+        rows.append([point.name, format_count(point.cost), main.metric.format(point.mean), interval, point.seeds])
+    yield table(["setting", *HEAD], rows)
 
 
 def matched_sentence(comparison: Comparison) -> Iterator[str]:
@@ -133,7 +124,8 @@ def draw_front(comparison: Comparison, key: str, path: Path) -> Path | None:
     for number, point in enumerate(ahead, start=1):
         where = point.cost, point.mean
         axes.annotate(str(number), where, xytext=(5, 5), textcoords="offset points", fontsize=9, color=INK)
-    if is_wide([point.cost for point in points]):
+    costs = [point.cost for point in points]
+    if min(costs) > 0 and max(costs) / min(costs) >= MIN_LOG_RATIO:
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_minor_locator(NullLocator())
@@ -144,8 +136,3 @@ def draw_front(comparison: Comparison, key: str, path: Path) -> Path | None:
     axes.set_ylabel(comparison.rankings[0].metric.label, color=INK)
     style_axes(axes, label_size=8)
     return save_figure(figure, path)
-
-
-def is_wide(costs: Sequence[float]) -> bool:
-    """Whether costs are so different that their axis is logarithmic."""
-    return min(costs) > 0 and max(costs) / min(costs) >= MIN_LOG_RATIO

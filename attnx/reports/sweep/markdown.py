@@ -12,6 +12,7 @@ from attnx.reports.significant_digits import p_value
 from attnx.reports.sweep.ablations import Reference, ablations
 from attnx.reports.sweep.comparison import Comparison, RankingAnalysis
 from attnx.reports.sweep.front import front_section, matched_sentence
+from attnx.reports.sweep.metrics import INTERVAL
 from attnx.reports.sweep.run_record import RunRecord, group_failures, steps_range
 
 NO_RUNS = "No run is finished, so there is nothing to compare."
@@ -77,13 +78,7 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
             f"Mean {main.metric.label} of each value, with equal weights over the values of the other choices (main "
             "effects, least squares)."
         )
-        levels = []
-        for effect in main.effects:
-            for value, mean, low, high, difference, settings in effect.levels:
-                cells = [effect.name, value, "" if mean is None else main.metric.format(mean)]
-                cells += [main.metric.interval_cell(low, high), *main.metric.difference_cells(difference)]
-                levels.append([*cells, str(settings)])
-        yield table(LEVEL_HEAD, levels)
+        yield table(LEVEL_HEAD, effect_rows(main))
         yield " ".join(main.effects_summary)
     if tests := list(f_test_rows(main)):
         yield (
@@ -108,17 +103,22 @@ def ranking_rows(comparison: Comparison) -> Iterator[list[str]]:
         yield [*cells, *main.metric.difference_cells(row.difference)]
 
 
+def effect_rows(main: RankingAnalysis, interval: str = INTERVAL) -> Iterator[list[str]]:
+    """The values of each choice with their means and their differences from the best one, as text."""
+    metric = main.metric
+    for effect in main.effects:
+        for value, mean, low, high, difference, settings in effect.levels:
+            cells = [effect.name, value, "" if mean is None else metric.format(mean)]
+            cells += [metric.interval_cell(low, high, interval), *metric.difference_cells(difference, interval)]
+            yield [*cells, str(settings)]
+
+
 def f_test_rows(main: RankingAnalysis) -> Iterator[list[str]]:
     """The F-tests of main effects and interactions, as text; ``F_TEST_HEAD`` names their columns."""
     tests = [(effect.name, effect.test) for effect in main.effects if effect.test is not None]
     for name, test in [*tests, *((" by ".join(pair.names), pair.test) for pair in main.interactions)]:
-        yield [
-            name,
-            f"{test.f:.2f}",
-            f"{test.degrees} and {test.error_degrees}",
-            p_value(test.p),
-            p_value(test.adjusted_p),
-        ]
+        degrees = f"{test.degrees} and {test.error_degrees}"
+        yield [name, f"{test.f:.2f}", degrees, p_value(test.p), p_value(test.adjusted_p)]
 
 
 def length_section(comparison: Comparison) -> Iterator[str]:

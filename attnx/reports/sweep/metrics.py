@@ -48,6 +48,7 @@ COSTS = {
     },
 }
 """Results that say what a run costs, and their names."""
+INTERVAL = "{} to {}"
 MAX_LOGARITHM = 700.0  # of a number that can be written
 
 
@@ -74,16 +75,16 @@ class Metric(NamedTuple):
         """A value as text."""
         return f"{value:z,.{self.digits}f}"
 
-    def interval_cell(self, low: float | None, high: float | None, form: str = "{} to {}") -> str:
+    def interval_cell(self, low: float | None, high: float | None, form: str = INTERVAL) -> str:
         """An interval as text; "" without one."""
         return "" if low is None or high is None else form.format(self.format(low), self.format(high))
 
-    def difference_cells(self, difference: MeanDifference | None, form: str = "{} to {}") -> list[str]:
+    def difference_cells(self, difference: MeanDifference | None, form: str = INTERVAL) -> list[str]:
         """A difference, its interval and p as text; empty cells without one."""
         if difference is None:
             return ["", "", ""]
-        gap, low, high, p, _ = difference
-        return [self.format(gap), self.interval_cell(low, high, form), p_value(p)]
+        interval = self.interval_cell(difference.low, difference.high, form)
+        return [self.format(difference.difference), interval, p_value(difference.p)]
 
 
 def list_metrics(runs: Sequence[RunRecord], monitor: str, maximize: bool) -> list[Metric]:

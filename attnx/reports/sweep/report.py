@@ -11,9 +11,9 @@ from functools import cached_property
 from pathlib import Path
 
 from attnx.errors import UserError
-from attnx.files.atomic_files import refuse_foreign, write_text
+from attnx.files.atomic_files import refuse_foreign
 from attnx.files.printable import printable
-from attnx.reports.pages.html_template import BEGINNING, fill_page
+from attnx.reports.pages.html_template import BEGINNING, fill_page, write_files
 from attnx.reports.pages.notebook import escaped, html_table, note
 from attnx.reports.run_filters import apply_filters, check_keys, parse_filter
 from attnx.reports.sweep.ablations import Reference, parse_reference
@@ -170,16 +170,11 @@ def write_report(
         effects_csv(result.comparisons),
         table_text(result.runs, result.keys),
     )
-    try:
-        page.parent.mkdir(parents=True, exist_ok=True)
-        for path, text in zip(files, texts, strict=True):
-            write_text(path, text)
-        if cost and result.ranking:
-            picture = draw_front(result.comparisons[0], cost, page.with_suffix(f".{against}.png"))
-            files += [picture] if picture else []
-        return files
-    except OSError as error:
-        raise UserError(f"{page}: cannot be written ({error.strerror}); name another with --out FOLDER") from error
+    write_files(dict(zip(files, texts, strict=True)), advice="; name another with --out FOLDER")
+    if cost and result.ranking:
+        picture = draw_front(result.comparisons[0], cost, page.with_suffix(f".{against}.png"))
+        files += [picture] if picture else []
+    return files
 
 
 def _page(folders: Sequence[Path | str], out: Path | str | None) -> Path:

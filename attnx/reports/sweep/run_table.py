@@ -92,7 +92,7 @@ def _read_row(row: dict[str, str], choices: Iterable[str], where: str) -> RunRec
     What is neither fact, detail nor choice is a result; one that is not finite is left out.
     """
     lacks = tuple(name.removeprefix(CHOICE) for name in choices if name not in row)
-    facts = {name: row.pop(name, "") for name in FACTS}
+    facts: dict[str, Any] = {name: row.pop(name, "") for name in FACTS}
     details = {name: row.pop(name, "") for name in DETAILS}
     values: dict[str, Any] = {name.removeprefix(CHOICE): row.pop(name) for name in choices if name in row}
     try:

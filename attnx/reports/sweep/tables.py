@@ -9,6 +9,7 @@ from attnx.files.csv_text import csv_text
 from attnx.files.printable import printable
 from attnx.reports.stats.analysis_of_variance import FTest
 from attnx.reports.sweep.comparison import Comparison, RankingAnalysis
+from attnx.reports.sweep.markdown import effect_rows
 from attnx.reports.sweep.metrics import COSTS
 from attnx.reports.sweep.run_record import steps_range
 
@@ -102,11 +103,8 @@ def _latex_ranking(comparison: Comparison, main: RankingAnalysis) -> Iterator[st
         words = [*setting.cells, metric.format(row.mean)]
         low, high = row.interval or (None, None)
         figures = ["" if row.sd is None else metric.format(row.sd), metric.interval_cell(low, high, LATEX_INTERVAL)]
-        figures += [
-            main.seed_count(row),
-            steps_range(setting.runs),
-            *metric.difference_cells(row.difference, LATEX_INTERVAL),
-        ]
+        figures += [main.seed_count(row), steps_range(setting.runs)]
+        figures += metric.difference_cells(row.difference, LATEX_INTERVAL)
         cells = [_escape(cell) for cell in (*words, *figures)]
         if rank == 0 and main.has_winner:
             cells[: len(words)] = [rf"\textbf{{{cell}}}" for cell in cells[: len(words)]]
@@ -115,18 +113,14 @@ def _latex_ranking(comparison: Comparison, main: RankingAnalysis) -> Iterator[st
 
 
 def _latex_effects(comparison: Comparison, main: RankingAnalysis) -> Iterator[str]:
-    metric = main.metric
     yield from (f"% {printable(text)}" for text in (f"{comparison.title}: main effects", *main.effects_summary))
-    yield from _head(("choice", "value"), [metric.label, *EFFECT_FIGURES])
-    for effect in main.effects:
-        if effect is not main.effects[0]:
+    yield from _head(("choice", "value"), [main.metric.label, *EFFECT_FIGURES])
+    named = main.effects[0].name
+    for place, (choice, *cells) in enumerate(effect_rows(main, LATEX_INTERVAL)):
+        if choice != named:
             yield r"\midrule"
-        for level in effect.levels:  # the choice is named once
-            words = [effect.name if level is effect.levels[0] else "", level.value]
-            mean = "" if level.mean is None else metric.format(level.mean)
-            figures = [mean, metric.interval_cell(level.low, level.high, LATEX_INTERVAL)]
-            figures += [*metric.difference_cells(level.difference, LATEX_INTERVAL), str(level.settings)]
-            yield _line([_escape(cell) for cell in (*words, *figures)])
+        yield _line([_escape(cell) for cell in ("" if choice == named and place else choice, *cells)])  # named once
+        named = choice
     yield from (r"\bottomrule", r"\end{tabular}")
 
 
