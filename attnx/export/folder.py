@@ -17,8 +17,7 @@ from attnx.attention import AttentionOutput
 from attnx.data.batches import Batch, as_batch
 from attnx.data.examples import Pair
 from attnx.data.features import FeatureScaler
-from attnx.data.special_tokens import BOS, EOS
-from attnx.data.vocabulary import Vocabulary
+from attnx.data.vocabulary import BOS, EOS, Vocabulary
 from attnx.decoding.contracts import StepModel
 from attnx.decoding.greedy import Greedy
 from attnx.errors import UserError

@@ -18,25 +18,14 @@ MODEL = "model."  # before the names of the model's weights
 # The weights that were validated, where they are not those that training goes on from.
 VALIDATED = "validated_state_dict"
 # What Lightning saves besides, and training goes on from.
-RESUMED = (
-    "optimizer_states",
-    "lr_schedulers",
-    "callbacks",
-    "loops",
-    "epoch",
-    "global_step",
-    "pytorch-lightning_version",
-)
+RESUMED = ("optimizer_states", "lr_schedulers", "callbacks", "loops", "epoch", "global_step",
+           "pytorch-lightning_version")  # fmt: skip
 
 
 def load_weights(model: nn.Module, checkpoints: Sequence[Path]) -> None:
     """Load the mean of the model's weights in checkpoints."""
-    model.load_state_dict(average_weights(fitting_weights(model, checkpoint) for checkpoint in checkpoints))
-
-
-def fitting_weights(model: nn.Module, checkpoint: Path) -> dict[str, Tensor]:
-    """The model's weights in a checkpoint; refused if they are of another configuration."""
-    return _fit(model, read_weights(checkpoint), checkpoint)
+    states = (_fit(model, read_weights(checkpoint), checkpoint) for checkpoint in checkpoints)
+    model.load_state_dict(average_weights(states))
 
 
 def check_resumable(model: nn.Module, checkpoint: Path) -> None:

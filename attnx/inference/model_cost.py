@@ -44,6 +44,7 @@ SOURCE_CONTEXTS, DECODED_CONTEXTS = (32, 64, 128), (8, 16, 24)
 # From so many operations on, a pass is counted on tensors without numbers. It computes nothing, but each of its
 # operations takes longer, and a part that looks at its numbers cannot run.
 MIN_META_FLOPS = 2e9
+Counts = dict[int, int]  # by context
 
 
 class ModelCost(NamedTuple):
@@ -95,12 +96,8 @@ class FlopCounter(FlopCounterMode):
         return count
 
 
-def _count_vector_product(matrix: Sequence[int], vector: Sequence[int], *_: Any, **__: Any) -> int:
-    return 2 * int(np.prod(matrix))
-
-
 VECTOR_FORMULAS = {
-    op: shape_wrapper(_count_vector_product)  # type: ignore[no-untyped-call]
+    op: shape_wrapper(lambda matrix, *_, **__: 2 * int(np.prod(matrix)))  # type: ignore[no-untyped-call]
     for op in (torch.ops.aten.mv, torch.ops.aten.dot)
 }
 
@@ -123,7 +120,8 @@ def count_cost(resolved: ResolvedConfig, data: SequenceData, rows: Rows, paramet
         rows: the encoded training split.
         parameters: how many the model has.
     """
-    row, cost = _typical_row(rows), ModelCost()
+    lengths, cost = rows.lengths(np.arange(len(rows))), ModelCost()
+    row = rows[int(np.abs(lengths - lengths.mean(0)).sum(1).argmin())]  # the first one nearest to the mean lengths
     device = "meta" if 6 * parameters * max(len(row.source), len(row.target)) > MIN_META_FLOPS else "cpu"
     for attempt in dict.fromkeys((device, "cpu")):
         try:
@@ -169,12 +167,6 @@ def _counting() -> Iterator[FlopCounter]:
         fast_paths.enabled = had_fast_paths
 
 
-def _typical_row(rows: Rows) -> Row:
-    """The first row whose lengths are nearest to the mean ones."""
-    lengths = rows.lengths(np.arange(len(rows)))
-    return rows[int(np.abs(lengths - lengths.mean(0)).sum(1).argmin())]
-
-
 def _count_training(model: nn.Module, row: Row) -> dict[str, float]:
     """The operations of a target step in a row, forward and backward, by part."""
     longest, steps = max(len(row.source), len(row.target)), len(row.target)
@@ -210,25 +202,17 @@ def _extrapolate(xs: Sequence[float], ys: Sequence[float], x: float) -> float:
 
 
 @torch.inference_mode()
-def _count_decoding(model: nn.Module, batch: Batch) -> tuple[dict[int, int], dict[int, int]]:
+def _count_decoding(model: nn.Module, batch: Batch) -> tuple[Counts, Counts]:
     """The operations of a decoded step, and the bytes that are kept, by context, as far as they are known."""
     step_model, device = cast("StepModel", model.eval()), next(model.parameters()).device
     batch = batch.to(device)
     attends_to_source = "encoder" in step_model.sources and batch.source.shape[1] > 0
     count = _count_steps_after_source if attends_to_source else _count_later_steps
-    steps = count(step_model, batch, device)
-    if not any(step.flops for step in steps.values()):
-        return {}, {}
-    flops = _extend({context: step.flops for context, step in steps.items()})
-    return flops, _extend({context: step.state_bytes for context, step in steps.items()})
+    flops, kept_bytes = count(step_model, batch, device)
+    return (_extend(flops), _extend(kept_bytes)) if any(flops.values()) else ({}, {})
 
 
-class _Step(NamedTuple):
-    flops: int
-    state_bytes: int  # at its end
-
-
-def _extend(counts: Mapping[int, int]) -> dict[int, int]:
+def _extend(counts: Counts) -> Counts:
     """Counts at the contexts of results: what was counted there, and what lies on the line of three counts."""
     first, second, third = counts
     rise = Fraction(counts[second] - counts[first], second - first)
@@ -237,29 +221,29 @@ def _extend(counts: Mapping[int, int]) -> dict[int, int]:
     return {context: count for context, count in {**line, **counts}.items() if context in CONTEXTS}
 
 
-def _count_steps_after_source(model: StepModel, batch: Batch, device: torch.device) -> dict[int, _Step]:
-    """The first step after a source of each length."""
-    counts = {}
+def _count_steps_after_source(model: StepModel, batch: Batch, device: torch.device) -> tuple[Counts, Counts]:
+    """The operations of the first step after a source of each length, and the bytes kept at its end."""
+    flops, kept_bytes = Counts(), Counts()
     for context in SOURCE_CONTEXTS:
         repeats = -(-context // batch.source.shape[1])
         source, _ = model.target.prepare(torch.cat([batch.source] * repeats, dim=1)[:, :context])
         state = model.init_state(source, torch.ones(1, context, dtype=torch.bool, device=device), batch.tag)
-        flops, later_state = _count_step(model, state, device)
-        counts[context] = _Step(flops, count_bytes(later_state))
-    return counts
+        flops[context], later_state = _count_step(model, state, device)
+        kept_bytes[context] = count_bytes(later_state)
+    return flops, kept_bytes
 
 
-def _count_later_steps(model: StepModel, batch: Batch, device: torch.device) -> dict[int, _Step]:
-    """Steps after some others."""
+def _count_later_steps(model: StepModel, batch: Batch, device: torch.device) -> tuple[Counts, Counts]:
+    """The operations of steps after some others, and the bytes kept at their end."""
     source, _ = model.target.prepare(batch.source)
-    state, counts = model.init_state(source, batch.source_mask, batch.tag), {}
+    state, flops, kept_bytes = model.init_state(source, batch.source_mask, batch.tag), Counts(), Counts()
     for context in range(DECODED_CONTEXTS[-1] + 1):
         if context in DECODED_CONTEXTS:
-            flops, state = _count_step(model, state, device)
-            counts[context] = _Step(flops, state_bytes(model, source, steps=context))
+            flops[context], state = _count_step(model, state, device)
+            kept_bytes[context] = state_bytes(model, source, steps=context)
         else:
             _, state, _ = model.decode_step(model.target.start_input(1, device), state)
-    return counts
+    return flops, kept_bytes
 
 
 def _count_step(model: StepModel, state: object, device: torch.device) -> tuple[int, object]:

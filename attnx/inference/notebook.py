@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attnx.data.features import Matrix
 from attnx.decoding.ensemble import Ensemble
 from attnx.errors import UserError
 from attnx.files.parse_number import count_phrase
@@ -29,7 +28,12 @@ def trained_run_html(trained: TrainedRun) -> str | None:
 
 def predictions_html(predictions: Sequence[Prediction]) -> str:
     """A table with a row per prediction."""
-    return html_table(HEAD, map(_cells, predictions))
+    rows = []
+    for item in predictions:
+        output = item.output
+        text = " ".join(output) if isinstance(output, list) else f"{len(output)} steps of {output.shape[1]} numbers"
+        rows.append((item.pair.name or " ".join(item.pair.source), text, f"{item.log_probability:.4g}"))
+    return html_table(HEAD, rows)
 
 
 def prediction_html(prediction: Prediction) -> str:
@@ -39,12 +43,3 @@ def prediction_html(prediction: Prediction) -> str:
     if alignment is None or not has_room(alignment.weights):
         return table
     return table + heat_map(alignment.weights, alignment.source, alignment.output)
-
-
-def _cells(prediction: Prediction) -> tuple[str, str, str]:
-    source = prediction.pair.name or " ".join(prediction.pair.source)
-    return source, _output_text(prediction.output), f"{prediction.log_probability:.4g}"
-
-
-def _output_text(output: list[str] | Matrix) -> str:
-    return " ".join(output) if isinstance(output, list) else f"{len(output)} steps of {output.shape[1]} numbers"

@@ -149,18 +149,12 @@ def trace_beams(beginnings: Sequence[Beginning], outputs: Sequence[Sequence[int]
             nodes.append(BeamNode(parent, symbols[token], float(beginning.prediction[token])))
         return node_of[index, token]
 
-    for index in _possible(beginnings):
-        node(beginnings[index].parent, beginnings[index].token)
-    paths = [tuple(map(node, follow(beginnings, output) or (), output)) for output in outputs]
-    return tuple(nodes), tuple(paths)
-
-
-def _possible(beginnings: Sequence[Beginning]) -> list[int]:
-    """The indices of beginnings that a search wants: it fills its beam with impossible ones, and those that ended."""
-    possible = {0: None}  # a dictionary: in order, and quick to look up
+    wanted = {0}  # a search fills its beam with impossible beginnings, and those that ended
     for index, beginning in enumerate(beginnings[1:], start=1):
         parent = beginnings[beginning.parent]
         is_impossible = beginning.token in (PAD, BOS) or float(parent.prediction[beginning.token]) == -torch.inf
-        if beginning.parent in possible and parent.token != EOS and not is_impossible:
-            possible[index] = None
-    return [*possible][1:]
+        if beginning.parent in wanted and parent.token != EOS and not is_impossible:
+            wanted.add(index)
+            node(beginning.parent, beginning.token)
+    paths = [tuple(map(node, follow(beginnings, output) or (), output)) for output in outputs]
+    return tuple(nodes), tuple(paths)

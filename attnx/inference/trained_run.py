@@ -123,7 +123,10 @@ class TrainedRun(Predictor):
             rows = self.data.evaluation_dataset(batch)
             with torch.inference_mode():
                 decoded = self.decode_batch(batch, as_batch(rows), need_weights or copies)
-            predictions.update(zip(indices, map(self._with_copies, decoded) if copies else decoded, strict=True))
+            if copies:
+                assert isinstance(self.source, Vocabulary)
+                decoded = [with_copies(prediction, self.source) for prediction in decoded]
+            predictions.update(zip(indices, decoded, strict=True))
         return [predictions[index] for index in range(len(pairs))]
 
     def pair(self, source: str | Matrix, tag: str = "", unknown: Unknown = "replace") -> Pair:
@@ -191,11 +194,6 @@ class TrainedRun(Predictor):
         else:
             pair = Pair((self.source.symbols[-1],), ((),), tag, target=self.empty_target)
         return self.decode([pair], need_weights=True)[0].weights is not None
-
-    def _with_copies(self, prediction: Prediction) -> Prediction:
-        assert isinstance(self.source, Vocabulary)
-        alternatives = tuple(with_copies(alternative, self.source) for alternative in prediction.alternatives)
-        return with_copies(prediction, self.source)._replace(alternatives=alternatives)
 
     @property
     def empty_target(self) -> Matrix | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ def unknown_positions(source: tuple[str, ...], vocabulary: Vocabulary) -> list[i
 
 
 def with_copies(prediction: Prediction, vocabulary: Vocabulary) -> Prediction:
-    """Copy the unknown symbols of the source into the output, each once.
+    """Copy the unknown symbols of the source into the output, each once, and into its alternatives.
 
     A copy replaces the output of the steps that attend to its position most. Without such a step it is inserted before
     the first symbol aligned to a later position, or at the end. Its weights are those of the first of these steps, or 1
@@ -38,8 +38,9 @@ def with_copies(prediction: Prediction, vocabulary: Vocabulary) -> Prediction:
     """
     source, weights = prediction.pair.source, prediction.weights
     unknown = unknown_positions(source, vocabulary)
+    alternatives = tuple(with_copies(alternative, vocabulary) for alternative in prediction.alternatives)
     if not unknown or weights is None:
-        return prediction
+        return prediction._replace(alternatives=alternatives)
     mean = weights.mean(0) if weights.ndim == 3 else weights
     aligned = [int(row.argmax()) if row.any() else -1 for row in mean]  # a step may read nothing
     output = [OutputSymbol(symbol, aligned[step], step) for step, symbol in enumerate(prediction.output)]
@@ -47,11 +48,17 @@ def with_copies(prediction: Prediction, vocabulary: Vocabulary) -> Prediction:
     for position in sorted(set(unknown) - {symbol.position for symbol in symbols}):
         later = (index for index, symbol in enumerate(symbols) if position < symbol.position < len(source))
         symbols.insert(next(later, len(symbols)), OutputSymbol(source[position], position, None))
-    rows = [_weight_row(weights, symbol) for symbol in symbols]
+    rows = []
+    for symbol in symbols:
+        row = np.zeros_like(weights[..., 0, :]) if symbol.step is None else weights[..., symbol.step, :]
+        if symbol.step is None:
+            row[..., symbol.position] = 1
+        rows.append(row)
     rows += [weights[..., step, :] for step in range(len(output), len(aligned))]
     copied = [symbol.symbol for symbol in symbols]
     names = tuple(prediction.output)
-    return prediction._replace(output=copied, weights=np.stack(rows, axis=-2), model_output=names)
+    weights = np.stack(rows, axis=-2)
+    return prediction._replace(output=copied, weights=weights, alternatives=alternatives, model_output=names)
 
 
 def _replace_unknown(output: list[OutputSymbol], source: tuple[str, ...], unknown: set[int]) -> Iterator[OutputSymbol]:
@@ -63,12 +70,3 @@ def _replace_unknown(output: list[OutputSymbol], source: tuple[str, ...], unknow
         elif symbol.position not in copied:
             copied.add(symbol.position)
             yield symbol._replace(symbol=source[symbol.position])
-
-
-def _weight_row(weights: np.ndarray[Any, Any], symbol: OutputSymbol) -> Any:
-    """A symbol's weights (m,) or (h, m)."""
-    if symbol.step is not None:
-        return weights[..., symbol.step, :]
-    row = np.zeros_like(weights[..., 0, :])
-    row[..., symbol.position] = 1
-    return row

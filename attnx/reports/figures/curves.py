@@ -15,15 +15,7 @@ from attnx.files.bounded_files import read_arrays
 from attnx.reports.figures.fonts import choose_fonts, shorten
 from attnx.reports.figures.heatmaps import Format, save_figure
 from attnx.reports.metric_names import TEST, VALID, is_higher_better, is_percent, metric_label
-from attnx.runs.layout import (
-    CURVES_PICTURE,
-    MATRICES,
-    PREDICTIONS,
-    PREDICTIONS_PICTURE,
-    RUN_JSON,
-    TARGET_FEATURES,
-    VOCABULARY,
-)
+from attnx.runs import layout
 from attnx.runs.predictions import read_field, read_table
 from attnx.runs.run import Run
 
@@ -43,7 +35,7 @@ def draw_curves(folder: Path | str, form: Format = "png") -> Path | None:
     """Write curves.png, or .svg or .pdf, from metrics.csv and return its path; None if there is nothing to draw."""
     run = Run(folder)
     curves = run.curves
-    monitor = run.monitor if (run.path / RUN_JSON).is_file() else ""
+    monitor = run.monitor if (run.path / layout.RUN_JSON).is_file() else ""
     panels = {"loss": [line for line in LOSSES if curves.get(line[0])]}
     names = [name for name, curve in curves.items() if curve and name.startswith(VALID) and name not in LOSS_COLUMNS]
     first_metric = next((name for name in names if is_higher_better(name) is not None), None)
@@ -69,7 +61,7 @@ def draw_curves(folder: Path | str, form: Format = "png") -> Path | None:
         axes.set_ylim(low, high + 0.1 * (high - low) if high > low else low + 1)  # room above the highest point
         style_axes(axes, label_size=9)
         axes.legend(frameon=False, fontsize=9, labelcolor=INK)
-    return save_figure(figure, (run.path / CURVES_PICTURE).with_suffix(f".{form}"))
+    return save_figure(figure, (run.path / layout.CURVES_PICTURE).with_suffix(f".{form}"))
 
 
 def style_axes(axes: Axes, label_size: float) -> None:
@@ -84,11 +76,11 @@ def style_axes(axes: Axes, label_size: float) -> None:
 def draw_numeric_predictions(folder: Path | str, form: Format = "png") -> list[Path]:
     """Write predictions.png, or .svg or .pdf, from predictions.npz; no picture if the run predicted no matrices."""
     folder = Path(folder)
-    if not (folder / MATRICES).is_file():
+    if not (folder / layout.MATRICES).is_file():
         return []
-    scales = FeatureScaler.load(folder / VOCABULARY / TARGET_FEATURES)
+    scales = FeatureScaler.load(folder / layout.VOCABULARY / layout.TARGET_FEATURES)
     columns = (scales.columns or tuple(f"column {column}" for column in range(scales.width)))[:MAX_COLUMNS]
-    by_length = sorted(read_table(folder / PREDICTIONS)[1], key=lambda row: int(row["reference_steps"]))
+    by_length = sorted(read_table(folder / layout.PREDICTIONS)[1], key=lambda row: int(row["reference_steps"]))
     rows = [by_length[index] for index in evenly_spaced_indices(len(by_length), MAX_EXAMPLES)]
     texts = [read_field(row.get("name") or row["source"]) for row in rows]
     # The end of a path distinguishes it.
@@ -98,10 +90,15 @@ def draw_numeric_predictions(folder: Path | str, form: Format = "png") -> list[P
     figure = Figure(figsize=(2.6 * len(columns) + 0.8, 1.5 * len(rows) + 0.6), dpi=DPI)
     figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.08)
     panels = figure.subplots(len(rows), len(columns), squeeze=False, sharex="row", sharey="col")
-    arrays = read_arrays(folder / MATRICES, [row[side] for row in rows for side in ("reference", "prediction")])
+    arrays = read_arrays(folder / layout.MATRICES, [row[side] for row in rows for side in ("reference", "prediction")])
     for row, label, axes in zip(rows, labels, panels, strict=True):
         for column in range(len(columns)):
-            _draw_panel(axes[column], arrays[row["reference"]][:, column], arrays[row["prediction"]][:, column])
+            panel, reference, prediction = axes[column], arrays[row["reference"]], arrays[row["prediction"]]
+            marker = "." if max(len(reference), len(prediction)) < MAX_MARKED_POINTS else ""
+            panel.plot(reference[:, column], color=REFERENCE_COLOR, linewidth=2.2, label="reference", marker=marker)
+            panel.plot(prediction[:, column], color=PREDICTION_COLOR, linewidth=1.2, label="prediction", marker=marker)
+            panel.locator_params(axis="x", integer=True)
+            style_axes(panel, label_size=8)
         axes[0].set_ylabel(fonts.display(label), fontsize=8, **style)
     for column, name in enumerate(columns):
         title = shorten(fonts.display(name).replace("␣", " "), MAX_TITLE_LENGTH)
@@ -109,12 +106,4 @@ def draw_numeric_predictions(folder: Path | str, form: Format = "png") -> list[P
         panels[-1][column].set_xlabel("step", fontsize=8, color=INK)
     lines = panels[0][0].get_legend_handles_labels()
     figure.legend(*lines, loc="outside upper right", ncols=2, frameon=False, fontsize=8)
-    return [save_figure(figure, (folder / PREDICTIONS_PICTURE).with_suffix(f".{form}"))]
-
-
-def _draw_panel(axes: Axes, reference: Any, prediction: Any) -> None:
-    marker = "." if max(len(reference), len(prediction)) < MAX_MARKED_POINTS else ""
-    axes.plot(reference, color=REFERENCE_COLOR, linewidth=2.2, label="reference", marker=marker)
-    axes.plot(prediction, color=PREDICTION_COLOR, linewidth=1.2, label="prediction", marker=marker)
-    axes.locator_params(axis="x", integer=True)
-    style_axes(axes, label_size=8)
+    return [save_figure(figure, (folder / layout.PREDICTIONS_PICTURE).with_suffix(f".{form}"))]

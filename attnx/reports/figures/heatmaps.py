@@ -61,7 +61,10 @@ def draw_alignments(folder: Path | str, form: Format = "png", options: PictureOp
     their mean. Saved self-attention of a transformer is drawn as ``NNN-encoder.png`` and ``NNN-decoder.png``. The page
     is the last one.
     """
-    examples = _select(read_saved_alignments(folder))
+    saved = read_saved_alignments(folder)
+    selected = {*evenly_by_length([next(iter(best.values())).source for best in saved], MAX_PICTURES)}
+    selected |= {index for index, best in enumerate(saved) if any(item.self_attention for item in best.values())}
+    examples = [saved[index] for index in sorted(selected)]
     if not examples:
         return []
     config = read_run(folder).config if (Path(folder) / RUN_JSON).is_file() else {}
@@ -74,9 +77,8 @@ def draw_alignments(folder: Path | str, form: Format = "png", options: PictureOp
         for rank, (file, alignment) in enumerate(hypotheses.items(), start=1):
             score = "" if alignment.score is None else f", score {alignment.score:.2f}"
             note = f"hypothesis {rank} of {len(hypotheses)}{score}" if len(hypotheses) > 1 else ""
-            pictures.append(
-                save_figure(draw_heads(alignment, windows, note, options=options), file.with_suffix(f".{form}"))
-            )
+            figure = draw_heads(alignment, windows, note, options=options)
+            pictures.append(save_figure(figure, file.with_suffix(f".{form}")))
             for stream, self_attention in alignment.self_attention.items():
                 figure = draw_heads(self_attention, self_windows, stream=stream, options=options)
                 pictures.append(save_figure(figure, file.with_name(f"{file.stem}-{stream}.{form}")))
@@ -98,13 +100,9 @@ def draw_means(
     alignments: Sequence[Alignment], windows: Windows = (), options: PictureOptions = DEFAULT_OPTIONS
 ) -> Figure:
     """Draw the weights of alignments on one page, with one color bar."""
-    return _draw(
-        [
-            Panel(item, item.weights, forbidden_mask(item.weights, item.num_decoder_states, windows))
-            for item in alignments
-        ],
-        options,
-    )
+    masks = [forbidden_mask(item.weights, item.num_decoder_states, windows) for item in alignments]
+    panels = [Panel(item, item.weights, mask) for item, mask in zip(alignments, masks, strict=True)]
+    return _draw(panels, options)
 
 
 def draw_alignments_page(
@@ -137,15 +135,6 @@ def draw_heads(
     panels[0] = panels[0]._replace(note="; ".join(filter(None, notes)))
     rows = "source" if stream == "encoder" else "output"
     return _draw([panel._replace(rows=rows) for panel in panels], options)
-
-
-def _select(examples: Sequence[dict[Path, Alignment]]) -> list[dict[Path, Alignment]]:
-    """The examples to draw, in order: evenly from short to long, and those with saved self-attention."""
-    selected = set(evenly_by_length([next(iter(best.values())).source for best in examples], MAX_PICTURES))
-    selected |= {
-        index for index, hypotheses in enumerate(examples) if any(best.self_attention for best in hypotheses.values())
-    }
-    return [examples[index] for index in sorted(selected)]
 
 
 def _choose_fonts(alignments: Sequence[Alignment]) -> TextFonts:

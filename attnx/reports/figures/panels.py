@@ -188,7 +188,11 @@ def arrange(figure: Figure, panels: Sequence[Axes], columns: int, legend: Sequen
     bar_left = max(x + margin.right_side for (x, _), margin in zip(corners, margins, strict=True)) + 0.15
     bottom = max(y + margin.bottom for (_, y), margin in zip(corners, margins, strict=True))
     bar_height = float(np.clip(sizes[columns - 1][1], MIN_BAR_HEIGHT, MAX_BAR_HEIGHT))
-    legend_width, legend_height = _draw_legend(figure, legend)
+    legend_width = legend_height = 0.0
+    if legend:
+        drawn = figure.legend(handles=[*legend], loc="lower left", frameon=False, fontsize=9, labelcolor=INK)
+        box = drawn.get_window_extent()
+        legend_width, legend_height = float(box.width) / DPI, float(box.height) / DPI
     page_width = max(bar_left + BAR_WIDTH + 0.55, MARGIN + legend_width) + MARGIN
     page_height = max(bottom, tops[0] + bar_height + MARGIN) + legend_height + MARGIN
     boxes = [(x, y, *size) for (x, y), size in zip(corners, sizes, strict=True)]
@@ -197,15 +201,6 @@ def arrange(figure: Figure, panels: Sequence[Axes], columns: int, legend: Sequen
     for axes, (x, y, width, height) in zip([*panels, _draw_color_bar(figure, panels[0])], boxes, strict=True):
         y = 1 - (y + height) / page_height
         axes.set_position((x / page_width, y, width / page_width, height / page_height))
-
-
-def _draw_legend(figure: Figure, artists: Sequence[Artist]) -> tuple[float, float]:
-    """Draw a legend at the lower left and return its width and height in inches; 0 without artists."""
-    if not artists:
-        return 0.0, 0.0
-    legend = figure.legend(handles=list(artists), loc="lower left", frameon=False, fontsize=9, labelcolor=INK)
-    box = legend.get_window_extent()
-    return float(box.width) / DPI, float(box.height) / DPI
 
 
 def _margins(axes: Axes) -> Margins:

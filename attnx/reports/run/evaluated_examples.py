@@ -154,13 +154,8 @@ def resample_rates(
     """
     base, tags = metric_base(metric, COUNTED), tests[0].tags
     group = metric.removeprefix(base).removeprefix("_")
-    mask = _mask(tags, group)
+    mask = tags == group if group not in ("", MACRO, MICRO) else np.full(len(tags), True)
     if not base or tests[0].errors is None or not mask.any():
         return None
     groups = tags[mask].tolist() if group == MACRO else None
     return bootstrap_rates(*(test.count_errors(base)[mask] for test in tests), groups=groups, samples=samples)
-
-
-def _mask(tags: NDArray[np.str_], group: str) -> NDArray[np.bool_]:
-    """The examples of a tag, or all for a mean over tags."""
-    return np.full(len(tags), True) if group in ("", MACRO, MICRO) else tags == group

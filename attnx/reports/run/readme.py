@@ -13,7 +13,7 @@ from attnx.reports.run.tables import CONFIG_KEYS, results_section
 from attnx.reports.run.task_declarations import captions
 from attnx.runs import layout
 from attnx.runs.layout import resume_command
-from attnx.runs.run import Run, read_run
+from attnx.runs.run import read_run
 
 FILES = {
     layout.RUN_JSON: "the run: command, versions, commit of the code, schedule",
@@ -50,9 +50,9 @@ run = attnx.open_run("{folder}")
 ```"""
 
 
-def write_run_readme(folder: Path | str) -> Path:
+def write_run_readme(run_folder: Path | str) -> Path:
     """Write README.md into a run folder from run.json, config.yaml and results.json, and return its path."""
-    run = read_run(folder)
+    run = read_run(run_folder)
     rows = [(key, node_text(run.config[key])) for key in CONFIG_KEYS if key in run.config]
     rows += [("schedule", node_text(run.info["schedule"]))] if run.info.get("schedule") else []
     configuration = titled_table("Configuration", ("part", "choice"), rows)
@@ -69,7 +69,10 @@ def write_run_readme(folder: Path | str) -> Path:
     if commands := run.info.get("uploads"):
         uploads = "\n".join(commands.values())
         sections.append(f"## Uploads\n\nTo upload what was recorded offline:\n\n```sh\n{uploads}\n```")
-    sections.append(_next_steps(run))
+    current, path = Path.cwd(), run.path.resolve()
+    folder = path.relative_to(current) if path.is_relative_to(current) else path
+    resume = RESUME.format(command=resume_command(folder)) if run.info.get("status") != "finished" else ""
+    sections.append(NEXT_STEPS.format(folder=folder, resume=resume))
     target = run.path / layout.README
     write_text(target, "\n\n".join(filter(None, sections)) + "\n")
     return target
@@ -79,10 +82,3 @@ def files_section(folder: Path, descriptions: Mapping[str, str]) -> str:
     """A table of the files that a folder has, of some with a description."""
     rows = ((f"`{name}`", content) for name, content in descriptions.items() if (folder / name).exists())
     return titled_table("Files", ("file", "content"), rows)
-
-
-def _next_steps(run: Run) -> str:
-    current, path = Path.cwd(), run.path.resolve()
-    folder = path.relative_to(current) if path.is_relative_to(current) else path
-    resume = RESUME.format(command=resume_command(folder)) if run.info.get("status") != "finished" else ""
-    return NEXT_STEPS.format(folder=folder, resume=resume)

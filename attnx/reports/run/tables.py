@@ -25,21 +25,8 @@ CONFIG_KEYS = ("task", "model", "encoder", "decoder", "readout", "output", "atte
 # Options that are shown though they have their defaults.
 COMPOSITION = ("task", "model", "scorer", "scope", "query", "normalizer", "seed")
 # Keys of run.json, and labels of some.
-FACTS = (
-    "schedule",
-    "kernels",
-    "compiler",
-    "compiled",
-    "derived",
-    "output_limit",
-    "parameters",
-    "flops",
-    "initialized",
-    "data",
-    "notes",
-    "signatures",
-    "steps",
-)
+FACTS = ("schedule", "kernels", "compiler", "compiled", "derived", "output_limit", "parameters", "flops",
+         "initialized", "data", "notes", "signatures", "steps")  # fmt: skip
 FACT_LABELS = {
     "flops": "FLOPs",
     "kernels": "fast kernels",
@@ -193,14 +180,12 @@ def file_list(folder: Path) -> str:
 
 def baseline_verdicts(run: Run) -> dict[str, str]:
     """The comparison with each baseline in each metric, by the name of the baseline's metric."""
-    names = baseline_names(run)
-    return {
-        f"{TEST}{baseline}_{metric.removeprefix(TEST)}": baseline_verdict(
-            names.get(baseline, baseline), metric, difference
-        )
-        for baseline, differences in run.baselines.items()
-        for metric, difference in differences.items()
-    }
+    names, verdicts = baseline_names(run), {}
+    for baseline, differences in run.baselines.items():
+        for metric, difference in differences.items():
+            verdict = baseline_verdict(names.get(baseline, baseline), metric, difference)
+            verdicts[f"{TEST}{baseline}_{metric.removeprefix(TEST)}"] = verdict
+    return verdicts
 
 
 def baseline_verdict(name: str, metric: str, difference: BaselineDifference) -> str:

@@ -168,7 +168,12 @@ def _level_means(fit: Fit, term: Term, present: Sequence[int], error: Error) -> 
     reach = float(stats.t.ppf(1 - SIGNIFICANCE_LEVEL / 2, error.degrees)) if has_error else math.nan
     gaps = weights[estimable][:, None] - weights[estimable]  # (levels, levels, settings)
     pair_errors = np.sqrt(np.square(gaps).sum(axis=2) * error.variance)
-    largest = largest_of_all_pairs(_draw_errors(fit, error) @ weights[estimable].T, pair_errors) if has_error else None
+    largest = None
+    if has_error:  # the errors of the means of settings are drawn
+        random, shape = np.random.default_rng(0), (count_draws(len(fit.means)), len(fit.means))
+        chi_squares = random.chisquare(error.degrees, (shape[0], 1)) / error.degrees
+        draws = random.normal(0, math.sqrt(error.variance), shape) / np.sqrt(chi_squares)
+        largest = largest_of_all_pairs(draws @ weights[estimable].T, pair_errors)
     for place, level in enumerate(estimable):
         mean, difference = float(means[level]), None
         if largest is not None and level != best:
@@ -178,13 +183,6 @@ def _level_means(fit: Fit, term: Term, present: Sequence[int], error: Error) -> 
         low, high = (mean - half, mean + half) if has_error else (None, None)
         levels[level] = LevelMean(mean, low, high, difference)
     return levels
-
-
-def _draw_errors(fit: Fit, error: Error) -> Numbers:
-    """(draws, settings) errors of the means of settings."""
-    random, count = np.random.default_rng(0), count_draws(len(fit.means))
-    chi_squares = random.chisquare(error.degrees, (count, 1)) / error.degrees
-    return np.asarray(random.normal(0, math.sqrt(error.variance), (count, len(fit.means))) / np.sqrt(chi_squares))
 
 
 def _coding(levels: int) -> Numbers:

@@ -50,17 +50,13 @@ def merge_entries(own: Sequence[Entry], others: Sequence[Entry]) -> list[Entry]:
         name = entry.mechanism if is_same else f"{entry.mechanism} ({entry.source})"
         merged = [old for old in merged if (old.task, old.mechanism) != (entry.task, name)]
         merged.append(Entry(entry.task, name, entry.overrides, entry.runs, source=entry.source))
-    _reject_other_tests(merged)
-    return merged
-
-
-def _reject_other_tests(entries: Sequence[Entry]) -> None:
     tests: dict[str, RunRecord] = {}
-    for entry in entries:
+    for entry in merged:
         for run in entry.finished:
             first = tests.setdefault(entry.task, run)
             if run.test != first.test:
                 raise UserError(f"{run.path}: {entry.task} was tested on other examples than {first.path}")
+    return merged
 
 
 def counted_elsewhere(

@@ -150,7 +150,11 @@ def rank_settings(settings: Sequence[Setting], metric: Metric) -> Ranking:
         ranking.is_sole_best = all(gap is not None and gap.p < SIGNIFICANCE_LEVEL for gap in differences[1:])
         in_units = [gap and scale.difference(fmean(groups[0]), gap) for gap in differences]
         ranking.rows = [row._replace(difference=gap) for row, gap in zip(rows, in_units, strict=True)]
-    ranking.metric = metric._replace(digits=_supported_digits(ranking.rows, metric.digits))
+    means = [row.interval for row in ranking.rows if row.interval]
+    intervals = means or [(row.difference.low, row.difference.high) for row in ranking.rows if row.difference]
+    digits = [digits_for(low, high) for low, high in intervals if high - low > MIN_INTERVAL_WIDTH]
+    if digits:  # those that half of the intervals support
+        ranking.metric = metric._replace(digits=median_high(digits))
     return ranking
 
 
@@ -198,14 +202,6 @@ def _rows_over_seeds(
             _, low, high, *_ = scale.difference(best, gap)
             result[place] = result[place]._replace(both_sources=(low, high))
     return result
-
-
-def _supported_digits(rows: Sequence[RankedSetting], default: int) -> int:
-    """Digits after the point that half of the intervals support, of means or else of differences."""
-    means = [row.interval for row in rows if row.interval]
-    intervals = means or [(row.difference.low, row.difference.high) for row in rows if row.difference]
-    digits = [digits_for(low, high) for low, high in intervals if high - low > MIN_INTERVAL_WIDTH]
-    return median_high(digits) if digits else default
 
 
 def _draws(runs_of: Mapping[int, Sequence[RunRecord]], metric: Metric, scale: Scale) -> dict[int, Numbers]:
