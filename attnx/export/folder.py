@@ -40,15 +40,7 @@ State = tuple[Tensor, ...]  # batch first each
 
 
 def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint: str = "best") -> list[Agreement]:
-    """Write both programs and the vocabularies; the folder appears only if its outputs agree.
-
-    Args:
-        run: the run folder.
-        kind: ``onnx`` or ``torch``.
-        folder: the new folder; it must not exist.
-        pairs: examples for the comparison.
-        checkpoint: ``best`` or ``last``.
-    """
+    """Write both programs and the vocabularies into a new folder, which appears only if they agree on ``pairs``."""
     opened = open_run(run, checkpoint)
     if kind == "onnx":
         for module in ("onnx", "onnxruntime"):
@@ -102,13 +94,9 @@ def _source_maker(run: TrainedRun) -> Callable[[int, int], Tensor]:
 
 
 class Agreement(NamedTuple):
-    """Result of a comparison.
+    """How many outputs were compared and are equal; others are equally probable.
 
-    Attributes:
-        beam_size: of the search.
-        outputs: number of compared outputs.
-        equal_outputs: number of equal outputs; others are equally probable.
-        max_difference: largest difference of log-probabilities of the same output.
+    ``max_difference`` is the largest one of log-probabilities of the same output.
     """
 
     beam_size: int
@@ -118,17 +106,11 @@ class Agreement(NamedTuple):
 
 
 def compare_outputs(run: TrainedRun, exported: TrainedRun, pairs: Sequence[Pair], beam_size: int) -> Agreement:
-    """Compare what a beam finds with the run's model and with the exported one.
+    """Compare what a beam finds with the run's model and with the exported one; 1 is greedy.
 
     If two continuations differ only in the last digits of float32, either may be followed, and later steps need not be
     equally probable. So for a different output, the log-probabilities of all symbols are compared at each step of both
     outputs.
-
-    Args:
-        run: the run.
-        exported: the run with an :class:`ExportedModel` as its model.
-        pairs: what to decode.
-        beam_size: of the search; 1 is greedy.
     """
     beam = ("beam", {"beam_size": beam_size})
     first, second = (decoder.with_decoding(beam).decode(pairs) for decoder in (run, exported))
@@ -186,14 +168,7 @@ def _max_difference(first: Tensor, second: Tensor) -> float:
 
 
 class ExportedModel:
-    """Two files as a :class:`attnx.decoding.contracts.StepModel`.
-
-    Args:
-        folder: where the files are.
-        file_format: of the files.
-        programs: what was saved there.
-        model: what was exported.
-    """
+    """Two files in a folder as a :class:`attnx.decoding.contracts.StepModel`, with the target of the model exported."""
 
     def __init__(self, folder: Path, file_format: Format, programs: Programs, model: StepModel) -> None:
         self.sources, self.target, self.is_distribution = model.sources, model.target, model.is_distribution

@@ -114,12 +114,10 @@ class Example(NamedTuple):
 
 @torch.no_grad()
 def make_programs(model: Exported, make_sources: Callable[[int, int], Tensor], has_tags: bool) -> Programs:
-    """The programs of a model: encoding a source, and a decoding step.
+    """The programs of a model in evaluation mode: encoding a source, and a decoding step.
 
-    Args:
-        model: in evaluation mode. Its fast paths are disabled: a file has only torch's own operations.
-        make_sources: (rows, steps) -> sources of that size.
-        has_tags: whether rows have tags.
+    Its fast paths are disabled: a file has only torch's own operations. ``make_sources`` makes sources of a number of
+    rows and steps.
     """
     accel.disable(model)
     downsampling = getattr(_encoder(model), "downsampling", 1)  # a pyramid's; sizes must differ in states, too

@@ -84,8 +84,7 @@ def _read_state(checkpoint: Path) -> dict[str, Any]:
 def average_weights(states: Iterable[Weights]) -> dict[str, Tensor]:
     """The mean of each weight (Izmailov et al. 2018, https://arxiv.org/abs/1803.05407); integers are the last state's.
 
-    Args:
-        states: one or more with equal shapes; one at a time is in memory.
+    Shapes are equal; one state at a time is in memory.
 
     >>> average_weights([{"w": torch.tensor([1.0, 5.0])}, {"w": torch.ones(2)}])
     {'w': tensor([1., 3.])}

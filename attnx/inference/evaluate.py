@@ -27,10 +27,8 @@ from attnx.tasks.loss import token_loss
 def open_evaluation(run: TrainedRun, test: Any = None, fingerprint: str = "") -> tuple[TrainedRun, list[Pair]]:
     """The pairs to evaluate a run on, and the run, whose task is that of these pairs.
 
-    Args:
-        run: the run.
-        test: as ``task.test`` names it; None for the run's own test split.
-        fingerprint: of the run's training data, from which its own test split may be held out.
+    ``test`` is as ``task.test`` names it; None is the run's own test split, held out from the data of which
+    ``fingerprint`` is the digest.
     """
     config = run.config["task"]
     files = test if test is not None else config.get("test")

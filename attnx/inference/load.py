@@ -116,10 +116,8 @@ def _load_side(folder: Path, features: str, symbols: str) -> Vocabulary | Featur
 def init_weights(model: nn.Module, resolved: ResolvedConfig, data: SequenceData, folder: str) -> str:
     """Copy the best weights of the run in ``folder`` into a model where their names and shapes agree.
 
-    Weights of symbols, such as embeddings, are copied only if both runs have the same symbols in the same order.
-
-    Returns:
-        how many weights were copied, and the names of the others.
+    Weights of symbols, such as embeddings, are copied only if both runs have the same symbols in the same order. The
+    text says how many weights were copied, and names the others.
     """
     run = load_run(folder)
     weights, saved = model.state_dict(), run.model.state_dict()

@@ -71,10 +71,8 @@ def baseline_differences(
 ) -> dict[str, dict[str, BaselineDifference]]:
     """Each metric of a run minus each baseline's, by baseline and metric, with an interval by paired bootstrap.
 
-    Args:
-        task: its ``baselines`` have metrics such as ``test_naive_mse``, the baseline's name in front.
-        results: of the run's test.
-        resampled: the metrics of bootstrap samples; one that is not finite in some sample is left out.
+    A baseline's metrics have its name in front, such as ``test_naive_mse``. A metric that is not finite in some sample
+    is left out.
     """
     differences: dict[str, dict[str, BaselineDifference]] = {}
     for baseline in task.baselines:
@@ -136,11 +134,7 @@ def _compute_draws(
 ) -> dict[str, Numbers]:
     """Compute a metric of all draws at once, or one by one if it looks at the numbers.
 
-    Args:
-        metrics: one metric by its name.
-        sums: its states.
-        columns: (k,) those of the concatenated states that some example adds to.
-        totals: (draws, k) their values.
+    Of its concatenated states, ``sums``, some example adds to the ``columns`` (k,), whose ``totals`` are (draws, k).
     """
     sizes = [part.state.numel() for part in sums]
     shapes = [(part.state.shape, part.state.dtype) for part in sums]

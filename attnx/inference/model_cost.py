@@ -113,12 +113,6 @@ def count_cost(resolved: ResolvedConfig, data: SequenceData, rows: Rows, paramet
 
     The model is built anew, the random state comes back, and nothing is kept. Torch's counter sees what runs, so it
     counts parts of plug-ins, too.
-
-    Args:
-        resolved: the configuration.
-        data: for whose vocabularies the model is built.
-        rows: the encoded training split.
-        parameters: how many the model has.
     """
     lengths, cost = rows.lengths(np.arange(len(rows))), ModelCost()
     row = rows[int(np.abs(lengths - lengths.mean(0)).sum(1).argmin())]  # the first one nearest to the mean lengths

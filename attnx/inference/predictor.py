@@ -133,14 +133,7 @@ class Predictions(list[Prediction]):
 
 @dataclass
 class Predictor:
-    """Decodes with a model.
-
-    Attributes:
-        model: scores targets and steps.
-        task: says whether a source is how its target begins.
-        data: vocabularies, or scales of features.
-        decoding: decodes a batch.
-    """
+    """Decodes with a model; the task says whether a source is how its target begins."""
 
     model: nn.Module
     task: SequenceTask
@@ -200,10 +193,8 @@ class Predictor:
     def _prediction(self, pair: Pair, hypotheses: Iterable[tuple[Any, ...]], first_state: int) -> Prediction:
         """The best hypothesis with the next best ones; those without steps are empty slots.
 
-        Args:
-            pair: the example.
-            hypotheses: output, number of steps, log-probability, score and weights of each.
-            first_state: the column of the first decoder state; earlier columns are source positions.
+        Each has output, number of steps, log-probability, score and weights; columns of decoder states begin at
+        ``first_state``.
         """
         predictions = []
         for output, steps, log_probability, score, weights in hypotheses:

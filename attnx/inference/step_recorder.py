@@ -51,11 +51,7 @@ class RecorderState(NamedTuple):
 
 
 class StepRecorder(nn.Module):
-    """Decodes one source as ``model`` does, and records its steps: equal beginnings of several rows once.
-
-    Attributes:
-        beginnings: in the order in which they were continued, the empty one first.
-    """
+    """Decodes one source as ``model`` does, and records its steps: equal beginnings of several rows once, in order."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

@@ -131,10 +131,7 @@ def _candidates(log_probs: Tensor, token: int, symbols: Sequence[str]) -> tuple[
 def trace_beams(beginnings: Sequence[Beginning], outputs: Sequence[Sequence[int]], symbols: Sequence[str]) -> Tree:
     """The nodes of all beginnings and of outputs, and the nodes of each output; none if the search never branched.
 
-    Args:
-        beginnings: as recorded, the empty one first.
-        outputs: the ids of each output, whose beginnings were recorded.
-        symbols: the symbol of each id.
+    The empty beginning is first, those of the outputs' ids were recorded, and ``symbols`` has the symbol of each id.
     """
     if all(len(beginning.next) <= 1 for beginning in beginnings):
         return (), ()

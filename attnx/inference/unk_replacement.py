@@ -29,12 +29,8 @@ def with_copies(prediction: Prediction, vocabulary: Vocabulary) -> Prediction:
 
     A copy replaces the output of the steps that attend to its position most. Without such a step it is inserted before
     the first symbol aligned to a later position, or at the end. Its weights are those of the first of these steps, or 1
-    at its position. The log-probability stays the model's.
+    at its position. The log-probability stays the model's. The vocabulary is the source's.
     Source: Luong et al. 2015, https://aclanthology.org/P15-1002
-
-    Args:
-        prediction: with its weights, whose first columns are the source's.
-        vocabulary: the source's.
     """
     source, weights = prediction.pair.source, prediction.weights
     unknown = unknown_positions(source, vocabulary)

@@ -37,9 +37,7 @@ SIDES = {"source": (SOURCE_SYMBOLS, SOURCE_FEATURES), "target": (TARGET_SYMBOLS,
 def read_complete_run(folder: Path | str, checkpoint: str = "best") -> Run:
     """Read a run folder with its configuration filled in, and check that its vocabularies and checkpoint exist.
 
-    Args:
-        folder: the run folder.
-        checkpoint: ``best``, ``last``, or ``average``, the mean of the saved best ones.
+    ``checkpoint`` is ``best``, ``last``, or ``average``, the mean of the saved best ones.
     """
     if not isinstance(folder, str | Path):
         raise UserError(f"{folder!r}: name one run folder; several are opened as an ensemble by open_ensemble")

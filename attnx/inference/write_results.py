@@ -29,13 +29,7 @@ SelfAttention = Mapping[int, Mapping[str, Any]]
 
 
 class EvaluationResult(NamedTuple):
-    """The result of a test or an evaluation.
-
-    Attributes:
-        results: the task's metrics, and the speed.
-        metrics: the metrics that measured them.
-        predictions: in the order of the pairs.
-    """
+    """The result of a test or an evaluation: metrics and speed, what measured them, and the predictions."""
 
     results: Mapping[str, float]
     metrics: nn.ModuleDict

@@ -234,15 +234,10 @@ def _executor(sweep: Path, cluster: str, options: Mapping[str, Any]) -> Any:
 
 
 def wait(session: SweepSession, waiting: dict[str, tuple[SweepJob, Any]], queue: SlurmQueue | None) -> None:
-    """Wait until each job has ended and will not be requeued, and record how.
+    """Wait until each job, by the cluster's id, has ended and will not be requeued, and record how.
 
-    Args:
-        session: the running sweep.
-        waiting: jobs by the cluster's job ids, with submitit's handles.
-        queue: SLURM's queue; None where the jobs run on this machine, and end if the command is stopped.
-
-    Raises:
-        KeyboardInterrupt: the command is stopped; SLURM's jobs go on.
+    Without SLURM's ``queue`` the jobs run on this machine, and end if the command is stopped. With it they go on, and a
+    KeyboardInterrupt is raised.
     """
     while waiting:
         if queue is not None and is_stop_requested(session.sweep.path):

@@ -25,14 +25,9 @@ from attnx.training.distributed.slurm import slurm_job, stop_signals
 
 
 class JobSpec(NamedTuple):
-    """What the process of a job needs, in values that JSON can hold.
+    """What the process of a job needs, in values that JSON can hold; ``config`` has the job's own ``folder``.
 
-    Attributes:
-        config: composed and checked; ``folder`` is the job's own.
-        overrides: of the job, to be recorded in the run folder.
-        environment: all environment variables of the process.
-        working_folder: of the process.
-        target: the function to call with the configuration and the overrides, as ``module:function``.
+    ``target`` is the function to call with the configuration and the overrides, as ``module:function``.
     """
 
     config: Mapping[str, Any]

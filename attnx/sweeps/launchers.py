@@ -77,11 +77,7 @@ class SessionLauncher(Launcher):
 
 
 class ProcessLauncher(SessionLauncher):
-    """Runs each job in a process of its own.
-
-    Args:
-        fork: fork a process that has imported everything, instead of starting a new one.
-    """
+    """Runs each job in a process of its own; ``fork`` forks one that has imported everything, instead of a new one."""
 
     __module__ = PLUGIN_MODULE
 
@@ -95,12 +91,10 @@ class ProcessLauncher(SessionLauncher):
 
 
 class SlurmLauncher(SessionLauncher):
-    """Submits jobs to SLURM, or runs them here as SLURM would; see :mod:`attnx.sweeps.external_launchers`.
+    """Submits jobs to SLURM, or with ``cluster=local`` runs them here as SLURM would.
 
-    Args:
-        cluster: ``slurm`` or ``local``.
-        detach: return when the jobs are submitted.
-        options: of a job, as submitit calls them.
+    Options are as submitit calls them; with ``detach`` it returns when the jobs are submitted. See
+    :mod:`attnx.sweeps.external_launchers`.
     """
 
     __module__ = PLUGIN_MODULE

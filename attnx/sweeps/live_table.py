@@ -33,11 +33,7 @@ STOPPING = "stopping: each job saves a checkpoint; press Ctrl-C again not to wai
 
 
 class LiveTable:
-    """Shows a running sweep.
-
-    Args:
-        console: where to print.
-        max_parallel: how many jobs run at a time, for the estimate of the remaining time.
+    """Shows a running sweep, of which ``max_parallel`` jobs run at a time.
 
     Attributes:
         live: rich's Live display; its last frame stays on the screen. None outside a terminal.

@@ -19,12 +19,9 @@ Config = Mapping[str, Any]
 
 
 class Match(NamedTuple):
-    """The widths with which a model costs about what the first one does.
+    """The widths with which a model costs about what the first one does, such as ``model.hidden_size=252``.
 
-    Attributes:
-        overrides: the widths that were changed, such as ``model.hidden_size=252``; none of the first model.
-        value: the cost with them.
-        residual: by how much it exceeds the first one's, as a share: 0.004.
+    ``value`` is the cost with them, ``residual`` by how much it exceeds the first one's, as a share: 0.004.
     """
 
     overrides: tuple[str, ...]
@@ -42,15 +39,8 @@ def match_widths(configs: Sequence[Config], measure: Callable[[Config], float]) 
 
     The width is the model's ``hidden_size``, or else those of its encoder and decoder, scaled together. Widths that the
     model refuses, such as those that do not divide into heads, are passed over. Where that leaves more than 2 % and the
-    model has feed-forward layers, their ``model.feedforward_size`` makes up for it.
-
-    Args:
-        configs: composed and checked; a pair of baseline and mechanism, or the jobs of a sweep.
-        measure: what a configuration costs, such as its number of parameters. It grows with the widths, and raises a
-            UserError for widths that do not fit.
-
-    Returns:
-        A match for each configuration, in their order; look at ``is_close``.
+    model has feed-forward layers, their ``model.feedforward_size`` makes up for it. The cost grows with
+    the widths; ``measure`` raises a UserError for widths that do not fit.
     """
     target, solved = measure(configs[0]), dict[str, Match]()
     for index, config in enumerate(configs):

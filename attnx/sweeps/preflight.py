@@ -91,13 +91,9 @@ def _raise_errors(groups: Sequence[Sequence[Sequence[str]]], errors: Sequence[st
 
 
 def check_settings(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
-    """In a process of its own: prepare a run of each setting, and write its error, "" for none.
+    """In a process of its own: prepare a run of each of the ``settings``, and write its error, "" for none.
 
     Settings with the same task share its data, which are read once. Nothing is trained or compiled.
-
-    Args:
-        config: the ``settings``, composed and checked, and the ``folder`` to write into.
-        overrides: none.
     """
     errors: dict[int, str] = {}
     by_task = sorted(enumerate(config["settings"]), key=_task_key)

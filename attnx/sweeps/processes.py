@@ -39,8 +39,7 @@ ORPHAN_GRACE_SECONDS = 60.0
 class ForkServerProcesses:
     """Forks jobs from a server process that has imported everything; a server that was killed is replaced.
 
-    Args:
-        environment: environment variables of the server. Those that concern threads must be the jobs' too.
+    Variables of its ``environment`` that concern threads must be the jobs', too.
     """
 
     def __init__(self, environment: dict[str, str]) -> None:
@@ -121,11 +120,7 @@ class ForkServerProcesses:
 
 
 class SubprocessProcesses:
-    """Starts a new Python for each job, which imports everything itself.
-
-    Args:
-        lock: file descriptor that all processes keep open.
-    """
+    """Starts a new Python for each job, which imports everything itself, and keeps the lock file open."""
 
     is_ready = True
 

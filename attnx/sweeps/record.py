@@ -96,12 +96,9 @@ def get_or_add_job(sweep: Sweep, overrides: Sequence[str]) -> SweepJob:
 
 
 def reject_other_sweep(sweep: Sweep, overrides: Sequence[str], jobs: Sequence[Sequence[str]] | None) -> None:
-    """Refuse a folder that holds another sweep than a command's; one to which jobs are added is the same.
+    """Refuse a folder that holds another sweep than a command's, with what changed; with jobs added it is the same.
 
-    Args:
-        sweep: the sweep in the folder.
-        overrides: of the command.
-        jobs: the overrides of the command's jobs; None if a search chooses them.
+    ``jobs`` are None if a search chooses them.
     """
     if jobs is not None and {overrides_key(job.overrides) for job in sweep.jobs} <= set(map(overrides_key, jobs)):
         return

@@ -20,13 +20,10 @@ BEGINNING = DOCUMENT.read_text(encoding="utf-8").partition("; style-src")[0]
 
 
 def fill_page(body: Path, title: str, data: Any, parts: Sequence[str] = ()) -> str:
-    """The text of a page.
+    """The text of a page, whose script reads ``data`` as JSON.
 
-    Args:
-        body: the HTML file of its body, which may hold ``{{title}}``; ``.css`` and ``.js`` lie beside it.
-        title: of the page.
-        data: what its script reads, as JSON.
-        parts: names of further ``.css`` and ``.js`` files in its folder, which come before the body's.
+    ``body`` is the HTML file of its body, which may hold ``{{title}}``. ``.css`` and ``.js`` lie beside it; those of
+    ``parts``, by their names, come before the body's.
     """
     names = [*parts, body.stem]
     fields = {"body": _read(body), "title": html.escape(title), "data": embedded_json(data)}

@@ -43,12 +43,7 @@ def write_page(
 
 
 def run_page(folders: Sequence[Path | str], open_traces: OpenTraces = no_traces) -> str:
-    """The page's text.
-
-    Args:
-        folders: of the runs.
-        open_traces: finds how the examples of a run folder were decoded; without, its player shows saved weights only.
-    """
+    """The page's text; without ``open_traces``, which finds how examples were decoded, it plays saved weights only."""
     if not 1 <= len(folders) <= MAX_RUNS:
         raise UserError(f"a page shows one run, or two side by side, not {len(folders)}")
     runs = [read_run(folder) for folder in folders]

@@ -110,12 +110,8 @@ def analyze(columns: Sequence[NDArray[np.int_]], sizes: Sequence[int], groups: G
     effect is significant if it stands out from what the other choices make of it. Where the model fits all settings, as
     in a sweep of one choice, the error is the variance over seeds.
 
+    ``columns`` has the index of each choice's level in each setting, ``sizes`` the numbers of levels; less is better.
     Source: Searle 1971, Linear Models, chapter 7 (type II); levels by Tukey and Kramer (1956).
-
-    Args:
-        columns: the index of each choice's level in each setting.
-        sizes: the number of levels of each choice.
-        groups: the values of each setting; less is better.
     """
     means, main = np.array([np.mean(group) for group in groups]), [(factor,) for factor in range(len(sizes))]
     fit = Fit(columns, sizes, main, means)

@@ -212,11 +212,9 @@ def adjust_by_holm(p: Sequence[float]) -> list[float]:
 
 
 def largest_of_all_pairs(draws: Numbers, pair_errors: Numbers) -> Numbers:
-    """The largest standardized difference of two means in each draw of their errors.
+    """The largest standardized difference of two means in each draw of their errors (draws, means).
 
-    Args:
-        draws: (draws, means).
-        pair_errors: (means, means) the standard error of each difference; pairs without one do not count.
+    ``pair_errors`` (means, means) are the standard errors of differences; pairs without one do not count.
     """
     largest = np.zeros(len(draws))
     for i in range(draws.shape[1] - 1):

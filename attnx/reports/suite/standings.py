@@ -38,16 +38,9 @@ def choose_run(runs: Sequence[RunRecord]) -> RunRecord | None:
 
 @dataclass(frozen=True)
 class Entry:
-    """A mechanism on a task.
+    """A mechanism on a task, with the runs that count, finished or not.
 
-    Attributes:
-        task: its name in the suite.
-        mechanism: its name.
-        overrides: of the mechanism.
-        runs: those that count, finished or not.
-        failed_searches: how many runs of the search failed.
-        reason: why there is no run, if there is none.
-        source: the table of runs it is from; "" if it was trained here.
+    ``reason`` says why there is none; ``source`` names the table of runs that it is from, "" if it was trained here.
     """
 
     task: str
@@ -94,13 +87,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Standings:
-    """Mechanisms on the tasks of a suite.
+    """Mechanisms on the tasks of a suite, in its order.
 
-    Attributes:
-        suite: the protocol.
-        entries: each mechanism on each task, in the order of the suite.
-        challenger: the name of the mechanism that is compared with the others; "" without one.
-        notes: further sentences.
+    ``challenger`` is the one that is compared with the others, "" without one.
     """
 
     suite: Suite

@@ -23,11 +23,8 @@ MORE_SEEDS = "add some to `seed=` and run the same command; finished jobs are sk
 def conclude(ranking: Ranking, further: Sequence[Ranking] = ()) -> list[str]:
     """The conclusions as sentences, with names in double asterisks.
 
-    The first says what to take, the second how sure that is, the third what would change it.
-
-    Args:
-        ranking: what they are drawn from.
-        further: rankings of the same settings by other metrics, which may disagree; the last may be of validation.
+    The first says what to take, the second how sure that is, the third what would change it. Rankings by ``further``
+    metrics may disagree; the last may be of validation.
     """
     if not ranking.rows:
         return [f"No finished run has {ranking.metric.label}."]

@@ -60,15 +60,10 @@ class RankedSetting(NamedTuple):
 
 @dataclass
 class Ranking:
-    """Settings by a metric, best first by the mean on its scale.
+    """Settings by a metric, best first by the mean on its scale; those without the metric have no row.
 
-    Attributes:
-        settings: all, also those without the metric.
-        metric: what they are ranked by.
-        rows: the settings that have it.
-        scale: on which they are compared.
-        is_sole_best: whether the first is better than all others, over seeds or else over examples.
-        has_seeds: whether some setting varies over its seeds, so that differences are tested over seeds.
+    ``is_sole_best`` says whether the first is better than all others, over seeds or else over examples, ``has_seeds``
+    whether some setting varies over its seeds, so that differences are tested over seeds.
     """
 
     settings: Sequence[Setting]
