@@ -98,12 +98,7 @@ def _compiler_candidates() -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _load(compiler: str, flags: tuple[str, ...], source: Path) -> ctypes.CDLL:
-    """The library, from the cache or, without a cache folder, compiled into a temporary one.
-
-    Raises:
-        OSError: it cannot be written or loaded.
-        subprocess.SubprocessError: the compiler fails.
-    """
+    """The library, from the cache or a temporary folder; an OSError or SubprocessError if it cannot be had."""
     try:
         return ctypes.CDLL(str(_cached_library(compiler, flags, source)))
     except OSError:  # no cache folder, or a broken file in it
@@ -148,11 +143,7 @@ def _processor() -> str:
 
 
 def _cache() -> Path:
-    """The cache folder, created if it is missing.
-
-    Raises:
-        OSError: it cannot be created, or other users could write to it.
-    """
+    """The cache folder, created if it is missing; an OSError if it cannot be, or if other users could write to it."""
     override = os.environ.get("ATTNX_CACHE")
     try:
         folder = Path(override) if override else Path.home() / ".cache" / "attnx" / "kernels"

@@ -41,11 +41,7 @@ def check_states(
 
 
 def check_values_width(states: Tensor, values: Tensor | None, values_size: int) -> None:
-    """Check that the values, which are the states if None are given, have the width that a module was built for.
-
-    Raises:
-        UserError: they have another.
-    """
+    """Raise a UserError if the values, or else the states, have another width than a module was built for."""
     width = (states if values is None else values).shape[-1]
     if width != values_size and not is_tracing():
         raise UserError(
@@ -93,11 +89,7 @@ def query_mask(memory: Memory, queries: int) -> Tensor:
 def check_query(
     queries: Tensor, memory: Memory, allowed_mask: Tensor | None, steps: Tensor | None, query_size: int
 ) -> None:
-    """Check that queries (b, q, query_size) fit a memory of b rows, or of one; so a mask (b, q, m) and steps if given.
-
-    Raises:
-        UserError: they do not.
-    """
+    """Raise a UserError if queries (b, q, query_size), a mask (b, q, m) or steps do not fit a memory of b or 1 rows."""
     if is_tracing():  # where shapes are recorded and not known
         return
     if not isinstance(memory, Memory):

@@ -276,11 +276,7 @@ def _stack_heads(heads: Iterable[Sequence[Tensor | None]]) -> list[Tensor | None
 
 
 def head_width(heads: int, size: int, what: str) -> int:
-    """The width of one head.
-
-    Raises:
-        UserError: the heads do not divide ``size``.
-    """
+    """The width of one head; a UserError if the heads do not divide ``size``."""
     if size % heads:
         raise UserError(f"attention.heads={heads} does not divide {what}, {size}; choose another number of heads")
     return size // heads

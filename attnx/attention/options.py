@@ -85,11 +85,7 @@ def reads_other_steps(kind: str, name: str) -> bool:
 
 
 def check_pairs(attention: str, **parts: PartSpec) -> None:
-    """Check that an attention of a name, if its heads have two maps each, has parts that see one step at a time.
-
-    Raises:
-        UserError: a scorer or normalizer reads earlier steps or samples positions.
-    """
+    """Raise a UserError if an attention whose heads have two maps has a part that reads earlier steps or samples."""
     if registry.describe("attention", attention).declarations.get("maps_per_head", 1) == 1:
         return
     for kind, spec in parts.items():
@@ -102,11 +98,7 @@ def check_pairs(attention: str, **parts: PartSpec) -> None:
 
 
 def check_heads(options: Mapping[str, Any], scorer: object) -> None:
-    """Check the options of an ``attention`` node that are about heads, where one head alone projects nothing.
-
-    Raises:
-        UserError: as :func:`check_kv_heads`, or ``qk_norm`` with one head.
-    """
+    """Raise a UserError if the options of an ``attention`` node about heads contradict each other."""
     if "heads" not in options:
         return
     for kind in HEAD_LISTS:

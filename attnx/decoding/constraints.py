@@ -32,11 +32,7 @@ class DecodingConstraints:
     steps: int | None = None  # how many steps every row has; None where the length is open
 
     def check(self, model: StepModel) -> None:
-        """Check that the constraints fit the target, and each other.
-
-        Raises:
-            UserError: they are about symbols and the target is not, or a prefix has padding or an end inside.
-        """
+        """Raise a UserError if the constraints contradict each other, or are about symbols and the target is not."""
         names = [f"decoding.{name}" for name in ("min_length", "no_repeat_ngram_size") if getattr(self, name)]
         names += [name for name in ("prefix", "token_filter") if getattr(self, name) is not None]
         if names and not isinstance(model.target, Symbols):
@@ -113,11 +109,7 @@ def repeated_ngram_ends(sequences: Tensor, size: int) -> Tensor:
 
 
 def require_symbols(model: StepModel, search: str) -> None:
-    """Check that a search of this name meets a target of symbols.
-
-    Raises:
-        UserError: the target is made of numbers.
-    """
+    """Raise a UserError if a search of this name meets a target of numbers."""
     if not isinstance(model.target, Symbols):
         raise UserError(
             f"decoding={search} chooses among symbols, but the target is made of numbers; use decoding=greedy"

@@ -82,11 +82,7 @@ class Search(Protocol):
     """How an output is looked for; a part of kind ``decoding``."""
 
     def check(self, model: StepModel) -> None:
-        """Look at what will be searched, before anything is trained.
-
-        Raises:
-            UserError: the search cannot do what it was asked for with such a model.
-        """
+        """Raise a UserError, before anything is trained, if the search cannot do with a model what it was asked for."""
         ...
 
     def __call__(

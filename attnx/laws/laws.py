@@ -47,11 +47,7 @@ class Law(NamedTuple):
         return " ".join(text.split("\n\n")[0].split()).rstrip(".")
 
     def check(self, candidate: Candidate) -> None:
-        """Raise a violation if the candidate breaks the law.
-
-        Raises:
-            LawSkipped: the law applies to none of the cases.
-        """
+        """Raise a violation if the candidate breaks the law, ``LawSkipped`` if the law applies to none of the cases."""
         reasons: list[LawSkipped | None] = []
         for case in self.laws.cases(candidate):
             try:
@@ -78,11 +74,7 @@ class Laws:
 
     @classmethod
     def cases(cls, candidate: Candidate) -> Iterator[Laws]:
-        """What the laws are checked on for a candidate.
-
-        Raises:
-            LawSkipped: the laws do not apply to it.
-        """
+        """What the laws are checked on for a candidate; ``LawSkipped`` if they do not apply to it."""
         raise NotImplementedError
 
     @classmethod

@@ -74,11 +74,7 @@ def join_heads(vectors: Tensor) -> Tensor:
 
 
 def head_width(heads: int, size: int, multiple: int = 1) -> int:
-    """The width of one head.
-
-    Raises:
-        UserError: the heads do not divide ``size`` into widths that are multiples of this.
-    """
+    """The width of one head; a UserError if the heads do not divide ``size`` into widths that are multiples of this."""
     if size % (heads * multiple):
         raise UserError(f"{heads} heads need a hidden_size that is a multiple of {heads * multiple}, and it is {size}")
     return size // heads

@@ -59,11 +59,7 @@ class ResolvedConfig:
         return {}
 
     def build(self, sizes: DataSizes) -> nn.Module:
-        """Build the model.
-
-        Raises:
-            UserError: the parts do not fit the data.
-        """
+        """Build the model; a UserError if the parts do not fit the data."""
         model: nn.Module = registry.build("model", self.config["model"], config=self.config, **sizes._asdict())
         return model
 
@@ -89,11 +85,7 @@ class ModelConfig(Protocol):
 
 
 def resolve_model(config: Config) -> ResolvedConfig:
-    """Resolve a checked configuration.
-
-    Raises:
-        UserError: options that contradict each other.
-    """
+    """Resolve a checked configuration; options that contradict each other are a UserError."""
     part = registry.describe("model", config["model"]["name"])
     check_bias(config)
     if not part.declarations.get("has_head_sites"):
@@ -118,11 +110,7 @@ def names_declaring(kind: str, declaration: str) -> list[str]:
 
 
 def query_needs(config: Config) -> dict[str, str]:
-    """What each query input needs, as it declares it; empty without attention.
-
-    Raises:
-        UserError: a query input declares nothing that a model could supply.
-    """
+    """What each query input needs, as it declares it, which a model must be able to supply; empty without attention."""
     needs = {}
     for name in config.get("query", {}):
         part = registry.describe("query", name)
@@ -141,22 +129,14 @@ def scope_sources(scope: Mapping[str, Any]) -> list[str]:
 
 
 def require_attention(config: Config) -> None:
-    """Check that a model which cannot do without attention has some.
-
-    Raises:
-        UserError: it has none.
-    """
+    """Raise a UserError if a model which cannot do without attention has none."""
     if config["attention"]["name"] == "none":
         model = config["model"]["name"]
         raise UserError(f"model={model} needs attention, but attention=none is chosen; remove one of the two")
 
 
 def check_bias(config: Config) -> None:
-    """Check the name and the options of attention's bias, if there is one.
-
-    Raises:
-        UserError: an unknown bias or option, or a value of the wrong type.
-    """
+    """Raise a UserError if the name or the options of attention's bias are wrong."""
     bias = config.get("attention", {}).get("bias")
     if bias is not None:
         name, options = registry.parse_spec("bias", bias)
@@ -164,22 +144,14 @@ def check_bias(config: Config) -> None:
 
 
 def reject_bias(config: Config, reason: str) -> None:
-    """Check that attention has no bias by position, for which a memory needs an order.
-
-    Raises:
-        UserError: it has one; ``reason`` says why the memory has no order.
-    """
+    """Raise a UserError if attention has a bias by position; ``reason`` says why the memory has no order."""
     if config["attention"].get("bias") is not None:
         name = registry.parse_spec("bias", config["attention"]["bias"])[0]
         raise UserError(f"attention.bias={name} depends on distances, but {reason}; remove it")
 
 
 def reject_recurrent_parts(config: Config, reason: str) -> None:
-    """Check that neither scorer nor normalizer is recurrent, for which a memory needs fixed positions in order.
-
-    Raises:
-        UserError: one is; ``reason`` says why the memory has none.
-    """
+    """Raise a UserError if scorer or normalizer is recurrent; ``reason`` says why the memory has no fixed positions."""
     for kind in ("scorer", "normalizer"):
         reject_recurrent(kind, config[kind]["name"], kind, reason)
 
@@ -201,21 +173,13 @@ def reject_recurrent_query(config: Config, reason: str) -> None:
 
 
 def reject_history(name: str, option: str, reason: str) -> None:
-    """Check that a scorer does not read earlier weights.
-
-    Raises:
-        UserError: it does; ``reason`` says why there are none.
-    """
+    """Raise a UserError if a scorer reads earlier weights; ``reason`` says why there are none."""
     if registry.describe("scorer", name).declarations.get("needs_history"):
         raise UserError(f"{option}={name} needs earlier attention weights, but {reason}; use another scorer")
 
 
 def reject_sampled(name: str, option: str, reason: str) -> None:
-    """Check that a normalizer does not sample positions, whose log-probabilities a model would pass to the loss.
-
-    Raises:
-        UserError: it does; ``reason`` says why the model does not pass them on.
-    """
+    """Raise a UserError if a normalizer samples positions; ``reason`` says why no log-probability is passed on."""
     if registry.describe("normalizer", name).declarations.get("is_sampled"):
         raise UserError(
             f"{option}={name} samples positions, whose log-probability joins the loss, but {reason}; use hard or "
@@ -224,11 +188,7 @@ def reject_sampled(name: str, option: str, reason: str) -> None:
 
 
 def reject_text_encoder(config: Config) -> None:
-    """Check that the encoder has states of a source that is neither sentences nor a pair of texts.
-
-    Raises:
-        UserError: it reads sentences or pairs.
-    """
+    """Raise a UserError if the encoder reads sentences or pairs of texts, which a classifier alone has."""
     states = {"needs_sentences": "a state for each sentence", "needs_pairs": "states of two texts"}
     for declared, phrase in states.items():
         if part_declarations(config, "encoder").get(declared):
@@ -265,22 +225,14 @@ def check_hops(config: Config, needs: Collection[str], states: str = "current_st
 
 
 def reject_hops(config: Config, reason: str) -> None:
-    """Refuse several hops.
-
-    Raises:
-        UserError: there are some.
-    """
+    """Raise a UserError if there are several hops."""
     if (hops := config["attention"].get("hops", 1)) > 1:
         option, model = f"attention.hops={hops}", config["model"]["name"]
         raise UserError(f"{option} has no meaning beside model={model}: {reason}; leave attention.hops out")
 
 
 def require_tags(num_tags: int, option: str) -> None:
-    """Check that the data has tags, which an option needs.
-
-    Raises:
-        UserError: it has none.
-    """
+    """Raise a UserError if the data has no tags, which an option needs."""
     if not num_tags:
         raise UserError(
             f"{option} needs data with tags, such as task.train=FOLDER with a file for each language, but this data "
@@ -289,11 +241,7 @@ def require_tags(num_tags: int, option: str) -> None:
 
 
 def check_tied_embeddings(tie_embeddings: bool, target_features: int) -> None:
-    """Check that tied embeddings have symbols to embed.
-
-    Raises:
-        UserError: the target is made of numbers.
-    """
+    """Raise a UserError if embeddings are tied and the target is made of numbers."""
     if tie_embeddings and target_features:
         raise UserError(
             "model.tie_embeddings=true needs target symbols to embed, but the target is made of features; remove it"

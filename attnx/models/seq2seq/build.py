@@ -25,11 +25,7 @@ from attnx.nn.targets.build import build_target, step_spec
 
 
 def build_seq2seq(resolved: ResolvedSeq2seqConfig, sizes: DataSizes) -> Seq2seq:
-    """Build a model for data of these sizes.
-
-    Raises:
-        UserError: the parts do not fit the data.
-    """
+    """Build a model for data of these sizes; a UserError if the parts do not fit them."""
     options, config = resolved.options, resolved.config
     if resolved.needs_tags:
         require_tags(sizes.tags, "model.tag_inputs" if options.tag_inputs else "query=language_tag")

@@ -35,11 +35,7 @@ def check_memory(config: Config, sources: tuple[str, ...], keys_from: str, value
 
 
 def check_networks(resolved: ResolvedSeq2seqConfig) -> None:
-    """Check that the parts around attention fit each other.
-
-    Raises:
-        UserError: one line with the choices that contradict each other and what to choose.
-    """
+    """Raise a UserError if the parts around attention do not fit each other."""
     _check_embeddings(resolved)
     _check_copies(resolved)
     _check_read(resolved)

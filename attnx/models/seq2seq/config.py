@@ -132,12 +132,7 @@ class ResolvedSeq2seqConfig(ResolvedConfig):
 
 
 def _sources(config: Config, continues: bool) -> tuple[str, ...]:
-    """The sources of the memory, the encoder first.
-
-    Raises:
-        UserError: the task continues its target and has no source to read, a source is repeated, ``include_self`` has
-            no effect, or the memory grows below a recurrent part.
-    """
+    """The sources of the memory, the encoder first; a UserError if they contradict each other, the task or a part."""
     scope = config["scope"]
     sources = scope_sources(scope)
     reject_duplicates("scope.sources", sources, "source")

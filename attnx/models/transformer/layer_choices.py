@@ -36,11 +36,7 @@ class LayerChoice(NamedTuple):
 
 
 def resolve_layer_choices(mixer: PartSpec | list[PartSpec] | None, config: Config) -> tuple[LayerChoice, ...]:
-    """What each layer holds: the option ``mixer``, repeated for all layers, else the chosen attention.
-
-    Raises:
-        UserError: there is no attention or mixer of a name, or it does not fit the model.
-    """
+    """What each layer holds: the option ``mixer``, repeated for all layers, else the chosen attention."""
     model: Mapping[str, Any] = config["model"]
     layers: int = model["layers"]
     if mixer is None:
@@ -89,11 +85,7 @@ def _parse(choice: PartSpec) -> LayerChoice:
 
 
 def check_one_way(choices: Sequence[LayerChoice], reads_both_ways: bool) -> None:
-    """Check that no mixer would read a source in both directions.
-
-    Raises:
-        UserError: one would.
-    """
+    """Raise a UserError if a mixer would read a source in both directions."""
     if reads_both_ways and any(choice.kind == "mixer" for choice in choices):
         raise UserError(
             f"{mixer_option(choices)}: a decoder-only model reads the source of this task in both directions, but a "
@@ -102,11 +94,7 @@ def check_one_way(choices: Sequence[LayerChoice], reads_both_ways: bool) -> None
 
 
 def without_attention(choices: Sequence[LayerChoice], config: Config) -> dict[str, NoEffect]:
-    """The choices that have no effect because no layer attends; none if one does.
-
-    Raises:
-        UserError: positions are given to attention alone.
-    """
+    """The choices without effect where no layer attends; a UserError if positions are given to attention alone."""
     if any(choice.is_attending for choice in choices):
         return {}
     option = mixer_option(choices)

@@ -55,11 +55,7 @@ class Copying(nn.Module):
         self.register_buffer("target_ids", None, persistent=False)
 
     def set_vocabulary_map(self, ids: Sequence[int]) -> None:
-        """Say which id of the target each id of the source has; 0, PAD, for those that it has not.
-
-        Raises:
-            UserError: nothing can be copied.
-        """
+        """Say which id of the target each id of the source has, 0, PAD, if none; a UserError if all have none."""
         if not any(ids):
             raise UserError(
                 "output=copy copies source symbols that the target has, too, and these have none in common; use "

@@ -179,11 +179,7 @@ def overlap_note(
 def constant_column_notes(
     windows: WindowSpec, train: Sequence[tuple[Series, Span]], later: Sequence[tuple[Series, Span]]
 ) -> list[str]:
-    """Return a note on each column that never changes in the training rows; its numbers are not scaled.
-
-    Raises:
-        UserError: no target changes in them.
-    """
+    """Return a note on each column that never changes in the training rows; a UserError if no target does."""
     columns = windows.columns
     low, high = _extremes(columns, train)
     low_later, high_later = _extremes(columns, later)

@@ -57,11 +57,7 @@ class CompiledAdditive:
         return narrow and blocks.can_compare(attention, inputs) and c_build.unsupported_platform() is None
 
     def build(self, device: torch.device) -> None:
-        """Compile the C file.
-
-        Raises:
-            RuntimeError: it does not compile.
-        """
+        """Compile the C file; a RuntimeError if it does not compile."""
         if _library() is None:
             raise RuntimeError(c_build.compile_library(SOURCE).failure)
 

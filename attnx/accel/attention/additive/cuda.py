@@ -36,11 +36,7 @@ class CudaAdditive:
         return inputs.prepared_queries.dtype in blocks.SINGLE and blocks.can_compare(attention, inputs)
 
     def build(self, device: torch.device) -> None:
-        """Import Triton, and compile and launch each function once.
-
-        Raises:
-            Exception: whatever Triton, its compilers or CUDA raise.
-        """
+        """Import Triton, compile and launch each function once, and raise what Triton, its compilers or CUDA raise."""
         from attnx.accel.attention.additive import triton_kernels
 
         triton_kernels.compile_kernels(device)

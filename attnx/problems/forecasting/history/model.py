@@ -89,11 +89,7 @@ class History(SequenceModel[HistoryState]):
         return Output(output.logits[:, -steps:], weights, penalty, self._forecast_log_prob(output.log_prob, steps))
 
     def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> HistoryState:
-        """The state before the first forecast step, from (b, s, f) and (b, s) bool.
-
-        Raises:
-            ValueError: there is padding.
-        """
+        """The state before the first forecast step, of (b, s, f) and (b, s) bool; a ValueError if there is padding."""
         _reject_padding(source_mask, None)
         window = self._window(source)
         length, known_features = window.shape[1], self._known_features(source)
