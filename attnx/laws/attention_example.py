@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attnx.attention import AttentionHistory, AttentionOutput, Memory
+from attnx.attention import AttentionHistory, Memory
 from attnx.attention.factory import build_attention
 
 Parts = Mapping[str, Any]  # scorer, scope and normalizer, and a bias or none, by name, or by name and options
@@ -43,13 +43,12 @@ def example_history(states: Tensor, memory_mask: Tensor) -> AttentionHistory:
     return AttentionHistory(last, 2 * last + memory_mask)
 
 
-def attend(attention: Any, inputs: Inputs, memory_mask: Tensor = MEMORY_MASK, **kwargs: Any) -> AttentionOutput:
+def attend(attention: Any, inputs: Inputs, memory_mask: Tensor = MEMORY_MASK, **kwargs: Any) -> Any:
     """Attend to a memory of these states, with weights and scores."""
     memory = attention.make_memory(inputs.states, memory_mask, inputs.values)
     history = kwargs.pop("history", example_history(inputs.states, memory_mask))
     history = with_carry(attention, memory, history)
-    output: AttentionOutput = attention(inputs.queries, memory, need_weights=True, history=history, **kwargs)
-    return output
+    return attention(inputs.queries, memory, need_weights=True, history=history, **kwargs)
 
 
 def with_carry(attention: Any, memory: Memory, history: AttentionHistory) -> AttentionHistory:

@@ -37,10 +37,6 @@ class BiasLaws(TensorLaws):
             biases = biases.expand(shape)
         return require_tensor(biases, "forward", shape)
 
-    @property
-    def _needs_query(self) -> bool:
-        return bool(self.candidate.declaration("needs_query"))
-
     def declarations(self) -> None:
         """A bias is an nn.Module with a forward, and declares ``needs_query``."""
         self._require_declarations()
@@ -76,9 +72,8 @@ class BiasLaws(TensorLaws):
         inputs = self._inputs()
         alike = torch.allclose(self._compute(**inputs), self._compute(-inputs["queries"], inputs["distances"]))
         actual = "do not depend" if alike else "depend"
-        require(
-            alike != self._needs_query, "forward", f"biases {actual} on the queries, but needs_query says otherwise"
-        )
+        message = f"biases {actual} on the queries, but needs_query says otherwise"
+        require(alike != self._declares("needs_query"), "forward", message)
 
     def long_distances_are_supported(self) -> None:
         """A distance of a million, earlier or later, has a finite bias."""

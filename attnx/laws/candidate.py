@@ -41,6 +41,14 @@ class Candidate:
         """A declaration in its source."""
         return self.info.declarations.get(name, default)
 
+    def has_option(self, name: str) -> bool:
+        """Whether it has an option of a name."""
+        return name in [option.name for option in self.info.options]
+
+    def with_options(self, **options: Any) -> Candidate:
+        """The candidate with further options."""
+        return replace(self, options={**self.options, **options})
+
     def build(self, **supplied: Any) -> Any:
         """Build it in evaluation mode, without dropout."""
         part = registry.build(self.kind, (self.name, self.options), **supplied)
@@ -70,7 +78,7 @@ def variants(candidate: Candidate) -> list[Candidate]:
         for value in _option_values(option.annotation)
         if value != option.default
     ]
-    return [candidate, *(replace(candidate, options={**candidate.options, **change}) for change in changes)]
+    return [candidate, *(candidate.with_options(**change) for change in changes)]
 
 
 def _option_values(annotation: str) -> Sequence[Any]:

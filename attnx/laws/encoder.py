@@ -61,7 +61,7 @@ class EncoderLaws(TensorLaws):
     def spans_are_complete(self) -> None:
         """An encoder that ``is_downsampling``, and no other, returns spans; the shares of a state's steps sum to 1."""
         spans = self._encode(**self._inputs()).spans
-        is_declared = bool(self.candidate.declaration("is_downsampling", False))
+        is_declared = self._declares("is_downsampling")
         returned = "no spans" if spans is None else "spans"
         require((spans is not None) == is_declared, "is_downsampling", f"it is {is_declared}; it returned {returned}")
         if spans is not None:

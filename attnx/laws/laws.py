@@ -112,6 +112,10 @@ class PartLaws(Laws):
     def _build(self) -> Any:
         return self.candidate.build(**self.sizes)
 
+    def _declares(self, name: str, default: bool = False) -> bool:
+        """Whether the part declares something to be so."""
+        return bool(self.candidate.declaration(name, default))
+
     def _require_declarations(self, **optional: Any) -> None:
         """Check that the part agrees with what its source declares: what its kind requires, and what is ``optional``.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
@@ -108,13 +107,12 @@ class MixerLaws(TensorLaws):
 
     def chunks_have_no_effect(self) -> None:
         """The option ``chunk``, how many positions are computed at a time, changes neither outputs nor gradients."""
-        if "chunk" not in [option.name for option in self.candidate.info.options]:
+        if not self.candidate.has_option("chunk"):
             return
         states, slope = torch.randn(ROWS, STEPS, WIDTH), torch.randn(ROWS, STEPS, WIDTH)
         expected = self._results(states, slope, [STEPS])
         for chunk in CHUNKS:
-            options = {**self.candidate.options, "chunk": chunk}
-            part = replace(self.candidate, options=options).build(**self.sizes)
+            part = self.candidate.with_options(chunk=chunk).build(**self.sizes)
             part.load_state_dict(self.part.state_dict())
             actual = self._results(states, slope, [STEPS], part)
             for name, tensor in expected.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Self
 
 import torch
@@ -55,24 +54,16 @@ class NormalizerLaws(TensorLaws):
     def _build(self) -> Any:
         return super()._build().train(self.is_training)
 
-    @property
-    def _is_recurrent(self) -> bool:
-        return bool(self.candidate.declaration("is_recurrent", False))
-
     def _inputs(self, spread: float = 1.0) -> dict[str, Tensor]:
         return {"scores": spread * torch.randn(4, 7), "allowed_mask": ALLOWED_MASK.clone()}
 
     def _compute(self, scores: Tensor, allowed_mask: Tensor = ALLOWED_MASK) -> Tensor:
-        if not self._is_recurrent:
+        if not self._declares("is_recurrent"):
             return require_tensor(self.part(scores, allowed_mask), "forward", scores.shape)
         steps, allowed_mask = scores.expand(STEPS, *scores.shape).movedim(0, 1), allowed_mask.expand(scores.shape)
         carry = self.part.init_carry(allowed_mask)
         weights = self.part(steps, allowed_mask[:, None].expand_as(steps), carry)[0]
         return require_tensor(weights, "forward", steps.shape).mean(1)
-
-    @property
-    def _is_distribution(self) -> bool:
-        return bool(self.candidate.declaration("is_distribution"))
 
     def declarations(self) -> None:
         """A normalizer is an nn.Module with a forward, and declares ``is_distribution``."""
@@ -81,14 +72,14 @@ class NormalizerLaws(TensorLaws):
 
     def shapes(self) -> None:
         """Weights have the shape of the scores."""
-        if self._is_recurrent:
+        if self._declares("is_recurrent"):
             self._compute(torch.randn(2, 7), torch.ones(2, 7, dtype=torch.bool))
             return
         self._compute(torch.randn(2, 3, 7), torch.ones(2, 3, 7, dtype=torch.bool))
 
     def any_leading_axes(self) -> None:
         """Any leading axes are accepted, and the mask broadcasts over queries; of a recurrent one a batch and steps."""
-        if self._is_recurrent:
+        if self._declares("is_recurrent"):
             return
         for leading in ((), (2,), (2, 13)):
             self._compute(torch.randn(*leading, 3, 7), torch.ones(*leading, 3, 7, dtype=torch.bool))
@@ -106,7 +97,7 @@ class NormalizerLaws(TensorLaws):
         for spread in (1.0, 1e4):
             weights = self._compute(**self._inputs(spread))
             require((weights >= 0).all(), "forward", f"it gave a weight of {weights.min().item():.3g}")
-            if self._is_distribution:
+            if self._declares("is_distribution"):
                 expected = ALLOWED_MASK.any(-1).to(weights.dtype)
                 require_close(weights.sum(-1), expected, "forward", "a row does not sum to 1, or to 0 where it must")
 
@@ -154,7 +145,7 @@ class NormalizerLaws(TensorLaws):
 
     def permuting_the_scores_permutes_the_weights(self) -> None:
         """Permuting the positions permutes the weights, unless it is recurrent: then they may have an order."""
-        if self._is_recurrent:
+        if self._declares("is_recurrent"):
             return
         scores, order = torch.randn(4, 7), torch.tensor([4, 0, 6, 2, 5, 1, 3])
         permuted, straight = self._compute(scores[:, order], ALLOWED_MASK[:, order]), self._compute(scores)[:, order]
@@ -169,7 +160,7 @@ class NormalizerLaws(TensorLaws):
 
     def gradients_are_derivatives(self) -> None:
         """Gradients agree with finite differences; those of ``is_differentiable = False`` do not."""
-        declared = self.candidate.declaration("is_differentiable", True)
+        declared = self._declares("is_differentiable", True)
         error = gradient_error(self._compute, [torch.randn(4, 7)], self.part, fast=False)
         if error and declared:
             raise Violation("forward", f"the gradient is not the derivative: {error}")
@@ -177,14 +168,11 @@ class NormalizerLaws(TensorLaws):
 
     def temperature_divides_the_scores(self) -> None:
         """An option ``temperature`` divides the scores."""
-        if "temperature" not in [option.name for option in self.candidate.info.options]:
+        if not self.candidate.has_option("temperature"):
             return
         scores = torch.randn(4, 7)
         plain, *warm = (
-            NormalizerLaws(
-                replace(self.candidate, options={**self.candidate.options, "temperature": temperature}),
-                self.is_training,
-            )
+            NormalizerLaws(self.candidate.with_options(temperature=temperature), self.is_training)
             for temperature in (1.0, 0.3, 5.0)
         )
         for laws in warm:
@@ -194,7 +182,7 @@ class NormalizerLaws(TensorLaws):
 
     def weights_keep_the_order_of_scores(self) -> None:
         """Weights keep the order of the scores, unless it is recurrent: then they depend on earlier steps, too."""
-        if self._is_recurrent:
+        if self._declares("is_recurrent"):
             return
         scores = torch.randn(4, 7)
         ordered = self._compute(scores, torch.ones_like(ALLOWED_MASK)).gather(-1, scores.argsort(-1))
@@ -204,7 +192,7 @@ class NormalizerLaws(TensorLaws):
         """A memory of no positions gives no weights, as at the first step of a growing memory."""
         scores = torch.randn(2, 0).requires_grad_()
         weights = self._compute(scores, torch.ones(2, 0, dtype=torch.bool))
-        if not self._is_recurrent or self.is_training:
+        if not self._declares("is_recurrent") or self.is_training:
             weights.sum().backward()  # type: ignore[no-untyped-call]
             has_gradient = scores.grad is not None and scores.grad.shape == (2, 0)
             require(has_gradient, "forward", "an empty tensor of scores has no gradient")
@@ -225,7 +213,7 @@ class NormalizerLaws(TensorLaws):
         super().bfloat16_is_supported()
         weights = self._compute(1e4 * torch.randn(4, 7).to(torch.bfloat16))
         require_finite(weights, "forward", "weights of large scores of bfloat16")
-        if self._is_distribution:
+        if self._declares("is_distribution"):
             # 7 weights, each rounded by at most 2^-9 of itself.
             sums, expected = weights.double().sum(-1), ALLOWED_MASK.any(-1).double()
             require_close(sums, expected, "forward", "rows of bfloat16 do not sum to 1", rtol=0, atol=2**-9)

@@ -38,13 +38,9 @@ class QueryLaws(StepLaws):
 
     def _compute(self, token: Tensor, **fields: Tensor) -> Tensor:
         shape, step = (*token.shape[:-1], self.part.size), QueryContext(token, **fields)
-        if self._is_recurrent:
+        if self._declares("is_recurrent"):
             return require_tensor(self.part(step, self.part.init_carry(token))[0], "forward", shape)
         return require_tensor(self.part(step), "forward", shape)
-
-    @property
-    def _is_recurrent(self) -> bool:
-        return bool(self.candidate.declaration("is_recurrent", False))
 
     @property
     def _needs(self) -> str:
@@ -60,7 +56,7 @@ class QueryLaws(StepLaws):
 
     def steps_are_independent(self) -> None:
         """The results of a step depend on no other steps; if it is recurrent, on earlier ones by the carry alone."""
-        if not self._is_recurrent:
+        if not self._declares("is_recurrent"):
             super().steps_are_independent()
             return
         inputs = self._inputs()

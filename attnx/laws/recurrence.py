@@ -119,11 +119,11 @@ class RecurrentScorerLaws(RecurrenceLaws):
     kind, member = "scorer", "score"
 
     def _build(self) -> object:
-        has_equal_dims = self.candidate.declaration("requires_equal_dims")
+        has_equal_dims = self._declares("requires_equal_dims")
         return self.candidate.build(query_size=MEMORY if has_equal_dims else QUERY, memory_size=MEMORY)
 
     def _steps(self) -> Steps:
-        has_equal_dims = self.candidate.declaration("requires_equal_dims")
+        has_equal_dims = self._declares("requires_equal_dims")
         queries = torch.randn(B, Q, MEMORY if has_equal_dims else QUERY)
         return Steps(self.part.project_queries(queries), self.part.project_keys(torch.randn(B, M, MEMORY)))
 
@@ -145,7 +145,7 @@ class RecurrentNormalizerLaws(RecurrenceLaws):
 
     def a_monotonic_normalizer_never_goes_back(self) -> None:
         """If ``is_monotonic`` is declared, no step reads a position before the first that the previous step read."""
-        if not self.candidate.declaration("is_monotonic", False):
+        if not self._declares("is_monotonic"):
             return
         for spread in (1.0, 1e3):
             steps = self._steps()

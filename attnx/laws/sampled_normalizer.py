@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import torch
@@ -43,9 +42,8 @@ class SampledNormalizerLaws(PartLaws):
 
     def _with_options(self, options: dict[str, float]) -> Any:
         """The part with these options, as far as it has them."""
-        names = {option.name for option in self.candidate.info.options}
-        changed = {name: value for name, value in options.items() if name in names}
-        return replace(self.candidate, options={**self.candidate.options, **changed}).build().train()
+        changed = {name: value for name, value in options.items() if self.candidate.has_option(name)}
+        return self.candidate.with_options(**changed).build().train()
 
     def _sample(self, part: Any, scores: Tensor, allowed_mask: Tensor) -> SampledWeights:
         """What the part samples, its shapes checked."""
@@ -86,7 +84,7 @@ class SampledNormalizerLaws(PartLaws):
 
     def expectations_are_means_of_samples(self) -> None:
         """Reads of the mean of all samples, of which ``expected`` may be a share, have a log-probability of 0."""
-        if "expected" not in [option.name for option in self.candidate.info.options]:
+        if not self.candidate.has_option("expected"):
             return
         scores = torch.randn(7).expand(READS, 7)
         weights, log_prob, _ = self._sample(self._with_options({"reward": 1.0, "expected": 0.5}), scores, scores < 9)

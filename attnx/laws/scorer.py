@@ -23,32 +23,18 @@ class ScorerLaws(TensorLaws):
     methods = ("project_keys", "project_queries", "score")
 
     def _build(self, query_size: int = QUERY) -> Any:
-        return self.candidate.build(query_size=MEMORY if self._has_equal_dims else query_size, memory_size=MEMORY)
-
-    @property
-    def _has_equal_dims(self) -> bool:
-        return bool(self.candidate.declaration("requires_equal_dims"))
-
-    @property
-    def _needs_history(self) -> bool:
-        return bool(self.candidate.declaration("needs_history", False))
-
-    @property
-    def _is_positional(self) -> bool:
-        return bool(self.candidate.declaration("is_positional", False))
-
-    @property
-    def _is_recurrent(self) -> bool:
-        return bool(self.candidate.declaration("is_recurrent", False))
+        return self.candidate.build(
+            query_size=MEMORY if self._declares("requires_equal_dims") else query_size, memory_size=MEMORY
+        )
 
     @property
     def _reads_steps(self) -> bool:
         """Whether scores depend on earlier steps."""
-        return self._needs_history or self._is_recurrent
+        return self._declares("needs_history") or self._declares("is_recurrent")
 
     def _inputs(self, leading: tuple[int, ...] = (2,), positions: int = 7) -> dict[str, Tensor]:
         """Three random queries, a random memory, and a history that is different for each row and position."""
-        queries = torch.randn(*leading, 3, MEMORY if self._has_equal_dims else QUERY)
+        queries = torch.randn(*leading, 3, MEMORY if self._declares("requires_equal_dims") else QUERY)
         memory, (previous, cumulative) = torch.randn(*leading, positions, MEMORY), torch.rand(2, *leading, positions)
         return {"queries": queries, "memory": memory, "previous": previous, "cumulative": cumulative}
 
@@ -61,9 +47,9 @@ class ScorerLaws(TensorLaws):
         zeros = keys.new_zeros(keys.shape[:-1])
         history = AttentionHistory(zeros if previous is None else previous, zeros if cumulative is None else cumulative)
         shape = (*queries.shape[:-1], memory.shape[-2])
-        if self._is_recurrent:
+        if self._declares("is_recurrent"):
             return require_tensor(self.part.score(prepared, keys, self.part.init_carry(keys))[0], "score", shape)
-        arguments = (history,) if self._needs_history else ()
+        arguments = (history,) if self._declares("needs_history") else ()
         return require_tensor(self.part.score(prepared, keys, *arguments), "score", shape)
 
     def declarations(self) -> None:
@@ -103,12 +89,16 @@ class ScorerLaws(TensorLaws):
         With ``is_positional`` it also depends on the other positions, but not on other queries. One that is recurrent
         depends on earlier queries.
         """
-        if self._is_recurrent:
+        if self._declares("is_recurrent"):
             return
         inputs = self._inputs()
         queries = inputs.pop("queries")
         together, difference = self._compute(queries, **inputs), "a pair has another score next to other pairs"
-        cuts = [slice(None)] if self._is_positional else [slice(position, position + 1) for position in range(7)]
+        cuts = (
+            [slice(None)]
+            if self._declares("is_positional")
+            else [slice(position, position + 1) for position in range(7)]
+        )
         for step, cut in itertools.product(range(3), cuts):
             positions = {name: tensor[:, cut] for name, tensor in inputs.items()}
             alone = self._compute(queries[:, step : step + 1], **positions)
@@ -116,13 +106,13 @@ class ScorerLaws(TensorLaws):
 
     def permuting_the_memory_permutes_the_scores(self) -> None:
         """Permuting memory and history permutes the scores, unless the scorer is declared positional or recurrent."""
-        if self._is_recurrent:
+        if self._declares("is_recurrent"):
             return
         inputs, order = self._inputs(), torch.tensor([4, 0, 6, 2, 5, 1, 3])
         queries, straight = inputs["queries"], self._compute(**inputs)
         positions = {name: tensor[:, order] for name, tensor in inputs.items() if name != "queries"}
         permuted = self._compute(queries, **positions)
-        if self._is_positional:
+        if self._declares("is_positional"):
             alike = torch.allclose(permuted, straight[..., order])
             require(not alike, "score", "it declares is_positional = True, but the order of the memory has no effect")
             return
@@ -134,18 +124,18 @@ class ScorerLaws(TensorLaws):
         scores = self._compute(**inputs)
         spread = (scores.amax(-1) - scores.amin(-1)).min()
         require(spread > 1e-6, "score", "a query has the same score for all positions")
-        needs_keys = bool(self.candidate.declaration("needs_keys", True))
+        needs_keys = self._declares("needs_keys", True)
         is_read = not torch.allclose(scores, self._compute(**{**inputs, "memory": torch.randn_like(inputs["memory"])}))
         effect = "have an" if is_read else "have no"
         require(is_read == needs_keys, "score", f"the memory's vectors {effect} effect; declare needs_keys = {is_read}")
 
     def history_is_read_if_declared(self) -> None:
         """The scores of a scorer that declares ``needs_history`` depend on it; other scorers take no history."""
-        if self._is_recurrent:
+        if self._declares("is_recurrent"):
             return
         inputs = self._inputs()
         queries, memory = inputs["queries"], inputs["memory"]
-        if self._needs_history:
+        if self._declares("needs_history"):
             alike = torch.allclose(self._compute(**inputs), self._compute(queries, memory))
             require(not alike, "score", "scores do not depend on the history that it declares to need")
             return
@@ -181,7 +171,7 @@ class ScorerLaws(TensorLaws):
 
     def equal_dims_are_required_if_declared(self) -> None:
         """A scorer that declares equal dims rejects different ones; other scorers accept both."""
-        if not self._has_equal_dims:
+        if not self._declares("requires_equal_dims"):
             for query_size in (QUERY, MEMORY):
                 self.part = self._build(query_size)
                 self._compute(torch.randn(2, 3, query_size), torch.randn(2, 7, MEMORY))
