@@ -16,8 +16,7 @@ from attnx.decoding.beam import Beam, length_penalty, score_coverage
 from attnx.decoding.constraints import MAX_STEPS, DecodingConstraints
 from attnx.decoding.ensemble import Ensemble
 from attnx.decoding.greedy import Greedy
-from attnx.decoding.row_rng import row_seeds, uniform
-from attnx.decoding.sampling import Sampling
+from attnx.decoding.sampling import Sampling, row_seeds, uniform
 from attnx.decoding.search import FIRST_ROOM
 from attnx.errors import UserError
 from attnx.nn.targets.symbols import Symbols

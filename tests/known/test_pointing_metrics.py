@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from torchmetrics import Metric
 
-from attnx.problems.pointing.answers import PointingReference
-from attnx.problems.pointing.polygons import canonical_polygon, is_simple_polygon, polygon_area
+from attnx.problems.pointing.answers import PointingReference, canonical_polygon, is_simple_polygon, polygon_area
 from attnx.registry import build
 
 # A rectangle of 4 by 3, with its middle.

@@ -21,12 +21,11 @@ from attnx.problems.probes.drawn import NOWHERE, Difficulty
 from attnx.problems.probes.fuzzy_recall import FuzzyRecall
 from attnx.problems.probes.metrics import DistanceAccuracy, LabelAccuracy, ScaledAccuracy, SequenceAccuracy
 from attnx.problems.probes.options import CHOICES
-from attnx.problems.probes.position_decoder import PositionDecoder
 from attnx.problems.probes.probe import Probe
 from attnx.problems.probes.recall import Mqar, Recall
 from attnx.problems.probes.sampling import draw_distinct, draw_weighted
 from attnx.problems.probes.state_tracking import ModularCounting, Permutations
-from attnx.problems.probes.target import StepLabels
+from attnx.problems.probes.target import PositionDecoder, StepLabels
 
 SMALL: Any = {"length": 16, "pairs": 3, "vocabulary": 22, "examples": 211, "num_held_out": 53}
 

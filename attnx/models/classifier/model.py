@@ -8,11 +8,10 @@ from torch import Tensor, nn
 
 from attnx.attention import AttentionOutput, Query, QueryContext
 from attnx.attention.factory import ComposedAttention
-from attnx.models.label_state import LabelState, decode_label
 from attnx.models.sequence_model import Output, SequenceModel
 from attnx.nn.contracts import Readout
 from attnx.nn.source_encoder import SourceEncoder
-from attnx.nn.targets.single_label import SingleLabelTarget
+from attnx.nn.targets.single_label import LabelState, SingleLabelTarget, decode_label
 
 
 class Classifier(SequenceModel[LabelState]):

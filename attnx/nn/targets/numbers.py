@@ -9,11 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.nn.contracts import GreedyStep
-from attnx.nn.marked_states import MarkedStates
+from attnx.nn.targets.shared import SharedTarget
 
 
 @dataclass(frozen=True)
-class Numbers:
+class Numbers(SharedTarget):
     """Rows of scaled numbers (b, t, f); an output is one row, followed by the logit of this row being the last.
 
     Formula: ``loss = sum_t mean_f (y_tf - o_tf)^2 - log p(e_t), p(e_t = 1) = sigmoid(o_t,f+1)``, e_t = 1 at the last t
@@ -27,29 +27,13 @@ class Numbers:
         """One number per feature, and one for the end."""
         return self.features + 1
 
-    def prepare(self, source: Tensor, target: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """Both as they are."""
-        return source, target
-
-    def restore(self, outputs: Tensor, source: Tensor) -> Tensor:
-        """The outputs."""
-        return outputs
-
     def embedding(self, size: int) -> nn.Linear:
         """A linear map of rows."""
         return nn.Linear(self.features, size)
 
-    def marked_states(self, size: int) -> nn.Module:
-        """Each step's own state."""
-        return MarkedStates()
-
     def start_input(self, rows: int, device: torch.device) -> Tensor:
         """(rows, f) zeros: the mean of the training split."""
         return torch.zeros(rows, self.features, device=device)
-
-    def decoder_inputs(self, source: Tensor, target: Tensor) -> Tensor:
-        """The start, and each row but the last."""
-        return torch.cat([self.start_input(len(target), target.device)[:, None], target[:, :-1]], dim=1)
 
     def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, label_smoothing: float = 0.0) -> Tensor:
         """Squared error, the mean over features, plus cross-entropy of the end; label smoothing has no effect."""

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from attnx.data.vocabulary import BOS, EOS, PAD
 from attnx.nn.contracts import GreedyStep
-from attnx.nn.marked_states import MarkedStates
+from attnx.nn.targets.shared import SharedTarget
 
 
 @dataclass(frozen=True)
-class Symbols:
+class Symbols(SharedTarget):
     """Symbols as ids (b, t), predicted from logits.
 
     Formula: ``p(y_t) = softmax(o_t), loss = -sum_t log p(y_t)``
@@ -23,29 +23,13 @@ class Symbols:
     width: int  # size of the vocabulary
     steps = None
 
-    def prepare(self, source: Tensor, target: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """Both as they are."""
-        return source, target
-
-    def restore(self, outputs: Tensor, source: Tensor) -> Tensor:
-        """The outputs."""
-        return outputs
-
     def embedding(self, size: int) -> nn.Embedding:
         """One vector per symbol, zeros for PAD."""
         return nn.Embedding(self.width, size, padding_idx=PAD)
 
-    def marked_states(self, size: int) -> nn.Module:
-        """Each step's own state."""
-        return MarkedStates()
-
     def start_input(self, rows: int, device: torch.device) -> Tensor:
         """(rows,) BOS."""
         return torch.full((rows,), BOS, device=device)
-
-    def decoder_inputs(self, source: Tensor, target: Tensor) -> Tensor:
-        """The start, and each symbol but the last."""
-        return torch.cat([self.start_input(len(target), target.device)[:, None], target[:, :-1]], dim=1)
 
     def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, label_smoothing: float = 0.0) -> Tensor:
         """Cross-entropy of each step, with label smoothing (Szegedy et al. 2016, https://arxiv.org/abs/1512.00567)."""

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from attnx.nn.contracts import GreedyStep
-from attnx.nn.marked_states import MarkedStates
+from attnx.nn.targets.shared import SharedTarget
 
 
 @dataclass(frozen=True)
-class ForecastTarget:
+class ForecastTarget(SharedTarget):
     """A fixed number of rows of scaled numbers (b, t, f); an output is one row, or one row per quantile.
 
     Formula: ``loss = sum_t mean_f (y_tf - o_tf)^2``, or of quantiles ``sum_t mean_fq max(q e, (q - 1) e), e = y - o_q``
@@ -66,17 +66,9 @@ class ForecastTarget:
         """A linear map of the previous row; for a direct forecast, one learned vector."""
         return PreviousRowEmbedding(self.features, size) if self.recursive else LearnedInput(size)
 
-    def marked_states(self, size: int) -> nn.Module:
-        """Each step's own state."""
-        return MarkedStates()
-
     def start_input(self, rows: int, device: torch.device) -> Tensor:
         """(rows, f) zeros: the mean of the training split."""
         return torch.zeros(rows, self.features, device=device)
-
-    def decoder_inputs(self, source: Tensor, target: Tensor) -> Tensor:
-        """The start, and each row but the last."""
-        return torch.cat([self.start_input(len(target), target.device)[:, None], target[:, :-1]], dim=1)
 
     def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, label_smoothing: float = 0.0) -> Tensor:
         """Squared error or quantile loss, the mean over features; label smoothing has no effect."""

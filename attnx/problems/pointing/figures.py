@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -17,14 +16,22 @@ from attnx.reports.figures.heatmaps import Format, save_figure
 from attnx.runs.layout import PREDICTIONS, VOCABULARY
 from attnx.runs.predictions import read_predictions, read_run_or_evaluation
 
-from .answers import ANSWER_FORMS, PointingReference, is_right_answer
-from .polygons import are_positions, is_round_trip, open_path, path_length, triangle_set
+from .answers import (
+    ANSWER_FORMS,
+    PointingReference,
+    Points,
+    are_positions,
+    is_right_answer,
+    is_round_trip,
+    open_path,
+    path_length,
+    read_positions,
+    triangle_set,
+)
 from .saved_points import read_points
 
 MAX_EXAMPLES, COLUMNS = 12, 4
 MAX_NUMBERED_POINTS = 20
-
-Points = npt.NDArray[np.floating]
 
 
 class PointAnswer(NamedTuple):
@@ -44,7 +51,7 @@ def draw_points(folder: Path | str, form: Format = "png") -> list[Path]:
     problem = read_run_or_evaluation(folder).evaluated_run.config["task"]["problem"]
     predictions = read_predictions(folder)[: len(points)]
     examples = [
-        PointAnswer(example, _positions(prediction.output), _positions(prediction.references[0]))
+        PointAnswer(example, read_positions(prediction.output), read_positions(prediction.references[0]))
         for example, prediction in zip(points, predictions, strict=False)
     ]
     by_size = sorted(examples, key=lambda example: len(example.points))
@@ -109,8 +116,3 @@ def title(example: PointAnswer, problem: str) -> str:
         return f"{size}{path_length(points, answer):.2f}, reference {path_length(points, reference):.2f}"
     is_right = is_right_answer(ANSWER_FORMS[problem], answer, PointingReference(points, reference))
     return size + ("right" if is_right else "wrong")
-
-
-def _positions(symbols: Sequence[str]) -> list[int]:
-    """Symbols as positions from 0; -1 for symbols that are no numbers."""
-    return [int(symbol) - 1 if symbol.isdecimal() else -1 for symbol in symbols]

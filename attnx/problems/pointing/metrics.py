@@ -12,8 +12,17 @@ from attnx.metrics.additive_metric import AdditiveMetric
 from attnx.metrics.proportions import Proportion
 from attnx.registry import register
 
-from .answers import PointingReference, is_right_answer, is_well_formed
-from .polygons import Order, is_round_trip, is_simple_polygon, path_length, polygon_area, triangle_set
+from .answers import (
+    Order,
+    PointingReference,
+    is_right_answer,
+    is_round_trip,
+    is_simple_polygon,
+    is_well_formed,
+    path_length,
+    polygon_area,
+    triangle_set,
+)
 
 AnswerScore = Callable[[Order, PointingReference], tuple[float, float]]
 

@@ -20,7 +20,7 @@ from attnx.metrics.per_tag import update_all
 from attnx.registry import NonNegativeInt, PositiveInt, register
 from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
 
-from .answers import ANSWER_FORMS, PointingReference, is_right_answer
+from .answers import ANSWER_FORMS, PointingReference, is_right_answer, read_positions
 from .draw_problems import (
     MAX_POINTS_FOR_EXACT_TOUR,
     POINT_COLUMNS,
@@ -142,11 +142,11 @@ class Pointing(SequenceTask):
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[TaskOutput], pairs: Sequence[Pair]) -> None:
         """Update the metrics with a batch of output positions."""
         references = [_read_reference(pair) for pair in pairs]
-        update_all(metrics, [_read_positions(output) for output in outputs], references, [])
+        update_all(metrics, [read_positions(output) for output in outputs], references, [])
 
     def is_right(self, output: TaskOutput, pair: Pair) -> bool:
         """Whether an answer means the same as the reference, from whichever point and in whichever direction."""
-        return is_right_answer(ANSWER_FORMS[self.problem], _read_positions(output), _read_reference(pair))
+        return is_right_answer(ANSWER_FORMS[self.problem], read_positions(output), _read_reference(pair))
 
     def save_sources(self, folder: Path, pairs: Sequence[Pair]) -> None:
         """Write the points of the first examples."""
@@ -175,9 +175,4 @@ def _write_positions(indices: Iterable[int]) -> Symbols:
 
 def _read_reference(pair: Pair) -> PointingReference:
     assert pair.features is not None
-    return PointingReference(pair.features, _read_positions(pair.references[0]))
-
-
-def _read_positions(symbols: Iterable[str]) -> list[int]:
-    """Symbols to indices from 0; -1 for other symbols."""
-    return [int(symbol) - 1 if symbol.isdecimal() else -1 for symbol in symbols]
+    return PointingReference(pair.features, read_positions(pair.references[0]))

@@ -8,9 +8,8 @@ from torch import Tensor, nn
 from attnx.attention import AttentionOutput
 from attnx.attention.factory import ComposedAttention
 from attnx.data.vocabulary import STOP
-from attnx.models.label_state import LabelState, decode_label
 from attnx.models.sequence_model import Output, SequenceModel
-from attnx.nn.targets.single_label import SingleLabelTarget
+from attnx.nn.targets.single_label import LabelState, SingleLabelTarget, decode_label
 
 from .memory import EntityMemory
 from .story_encoder import INIT_STD, EncodedStory, StoryEncoder
