@@ -34,9 +34,7 @@ def build_model(sizes: dict[str, int], **options: Any) -> Any:
 @pytest.mark.parametrize(
     ("reverse", "options"),
     [
-        (True, {}),
-        (False, {"form": "decoder_only", "position_encoding": "learned"}),
-        (True, {"norm": "post", "activation": "gelu"}),
+        (True, {"position_encoding": "learned", "norm": "post", "activation": "gelu"}),
         (
             False,
             {

@@ -22,7 +22,8 @@ pytestmark = [pytest.mark.usefixtures("fresh"), pytest.mark.filterwarnings("igno
 if torch.__version__ < OLDEST_COMPILER:
     pytest.skip("trainer.compile needs a newer torch", allow_module_level=True)
 # No kernel supports these parts, and torch cannot look into kernels: then the same sums are added up in the same order.
-TRANSFORMER = ("model=transformer", "model.hidden_size=6", "attention.heads=2", "scorer=scaled", "normalizer=sparsemax")
+TRANSFORMER = ("model=transformer", "model.layers=1", "model.hidden_size=6", "attention.heads=2", "scorer=scaled")
+TRANSFORMER += ("normalizer=sparsemax",)
 LOOP = ("+query=previous_state", "model.feed=now", "model.dropout=0.3", "scorer=dot", "normalizer=sparsemax")
 
 

@@ -67,8 +67,11 @@ def sweep(
     words: Path,
     small: list[str],
     shared_server: None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., Any]:
     """Sweep over small runs of five steps."""
+    # Else Hydra composes the sweep once more, to read whether hydra.mode contradicts -m.
+    monkeypatch.setattr("hydra._internal.hydra.Hydra.get_mode", lambda *_, **__: None)
 
     def run_sweep(*overrides: str) -> Any:
         given_keys = {word.partition("=")[0].lstrip("+") for word in overrides}
