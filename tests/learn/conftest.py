@@ -26,7 +26,7 @@ def _train(
     factor: Callable[[int], float] | None = None,
     max_norm: float | None = None,
 ) -> Any:
-    optimizer = torch.optim.Adam(model.train().parameters(), lr=lr, betas=betas)
+    optimizer = torch.optim.Adam(model.train().parameters(), lr=lr, betas=betas, fused=True)
     falling = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, steps)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor) if factor else falling
     for _ in range(steps):
@@ -52,13 +52,12 @@ class Strings(NamedTuple):
     def draw(self, rows: int, chance: torch.Generator, reverse: bool) -> Batch:
         lengths = torch.randint(self.shortest, self.longest + 1, (rows,), generator=chance)
         source = torch.randint(FIRST, SYMBOLS, (rows, self.longest), generator=chance)
-        source_mask = torch.arange(self.longest) < lengths[:, None]
-        target = torch.full((rows, self.longest + 1), PAD)
-        for row, length in enumerate(lengths.tolist()):
-            word = source[row, :length]
-            target[row, :length] = word.flip(0) if reverse else word
-            target[row, length] = EOS
-        number, tag = torch.arange(rows), torch.zeros_like(lengths)
+        place, number = torch.arange(self.longest), torch.arange(rows)
+        source_mask = place < lengths[:, None]
+        word = source.gather(1, (lengths[:, None] - 1 - place).clamp(min=0)) if reverse else source
+        target = torch.cat([word.masked_fill(~source_mask, PAD), torch.full((rows, 1), PAD)], 1)
+        target[number, lengths] = EOS
+        tag = torch.zeros_like(lengths)
         return Batch(source.masked_fill(~source_mask, PAD), source_mask, target, target != PAD, number, tag)
 
     def share_right(self, model: Any, batch: Batch) -> tuple[float, Tensor | None]:
