@@ -128,7 +128,7 @@ def group_alike(kind: str, choices: Sequence[Any]) -> list[list[Any]]:
 
 
 @pytest.fixture
-def combinations(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
+def combinations(request):
     """The combinations of the test's module."""
     return combinations_of(request.module)
 
@@ -203,7 +203,7 @@ def pairwise(factors: Mapping[str, Sequence[Any]], possible: Callable[[dict[str,
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _one_thread() -> Iterator[None]:
+def _one_thread():
     """One thread here and in every process that a test starts: tests run side by side, and idle threads spin."""
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
@@ -212,7 +212,7 @@ def _one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _seeds() -> Iterator[None]:
+def _seeds():
     """Seed the numbers of the CPU alone: for the accelerators that are not there torch formats the call stack, 2 ms."""
     with pytest.MonkeyPatch.context() as patch:
         if not torch.accelerator.is_available():
@@ -221,7 +221,7 @@ def _seeds() -> Iterator[None]:
 
 
 @pytest.fixture
-def new_parts_are_forgotten() -> Iterator[None]:
+def new_parts_are_forgotten():
     """What a test registers, and all plug-ins that were imported, are gone after it; what it imports of attnx stays."""
     registered = dict(registry._registered)
     yield
@@ -240,7 +240,7 @@ def _is_of_plug_in(item: Callable[..., Any]) -> bool:
 
 
 @pytest.fixture
-def float64() -> Iterator[None]:
+def float64():
     """Build and draw everything in double precision; a failure repeats, since every test draws the same."""
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)
@@ -249,13 +249,13 @@ def float64() -> Iterator[None]:
 
 
 @pytest.fixture
-def float32(float64: None) -> None:
+def float32(float64):
     """Single precision again, for what is fast in it alone."""
     torch.set_default_dtype(torch.float32)
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _accel() -> Iterator[None]:
+def _accel():
     """``ATTNX_TEST_ACCEL=off`` makes ``accel=off`` the default, and skips a test that enables accel nevertheless."""
     with pytest.MonkeyPatch.context() as patch:
         if os.environ.get("ATTNX_TEST_ACCEL") == "off":
@@ -265,13 +265,13 @@ def _accel() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def compose_config() -> Callable[..., dict[str, Any]]:
+def compose_config():
     """Make a configuration: ``composed(scorer="dot", query=["token"], model={"feed": "now"})``; the rest is small."""
     return small_config
 
 
 @pytest.fixture(scope="session")
-def build_model() -> Callable[..., Any]:
+def build_model():
     """Build the model of a configuration with 23 source and 17 target symbols, or features of either, and 3 tags.
 
     Symbols from 4 to 16 are the same on both sides, where they can be copied.

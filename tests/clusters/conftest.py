@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -44,7 +43,7 @@ DAEMONS = ("munged", "slurmctld", "slurmd")
 
 
 @pytest.fixture(scope="session")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def slurm(tmp_path_factory):
     """A SLURM of two cores that runs as long as the tests do; skips where it cannot."""
     if os.geteuid():
         pytest.skip("starting SLURM needs root")

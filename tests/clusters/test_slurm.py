@@ -7,9 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -65,7 +63,7 @@ def sent_jobs(process: subprocess.Popen[str], count: int) -> list[str]:
     return [line.split()[4].removesuffix(":") for line in lines]  # job 0 sent as 17_0: scorer=dot
 
 
-def test_a_sweep_runs_as_jobs_of_slurm(start_command: Callable[..., subprocess.Popen[str]]) -> None:
+def test_a_sweep_runs_as_jobs_of_slurm(start_command):
     with start_command(*SWEEP, "scorer=dot,additive", "name=two") as process:
         jobs = sent_jobs(process, 2)
         out, err = process.communicate()
@@ -79,9 +77,7 @@ def test_a_sweep_runs_as_jobs_of_slurm(start_command: Callable[..., subprocess.P
         wait_for_state(job, "COMPLETED")
 
 
-def test_a_detached_sweep_goes_on_without_its_command(
-    start_command: Callable[..., subprocess.Popen[str]], moody: Path, clear_moods: Callable[[], None]
-) -> None:
+def test_a_detached_sweep_goes_on_without_its_command(start_command, moody, clear_moods):
     """What SLURM has is not submitted again, and a later command finds all jobs done."""
     Path("wait").touch()
     with start_command(*SWEEP, "hydra.launcher.detach=true", "scorer=moody", "seed=1,2", "name=sent") as process:
@@ -104,16 +100,8 @@ def test_a_detached_sweep_goes_on_without_its_command(
 
 
 def test_a_preempted_job_goes_on_bit_by_bit(
-    words: Path,
-    small: list[str],
-    no_pictures_folder: str,
-    moody: Path,
-    run: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
-    wait_for_jobs: Callable[..., list[int]],
-    clear_moods: Callable[[], None],
-    same_weights: Callable[..., bool],
-) -> None:
+    words, small, no_pictures_folder, moody, run, monkeypatch, wait_for_jobs, clear_moods, same_weights
+):
     """A script of sbatch loses both cores to a job of a partition of higher priority, and ends without help."""
     monkeypatch.setenv("PYTHONPATH", no_pictures_folder)
     monkeypatch.setenv("PYTHONUNBUFFERED", "1")  # srun may end before the task, and passes on nothing after
@@ -137,12 +125,7 @@ def test_a_preempted_job_goes_on_bit_by_bit(
     assert Path("cut/predictions.tsv").read_bytes() == Path("undisturbed/predictions.tsv").read_bytes()
 
 
-def test_a_sweep_waits_for_jobs_that_are_requeued(
-    start_command: Callable[..., subprocess.Popen[str]],
-    moody: Path,
-    wait_for_jobs: Callable[..., list[int]],
-    clear_moods: Callable[[], None],
-) -> None:
+def test_a_sweep_waits_for_jobs_that_are_requeued(start_command, moody, wait_for_jobs, clear_moods):
     """One job loses its machine, the other reaches its time limit, at which SLURM looks every 30 seconds."""
     Path("wait").touch()
     limits = ["hydra.launcher.timeout_min=10", "hydra.launcher.signal_delay_s=60"]
@@ -164,7 +147,7 @@ def test_a_sweep_waits_for_jobs_that_are_requeued(
         assert " Restarts=1 " in shown_job(slurm_job)
 
 
-def test_tasks_of_srun_are_ranks_of_one_run(words: Path, small: list[str], no_pictures_folder: str) -> None:
+def test_tasks_of_srun_are_ranks_of_one_run(words, small, no_pictures_folder):
     command = [sys.executable, "-m", "attnx", *small, "folder=ranks"]
     srun = ["srun", "--ntasks-per-node=2", f"--export=ALL,PYTHONPATH={no_pictures_folder}", "--kill-on-bad-exit"]
     done = subprocess.run([*srun, *command], capture_output=True, text=True, check=False)
@@ -174,7 +157,7 @@ def test_tasks_of_srun_are_ranks_of_one_run(words: Path, small: list[str], no_pi
     assert sorted(path.name for path in Path().iterdir()) == ["ranks", "words.tsv"]
 
 
-def test_two_machines_train_one_run(sized: Callable[..., list[str]], words: Path, no_pictures_folder: str) -> None:
+def test_two_machines_train_one_run(sized, words, no_pictures_folder):
     """Each task starts the ranks of its machine, and they meet at the first one by SLURM's list of them."""
     trainer = ["trainer=ddp", "trainer.devices=1", "trainer.num_nodes=2"]
     command = [sys.executable, "-m", "attnx", *sized(*trainer, "folder=ranks")]
@@ -201,7 +184,7 @@ def test_two_machines_train_one_run(sized: Callable[..., list[str]], words: Path
     ],
     ids=["srun", "one task", "shell", "salloc", "sbatch"],
 )
-def test_only_several_tasks_of_srun_are_ranks(start: str, ranks: list[LaunchedRank | None]) -> None:
+def test_only_several_tasks_of_srun_are_ranks(start, ranks):
     """A shell, a script of sbatch, and one task a machine start the ranks themselves."""
     Path("rank.py").write_text(f"#!{sys.executable}\n{RANK}\n", encoding="utf-8")
     Path("rank.py").chmod(0o755)
@@ -209,7 +192,7 @@ def test_only_several_tasks_of_srun_are_ranks(start: str, ranks: list[LaunchedRa
     assert sorted(output.split("\n")[:-1]) == [str(rank) for rank in ranks]
 
 
-def test_a_sweep_whose_jobs_wait_is_resumed(start_command: Callable[..., subprocess.Popen[str]]) -> None:
+def test_a_sweep_whose_jobs_wait_is_resumed(start_command):
     """Jobs stay in SLURM's queue when the command ends; of two jobs for one run the second finds it done."""
     slurm_command("scontrol", "update", "PartitionName=batch", "State=DOWN")
     with start_command(*SWEEP, "scorer=dot", "seed=1,2", "name=queued") as process:

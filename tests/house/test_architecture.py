@@ -63,20 +63,20 @@ def calls_of_a_step(model: Any) -> list[Call]:
     return entered_calls(lambda: token_loss(model.train(), batch))
 
 
-def test_the_step_as_defined_is_in_the_order_of_the_page() -> None:
+def test_the_step_as_defined_is_in_the_order_of_the_page():
     listed = page_calls(1)
     assert len(listed) > 15
     assert [call for call in calls_of_a_step(small_model(compose([]))) if call in listed] == listed
 
 
 @pytest.mark.skipif(bindings.library() is None, reason="no C compiler")
-def test_the_step_by_default_is_in_the_order_of_the_page() -> None:
+def test_the_step_by_default_is_in_the_order_of_the_page():
     listed = page_calls(2)
     assert len(set(listed) - set(page_calls(1))) > 4
     assert [call for call in calls_of_a_step(accel.enable(small_model(compose([])))) if call in listed] == listed
 
 
-def test_the_page_says_how_many_files_the_model_enters() -> None:
+def test_the_page_says_how_many_files_the_model_enters():
     """Few are read to follow a step. They are counted from the call of the model on, without the loss."""
     stated = re.search(r"(\d+) files of `attnx/`, by default (\d+)", PAGE.read_text(encoding="utf-8"))
     assert stated is not None
@@ -88,7 +88,7 @@ def test_the_page_says_how_many_files_the_model_enters() -> None:
     assert counts == [int(count) for count in stated.groups()][: len(models)]
 
 
-def test_the_page_names_files_that_exist() -> None:
+def test_the_page_names_files_that_exist():
     text = PAGE.read_text(encoding="utf-8")
     names = re.findall(r"`([a-z0-9_/]+(?:\.py|/))`", text)
     assert len(names) > 30

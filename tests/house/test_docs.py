@@ -70,7 +70,7 @@ def plugins_of(page: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def with_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def with_plugins(tmp_path, monkeypatch):
     """A plug-in folder that is in force, beside the repository's own and its examples."""
     folder = tmp_path / "examples"
     folder.mkdir()
@@ -85,11 +85,11 @@ def write(folder: Path, files: dict[str, str]) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def test_the_readme_is_short() -> None:
+def test_the_readme_is_short():
     assert len(README.read_text(encoding="utf-8").splitlines()) <= 150
 
 
-def test_the_readme_lists_the_parts() -> None:
+def test_the_readme_lists_the_parts():
     """Kind by kind the registry's own parts; plug-ins are not listed."""
     all_parts = catalog()
     lines = README.read_text(encoding="utf-8").splitlines()
@@ -102,14 +102,14 @@ def test_the_readme_lists_the_parts() -> None:
     assert [(row[0], row[2]) for row in shown] == expected, f"README.md's table of parts should list {expected}"
 
 
-def test_there_are_commands_to_check() -> None:
+def test_there_are_commands_to_check():
     """The checks below look at something: the README alone shows eight commands, every page of docs/ some."""
     assert len(COMMANDS_BY_PAGE[README]) >= 8
     assert {ROOT / "docs" / f"{name}.md" for name in ("idea", "add-a-part", "runs")} <= COMMANDS_BY_PAGE.keys()
 
 
 @pytest.mark.parametrize("page", COMMANDS_BY_PAGE, ids=lambda page: page.stem)
-def test_documented_commands_compose(page: Path, with_plugins: Path, subtests: pytest.Subtests) -> None:
+def test_documented_commands_compose(page, with_plugins, subtests):
     """As a command would check it before anything is read, built or written."""
     plugins = plugins_of(page)
     write(with_plugins, plugins)
@@ -143,7 +143,7 @@ def check_command(words: list[str], plugins: frozenset[str]) -> None:
 
 
 @pytest.mark.usefixtures("new_parts_are_forgotten")
-def test_the_documented_plug_ins_keep_the_laws(with_plugins: Path) -> None:
+def test_the_documented_plug_ins_keep_the_laws(with_plugins):
     """An example of each kind, the scorer on the page and the others in a file, keeps its doctest and the laws."""
     write(with_plugins, plugins_of(ROOT / "docs" / "add-a-part.md"))
     parts = ("scorer", "capped"), ("scope", "wait"), ("query", "part_of_state"), ("normalizer", "tempered")
@@ -155,14 +155,14 @@ def test_the_documented_plug_ins_keep_the_laws(with_plugins: Path) -> None:
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "plugins").glob("*.py")), ids=lambda file: file.stem)
-def test_the_example_plug_in_passes_its_doctests(file: Path, with_plugins: Path) -> None:
+def test_the_example_plug_in_passes_its_doctests(file, with_plugins):
     assert catalog() is not None  # puts the folders in force
     result = doctest.testmod(importlib.import_module(f"attnx.plugins.{file.stem}"))
     assert result.attempted > 0
     assert result.failed == 0
 
 
-def test_the_readme_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_readme_from_python(tmp_path, monkeypatch):
     """Its block runs as it stands, on words of our own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ATTNX_PLUGINS", "")
@@ -178,14 +178,14 @@ def test_the_readme_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert (run.folder / "results.json").is_file()  # type: ignore[attr-defined]
 
 
-def test_the_page_on_modules_is_a_script() -> None:
+def test_the_page_on_modules_is_a_script():
     namespace: dict[str, Any] = {}
     exec(compile("".join(blocks(ROOT / "docs" / "modules.md", "python")), "modules.md", "exec"), namespace)
     assert namespace["outputs"].shape == (2, 9, 32)
     assert not namespace["weights"][1, :, 4:].any(), "padding has no weight"
 
 
-def test_the_rows_of_the_page_on_data_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rows_of_the_page_on_data_are_read(tmp_path, monkeypatch):
     pytest.importorskip("datasets")
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {}
@@ -193,13 +193,13 @@ def test_the_rows_of_the_page_on_data_are_read(tmp_path: Path, monkeypatch: pyte
     assert [row.source.tolist() for row in map(namespace["rows"].__getitem__, range(2))] == [[4, 5], [5, 4]]
 
 
-def test_python_blocks_are_python() -> None:
+def test_python_blocks_are_python():
     for page in PAGES:
         for text in blocks(page, "python"):
             ast.parse(text, str(page))
 
 
-def test_links_lead_to_files() -> None:
+def test_links_lead_to_files():
     links = [
         (page, link) for page in PAGES for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
     ]
@@ -210,7 +210,7 @@ def test_links_lead_to_files() -> None:
     ]
 
 
-def test_every_preset_is_documented() -> None:
+def test_every_preset_is_documented():
     """Recipes and experiments are named in the pages that explain them."""
     for group, page in (("recipe", "idea.md"), ("experiment", "runs.md")):
         text = (ROOT / "docs" / page).read_text(encoding="utf-8")
@@ -218,7 +218,7 @@ def test_every_preset_is_documented() -> None:
             assert file.stem in text, f"docs/{page} does not mention {group}={file.stem}"
 
 
-def test_the_page_on_pronunciation_has_the_defaults() -> None:
+def test_the_page_on_pronunciation_has_the_defaults():
     """The settings of the first model with their values."""
     text = (ROOT / "docs" / "pronunciation.md").read_text(encoding="utf-8")
     defaults = compose([])
@@ -227,7 +227,7 @@ def test_the_page_on_pronunciation_has_the_defaults() -> None:
     assert [(node, option, str(defaults[node][option])) for node, option, _ in rows] == rows
 
 
-def test_the_index_lists_every_decision() -> None:
+def test_the_index_lists_every_decision():
     folder = ROOT / "docs" / "decisions"
     files = sorted(file.name for file in folder.glob("[0-9]*.md"))
     index = (folder / "README.md").read_text(encoding="utf-8")
@@ -243,7 +243,7 @@ def pins() -> dict[str, str]:
     return {canonicalize_name(pin.name): str(pin.specifier).removeprefix("==") for pin in requirements}
 
 
-def test_constraints_pin_every_requirement() -> None:
+def test_constraints_pin_every_requirement():
     """Each direct dependency has one pin within its range, torch first and without a build."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     requirements = [*project["dependencies"], *itertools.chain(*project["optional-dependencies"].values())]
@@ -258,7 +258,7 @@ def test_constraints_pin_every_requirement() -> None:
         assert pinned[canonicalize_name(requirement.name)] in requirement.specifier
 
 
-def test_every_supported_python_is_tested() -> None:
+def test_every_supported_python_is_tested():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     offered = [line.rpartition(" ")[2] for line in project["classifiers"] if ":: Python ::" in line]
     assert len(offered) >= 3
@@ -267,7 +267,7 @@ def test_every_supported_python_is_tested() -> None:
     assert f"Python {', '.join(offered[:-1])} or {offered[-1]}" in README.read_text(encoding="utf-8")
 
 
-def test_the_two_commands_follow_their_markers() -> None:
+def test_the_two_commands_follow_their_markers():
     """.ci/run takes the test command from there: set up, then test, on one line."""
     text = README.read_text(encoding="utf-8")
     for marker, last in (("main", ".venv/bin/attnx"), ("test", "-m pytest")):
@@ -280,7 +280,7 @@ def test_the_two_commands_follow_their_markers() -> None:
         assert last in ran
 
 
-def test_the_result_of_the_first_command_is_stated_once() -> None:
+def test_the_result_of_the_first_command_is_stated_once():
     """The README has its figures beside it; no other page has some of a run as short."""
     sentence = re.search(
         r"a phone error rate of ([\d.]+) % and a\s+word error rate of ([\d.]+) %", README.read_text("utf-8")
@@ -293,7 +293,7 @@ def test_the_result_of_the_first_command_is_stated_once() -> None:
             assert not all(f"{figure} %" in text for figure in sentence.groups()), page
 
 
-def test_every_experiment_names_its_measurement() -> None:
+def test_every_experiment_names_its_measurement():
     """In one table of docs/runs.md; the page that is named there has a command or a row of the experiment."""
     page = ROOT / "docs" / "runs.md"
     rows = re.findall(
@@ -313,7 +313,7 @@ def test_every_experiment_names_its_measurement() -> None:
             assert not re.search(rf"experiment={name}`?,? (seed|ended|is at)", document.read_text("utf-8")), document
 
 
-def test_headings_descend_one_level_at_a_time() -> None:
+def test_headings_descend_one_level_at_a_time():
     for page in PAGES:
         text = re.sub(r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
         levels = [len(marks) for marks in re.findall(r"^(#+) ", text, re.MULTILINE)]

@@ -58,14 +58,14 @@ def files_of(*packages: str) -> list[Path]:
     return [file for file in FILES if file.relative_to(HOUSE).parts[0] in packages]
 
 
-def test_a_part_has_a_word_as_name_and_states_its_formula_and_source() -> None:
+def test_a_part_has_a_word_as_name_and_states_its_formula_and_source():
     for info in PARTS:
         assert re.fullmatch(r"[a-z][a-z0-9_]*", info.name), info.place
         assert info.doc_line("Formula"), f"{info.place}: no Formula"
         assert info.doc_line("Source"), f"{info.place}: no Source"
 
 
-def test_a_part_of_attention_has_a_doctest() -> None:
+def test_a_part_of_attention_has_a_doctest():
     """A doctest, and a source that can be looked up."""
     for info in PARTS:
         if info.kind in (*ATTENTION, "attention"):
@@ -74,7 +74,7 @@ def test_a_part_of_attention_has_a_doctest() -> None:
 
 
 @pytest.mark.parametrize("kind", ATTENTION)
-def test_each_file_registers_one_part(kind: str) -> None:
+def test_each_file_registers_one_part(kind):
     """A file has exactly one part, which inherits from no other part. The file bears its name, with an underscore where
     Python needs the word."""
     folder = ROOT.joinpath(*KINDS[kind].split("."))
@@ -90,7 +90,7 @@ def test_each_file_registers_one_part(kind: str) -> None:
         assert bases in ([], ["nn.Module"]), file
 
 
-def test_files_are_short_and_described() -> None:
+def test_files_are_short_and_described():
     """None is a lumber room, none is long, and each says in its first line what it is."""
     for file in FILES:
         assert file.stem not in ("utils", "util", "helpers", "helper", "base", "common", "misc"), file
@@ -103,7 +103,7 @@ def test_files_are_short_and_described() -> None:
             assert "from __future__ import annotations" in text, file
 
 
-def test_no_class_is_named_after_a_paper_or_a_cell() -> None:
+def test_no_class_is_named_after_a_paper_or_a_cell():
     """Papers are recipes, and GRU and LSTM are values of an option."""
     for file in FILES:
         for name in classes(file):
@@ -113,26 +113,26 @@ def test_no_class_is_named_after_a_paper_or_a_cell() -> None:
 
 
 @pytest.mark.parametrize("package", ["ops", "attention", "nn", "models", "decoding", "accel"])
-def test_the_lower_layers_import_no_tools(package: str) -> None:
+def test_the_lower_layers_import_no_tools(package):
     for file in files_of(package):
         tools = under(imports_of(file), "lightning", "pytorch_lightning", "hydra", "omegaconf", "wandb")
         assert not tools, f"{file}: {tools}"
 
 
-def test_attention_imports_nothing_above_it() -> None:
+def test_attention_imports_nothing_above_it():
     for file in files_of("attention"):
         above = under(imports_of(file), "attnx.nn", "attnx.models", "attnx.training", "attnx.data")
         assert not above, f"{file}: {above}"
 
 
-def test_reports_import_no_model() -> None:
+def test_reports_import_no_model():
     """Never a live model."""
     for file in files_of("reports"):
         live = under(imports_of(file), "torch", "attnx.models", "attnx.nn", "attnx.attention", "attnx.training")
         assert not live, f"{file}: {live}"
 
 
-def test_one_module_gives_hydra_its_configurations() -> None:
+def test_one_module_gives_hydra_its_configurations():
     knowing = {
         file.name
         for file in FILES
@@ -142,7 +142,7 @@ def test_one_module_gives_hydra_its_configurations() -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("importlinter") is None, reason="import-linter is not installed")
-def test_imports_go_down_only() -> None:
+def test_imports_go_down_only():
     """The contracts in pyproject.toml."""
     command = "from importlinter.cli import lint_imports_command; lint_imports_command()"
     ran = subprocess.run(
@@ -179,7 +179,7 @@ LIGHT = {
 
 
 @pytest.mark.parametrize("code", LIGHT.values(), ids=LIGHT)
-def test_quick_commands_do_not_import_torch(code: str) -> None:
+def test_quick_commands_do_not_import_torch(code):
     """Reading the catalog, composing a configuration and telling a mistake import neither torch nor lightning."""
     check = (
         "import sys; found = {'torch', 'lightning', 'wandb', 'matplotlib'} & set(sys.modules); assert not found, found"
@@ -202,7 +202,7 @@ def prints_raw(file: Path) -> Iterator[str]:
                 yield f"{file.relative_to(HOUSE)}:{node.lineno}: {ast.unparse(node)}"
 
 
-def test_commands_print_what_is_safe_to_show() -> None:
+def test_commands_print_what_is_safe_to_show():
     """By ``print_line``: a folder's name may hold what a terminal obeys."""
     files = [file for file in FILES if file.is_relative_to(HOUSE / "cli" / "commands")]
     assert not [line for file in files for line in prints_raw(file)]
@@ -229,7 +229,7 @@ def writes_in_place(file: Path) -> Iterator[str]:
                 yield f"{file.relative_to(HOUSE)}:{node.lineno}: {ast.unparse(node)}"
 
 
-def test_files_are_written_atomically() -> None:
+def test_files_are_written_atomically():
     """By :mod:`attnx.files.atomic_files`: a killed process or a full disk leaves the old file, or none."""
     places = [(str(file.relative_to(HOUSE)), line) for file in FILES for line in writes_in_place(file)]
     assert not [line for name, line in places if name not in WRITES_IN_PLACE]

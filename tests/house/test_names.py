@@ -60,7 +60,7 @@ def defined_names(file: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.attr
 
 
-def test_a_name_says_what_it_holds() -> None:
+def test_a_name_says_what_it_holds():
     """A gradient is ``grad_x``, never ``of_x``."""
     wrong = [
         f"{file.relative_to(ROOT)}:{line}: {name}"
@@ -82,7 +82,7 @@ def forwards(tree: ast.AST) -> set[ast.FunctionDef]:
     }
 
 
-def test_a_body_fits_on_a_screen() -> None:
+def test_a_body_fits_on_a_screen():
     """What a module computes may take longer to write down. Ruff bounds the complexity of all."""
     wrong = []
     for file in FILES:
@@ -134,14 +134,14 @@ def splats(file: Path, public: Mapping[str, Signature]) -> Iterator[str]:
                 yield f"{file.relative_to(PACKAGE)}:{node.lineno}: {ast.unparse(node)}"
 
 
-def test_no_tuple_stands_for_parameters() -> None:
+def test_no_tuple_stands_for_parameters():
     """``f(*sizes, *ranking)`` hides how many parameters f has."""
     public = {name: known for file in FILES for name, known in signatures(file).items() if name[0] != "_"}
     calls = [line for file in FILES for line in splats(file, public)]
     assert not calls, "\n".join(calls)
 
 
-def test_a_constructor_has_few_parameters() -> None:
+def test_a_constructor_has_few_parameters():
     """Options of registered parts aside: they are options, each with a default."""
     wrong = [
         f"{file.relative_to(ROOT)}: {name} takes {len(parameters(constructor))} parameters"
@@ -152,7 +152,7 @@ def test_a_constructor_has_few_parameters() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_a_registered_part_reads_its_parameters() -> None:
+def test_a_registered_part_reads_its_parameters():
     """A name that is only deleted is not read."""
     wrong = []
     for file in FILES:
@@ -167,7 +167,7 @@ def test_a_registered_part_reads_its_parameters() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_an_attribute_has_a_type() -> None:
+def test_an_attribute_has_a_type():
     """``Any`` would end where a reader wants to go to a definition."""
     wrong = [
         f"{file.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node.target)}: Any"
@@ -181,7 +181,7 @@ def test_an_attribute_has_a_type() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_few_public_names_have_two_modules() -> None:
+def test_few_public_names_have_two_modules():
     """A name that several modules define leads a search astray. A command has ``run`` and ``add_arguments``."""
     modules: dict[str, list[str]] = {}
     for file in FILES:
@@ -192,5 +192,5 @@ def test_few_public_names_have_two_modules() -> None:
     assert len(repeated) < 15, "\n".join(f"{name}: {', '.join(places)}" for name, places in repeated.items())
 
 
-def test_the_root_has_four_files() -> None:
+def test_the_root_has_four_files():
     assert {file.name for file in PACKAGE.glob("*.py")} == ROOT_FILES

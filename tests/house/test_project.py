@@ -40,7 +40,7 @@ def image_instructions(stage: str) -> dict[str, str]:
     return dict(instructions)
 
 
-def test_one_version_is_released() -> None:
+def test_one_version_is_released():
     """The newest entry of the changelog is the package's version, and that which is to be cited."""
     version, date = re.findall(r"^## (\d\S*) - (\d{4}-\d\d-\d\d)$", read("CHANGELOG.md"), re.MULTILINE)[0]
     citation = yaml.safe_load(read("CITATION.cff"))
@@ -48,7 +48,7 @@ def test_one_version_is_released() -> None:
     assert date == str(citation["date-released"])
 
 
-def test_the_citation_has_the_keys_of_its_format() -> None:
+def test_the_citation_has_the_keys_of_its_format():
     citation = yaml.safe_load(read("CITATION.cff"))
     assert citation["cff-version"] == "1.2.0"
     assert set(citation) >= CITATION_REQUIRED
@@ -56,14 +56,14 @@ def test_the_citation_has_the_keys_of_its_format() -> None:
 
 
 @pytest.mark.parametrize("marker", ["main", "test"])
-def test_an_image_runs_a_command_of_the_readme(marker: str) -> None:
+def test_an_image_runs_a_command_of_the_readme(marker):
     """Its build is the first half, and what a container starts is the second."""
     stage = image_instructions(marker)
     words = [*yaml.safe_load(stage["ENTRYPOINT"]), *yaml.safe_load(stage["CMD"])]
     assert f"{stage['RUN']} && {shlex.join(words)}" == readme_command(marker)
 
 
-def test_one_version_of_python_is_used() -> None:
+def test_one_version_of_python_is_used():
     """By the README's commands, the images and the workflow."""
     version = readme_command("main").partition(" ")[0].removeprefix("python")
     assert re.findall(r"^FROM python:([\d.]+)-slim", read("Dockerfile"), re.MULTILINE) == [version]
@@ -72,7 +72,7 @@ def test_one_version_of_python_is_used() -> None:
     assert steps[-1] == {"run": "bash .ci/run"}
 
 
-def test_oldest_and_newest_versions_are_tested() -> None:
+def test_oldest_and_newest_versions_are_tested():
     """The newest on each Python that pip installs attnx on, the oldest on the oldest one."""
     matrix = yaml.safe_load(read(".github/workflows/versions.yml"))["jobs"]["versions"]["strategy"]["matrix"]["include"]
     admitted = SpecifierSet(tomllib.loads(read("pyproject.toml"))["project"]["requires-python"])
@@ -81,7 +81,7 @@ def test_oldest_and_newest_versions_are_tested() -> None:
     assert [job["python"] for job in matrix if job["which"] == "oldest"] == pythons[:1]
 
 
-def test_what_ci_left_in_the_background_ends_with_it(tmp_path: Path) -> None:
+def test_what_ci_left_in_the_background_ends_with_it(tmp_path):
     """The shells that it started there, and what runs in them."""
     head, trap, _ = re.split(r"^(trap .+)$", read(".ci/run"), maxsplit=1, flags=re.MULTILINE)
     script = tmp_path / ".ci" / "run"
@@ -93,7 +93,7 @@ def test_what_ci_left_in_the_background_ends_with_it(tmp_path: Path) -> None:
     assert (answer.returncode, answer.stdout) == (3, "")
 
 
-def test_every_promise_names_its_test() -> None:
+def test_every_promise_names_its_test():
     """And the test is there."""
     rows = re.findall(r"^\| [^-].+ \| (.+) \|$", read("SECURITY.md"), re.MULTILINE)[1:]
     assert len(rows) > 5
@@ -105,7 +105,7 @@ def test_every_promise_names_its_test() -> None:
             assert name in functions, f"{file} has no {name}"
 
 
-def test_fields_of_an_issue_form_have_names() -> None:
+def test_fields_of_an_issue_form_have_names():
     for name in ("bug", "feature"):
         form = yaml.safe_load(read(f".github/ISSUE_TEMPLATE/{name}.yml"))
         assert {"name", "description", "body"} <= set(form)
@@ -124,12 +124,12 @@ def packaged(kind: str, root: Path) -> set[str]:
     return {file.distribution_path for file in builder(kind, root).recurse_included_files()}
 
 
-def test_the_wheel_is_marked_as_typed() -> None:
+def test_the_wheel_is_marked_as_typed():
     """Without ``py.typed`` type checkers ignore what an installed package says of its types."""
     assert {"attnx/__init__.py", "attnx/py.typed", "attnx/conf/config.yaml"} <= packaged("wheel", ROOT)
 
 
-def test_the_sdist_has_sources_and_no_outputs(tmp_path: Path) -> None:
+def test_the_sdist_has_sources_and_no_outputs(tmp_path):
     """Whoever packages attnx tests it from there; what training wrote beside the sources stays out."""
     sources = ["LICENSE", "attnx/data/readers/cmudict/LICENSE", "conf/config.yaml", "docs/idea.md", "tests/conftest.py"]
     outputs = ["data/etth1/ETTh1.csv", "multirun/runs/a/run.json", ".benchmarks/gpu.json", "wandb/run", "dist/a.whl"]
@@ -142,7 +142,7 @@ def test_the_sdist_has_sources_and_no_outputs(tmp_path: Path) -> None:
     assert packaged("sdist", tmp_path) == {"pyproject.toml", ".gitignore", "README.md", *sources}
 
 
-def test_the_readme_of_the_package_has_absolute_links() -> None:
+def test_the_readme_of_the_package_has_absolute_links():
     links = re.compile(r"\]\(([^)\s]+)\)")
     text = builder("wheel", ROOT).metadata.core.readme
     assert len(links.findall(text)) == len(links.findall(read("README.md"))) > 30

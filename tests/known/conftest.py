@@ -45,7 +45,7 @@ def _storage(tensor: Tensor) -> int:
 
 
 @pytest.fixture
-def allocated_sizes() -> Callable[[Callable[[], Any]], list[int]]:
+def allocated_sizes():
     """Call a function and list how many elements each tensor has that it makes, gradients included."""
 
     def list_sizes(function: Callable[[], Any]) -> list[int]:
@@ -87,7 +87,7 @@ def _triton(interprets: bool) -> Iterator[ModuleType]:
 
 
 @pytest.fixture(scope="module")
-def triton_that() -> Iterator[Callable[[str], ModuleType]]:
+def triton_that():
     """The module of Triton kernels, with a Triton that ``compiles`` or ``interprets``; one of them in a test file.
 
     Which of them Triton does is settled as it is imported, so it is imported anew and put back after the file.

@@ -17,7 +17,7 @@ TANH_4_5 = math.log(3)  # (9 - 1) / (9 + 1) = 4/5
 
 
 @pytest.fixture
-def scorer() -> Additive:
+def scorer():
     """W = (1, 0), U = the identity, v = (5, -10): the query moves the first hidden unit alone."""
     scorer = Additive(query_size=1, memory_size=2, hidden_size=2)
     with torch.no_grad():
@@ -27,7 +27,7 @@ def scorer() -> Additive:
     return scorer
 
 
-def test_scores(scorer: Additive) -> None:
+def test_scores(scorer):
     queries = torch.tensor([[TANH_HALF], [0.0]])
     memory = torch.tensor([[0.0, TANH_3_5], [TANH_HALF, 0.0], [-TANH_HALF, -TANH_4_5]])
     scores = scorer.score(scorer.project_queries(queries), scorer.project_keys(memory))
@@ -39,12 +39,12 @@ def test_scores(scorer: Additive) -> None:
     torch.testing.assert_close(scores, torch.tensor(expected))
 
 
-def test_there_is_no_bias(scorer: Additive) -> None:
+def test_there_is_no_bias(scorer):
     """Appendix A.1.2 leaves them out."""
     assert sorted(name for name, _ in scorer.named_parameters()) == ["memory.weight", "query.weight", "v"]
 
 
-def test_context() -> None:
+def test_context():
     """Equations 5 and 6: scores 0, ln 2 and ln 5 weigh 1/8, 2/8 and 5/8, and the context is their mean."""
     attention = build(scorer="additive", query_size=1, memory_size=1)
     scorer = Additive(query_size=1, memory_size=1, hidden_size=1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -24,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
 @pytest.fixture(scope="module")
-def additive_triton(triton_that: Callable[[str], ModuleType]) -> ModuleType:
+def additive_triton(triton_that):
     return triton_that("interprets" if DEVICE == "cpu" else "compiles")
 
 
@@ -47,9 +46,7 @@ def set_tile(additive_triton: Any, monkeypatch: pytest.MonkeyPatch, size: int) -
         ((3, 1, 37, 2), 32, 1.0),
     ],
 )
-def test_scores_and_gradients(
-    additive_triton: Any, sizes: tuple[int, int, int, int], tile: int, scale: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scores_and_gradients(additive_triton, sizes, tile, scale, monkeypatch):
     """As by definition in float64, with rows, positions and hidden units that fill a tile and that do not."""
     set_tile(additive_triton, monkeypatch, tile)  # small for what has several, since the interpreter takes long
     rows, queries, positions, width = sizes
@@ -64,7 +61,7 @@ def test_scores_and_gradients(
         assert (actual_value - right).abs().max() < 3e-6 * right.abs().max()
 
 
-def test_the_tile_does_not_change_the_results(additive_triton: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tile_does_not_change_the_results(additive_triton, monkeypatch):
     """It is chosen by time, so that another run may have another."""
     operands = [torch.randn(shape, device=DEVICE) for shape in ((1, 7, 9), (1, 11, 9), (9,), (1, 7, 11))]
     results = []
@@ -74,7 +71,7 @@ def test_the_tile_does_not_change_the_results(additive_triton: Any, monkeypatch:
     assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
 
 
-def test_a_tile_is_chosen_once_for_a_magnitude(additive_triton: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tile_is_chosen_once_for_a_magnitude(additive_triton, monkeypatch):
     """The fastest, by a first call with each; longer rows of the same magnitude are not timed again."""
     kernel, calls = additive_triton._scores_kernel, []
     slow, fast = (additive_triton.triton.Config({"high": size, "wide": 8}) for size in (8, 16))
@@ -104,13 +101,13 @@ def test_a_tile_is_chosen_once_for_a_magnitude(additive_triton: Any, monkeypatch
         (math.nan, 0.0, math.nan),
     ],
 )
-def test_non_finite_numbers_match(additive_triton: Any, a: float, b: float, tanh: float) -> None:
+def test_non_finite_numbers_match(additive_triton, a, b, tanh):
     queries, keys = torch.tensor([[[a]]], device=DEVICE), torch.tensor([[[b]]], device=DEVICE)
     result = additive_triton.BACKEND.scores(queries, keys, torch.tensor([10.0], device=DEVICE))
     torch.testing.assert_close(result.item(), 10 * tanh, equal_nan=True, rtol=1e-5, atol=0.0)
 
 
-def test_the_kernel_works_inside_autograd(additive_triton: Any) -> None:
+def test_the_kernel_works_inside_autograd(additive_triton):
     operands = [torch.randn(shape, device=DEVICE, requires_grad=True) for shape in ((2, 3, 7), (2, 5, 7), (7,))]
     actual, expected = (
         torch.autograd.grad(scores.pow(2).sum(), operands)
@@ -120,7 +117,7 @@ def test_the_kernel_works_inside_autograd(additive_triton: Any) -> None:
         torch.testing.assert_close(actual_value, expected_value, rtol=1e-4, atol=1e-5)
 
 
-def test_a_read_matches_the_definition(additive_triton: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_matches_the_definition(additive_triton, monkeypatch):
     """The kernel is built, and reads what the parts define."""
     monkeypatch.setattr(CudaAdditive, "device", DEVICE)
     definition = build(query_size=5, memory_size=11, scorer=("additive", {"hidden_size": 3}))

@@ -10,7 +10,7 @@ import shutil
 import stat
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,7 @@ def draw_operands(rows: int, queries: int, positions: int, width: int, scale: fl
         (math.nan, 0.0, math.nan),
     ],
 )
-def test_scores(a: float, b: float, tanh: float, count: int) -> None:
+def test_scores(a, b, tanh, count):
     """One pair of these stands among ordinary ones, which it must not change: 0 + ln 2 gives 3/5 and v is (10, 5)."""
     queries, keys = torch.zeros(1, count, 2), torch.full((1, 7, 2), math.log(2))
     queries[0, -1, 0], keys[0, -1, 0] = a, b
@@ -97,7 +97,7 @@ def test_scores(a: float, b: float, tanh: float, count: int) -> None:
 
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("far", [0.0, 25.0, 1e4])
-def test_gradients(count: int, far: float) -> None:
+def test_gradients(count, far):
     """tanh(ln 2) = 3/5, whose derivative is 16/25; also where it is made of two numbers that nearly cancel."""
     queries, keys = torch.full((1, count, 1), math.log(2) + far), torch.full((1, 7, 1), -far)
     total = (queries[0, 0, 0] + keys[0, 0, 0]).item()  # ln 2, to the digits that are left of it
@@ -112,7 +112,7 @@ def test_gradients(count: int, far: float) -> None:
 
 @pytest.mark.parametrize("scale", [1e-4, 1e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 1e4])
 @pytest.mark.parametrize("sizes", [(2, 1, 5, 7), (3, 17, 19, 23), (2, 37, 131, 97), (31, 5, 67, 16)])
-def test_the_error_is_within_bounds(sizes: tuple[int, int, int, int], scale: float) -> None:
+def test_the_error_is_within_bounds(sizes, scale):
     """Against float64, some units of float32's last place of the largest number there is, at every scale of inputs."""
     grad_scores, *operands = draw_operands(*sizes, scale)
     actual = outcome(by_kernel, grad_scores, *operands)
@@ -123,7 +123,7 @@ def test_the_error_is_within_bounds(sizes: tuple[int, int, int, int], scale: flo
 
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_non_finite_values_match_the_definition(count: int, bad: float) -> None:
+def test_non_finite_values_match_the_definition(count, bad):
     grad_scores, queries, keys, v = draw_operands(2, count, 11, 19)
     queries[1, 0, 5] = keys[0, 3, 7] = bad
     actual, expected = (outcome(score, grad_scores, queries, keys, v) for score in (by_kernel, by_definition))
@@ -131,7 +131,7 @@ def test_non_finite_values_match_the_definition(count: int, bad: float) -> None:
         torch.testing.assert_close(actual_value, expected_value, equal_nan=True, rtol=1e-4, atol=1e-4)
 
 
-def test_results_are_bit_identical_for_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_are_bit_identical_for_any_number_of_threads(monkeypatch):
     monkeypatch.setattr(cpu, "MAX_TERMS_FOR_ONE_THREAD", 0)
     grad_scores, *operands = draw_operands(3, 67, 131, 83)
     first = outcome(by_kernel, grad_scores, *operands)
@@ -144,7 +144,7 @@ def test_results_are_bit_identical_for_any_number_of_threads(monkeypatch: pytest
         torch.set_num_threads(1)
 
 
-def test_strided_rows_are_read_correctly() -> None:
+def test_strided_rows_are_read_correctly():
     """Views, transposed and repeated operands are read as what they show."""
     _, queries, keys, v = draw_operands(4, 6, 11, 8)
     views = [
@@ -160,7 +160,7 @@ def test_strided_rows_are_read_correctly() -> None:
 # ---- as a part of torch ----
 
 
-def test_second_derivatives_match_the_definition() -> None:
+def test_second_derivatives_match_the_definition():
     """Of a sum of squares of the gradients, as the definition has them."""
     grad_scores, *operands = draw_operands(2, 5, 7, 11)
     result = []
@@ -173,7 +173,7 @@ def test_second_derivatives_match_the_definition() -> None:
 
 
 @pytest.fixture
-def both() -> tuple[Any, Any]:
+def both():
     """An attention with its kernels, and the same by definition."""
     definition = build(query_size=5, memory_size=11)
     return accel.enable(copy.deepcopy(definition)), definition
@@ -184,7 +184,7 @@ def read(attention: Any, queries: Tensor, states: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_types_match_the_definition(both: tuple[Any, Any], dtype: torch.dtype) -> None:
+def test_half_precision_types_match_the_definition(both, dtype):
     """Scores have the type of their operands; by autocast, its type."""
     queries, states = torch.randn(2, 7, 5), torch.randn(2, 13, 11)
     with torch.autocast("cpu", dtype=dtype):
@@ -196,7 +196,7 @@ def test_half_precision_types_match_the_definition(both: tuple[Any, Any], dtype:
     torch.testing.assert_close(actual, expected, rtol=0.02, atol=0.02)
 
 
-def test_vmap_matches_the_definition(both: tuple[Any, Any]) -> None:
+def test_vmap_matches_the_definition(both):
     queries, states = torch.randn(3, 2, 7, 5), torch.randn(3, 2, 13, 11)
     actual, expected = (
         torch.func.vmap(lambda *args, attention=attention: read(attention, *args))(queries, states)
@@ -206,7 +206,7 @@ def test_vmap_matches_the_definition(both: tuple[Any, Any]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")  # of torch's own
-def test_forward_derivatives_match_the_definition(both: tuple[Any, Any]) -> None:
+def test_forward_derivatives_match_the_definition(both):
     """Of frozen weights, too, for which no gradients are recorded."""
     queries, states, direction = torch.randn(2, 7, 5), torch.randn(2, 13, 11), torch.randn(2, 7, 5)
     tangents = []
@@ -218,7 +218,7 @@ def test_forward_derivatives_match_the_definition(both: tuple[Any, Any]) -> None
     torch.testing.assert_close(*tangents)
 
 
-def test_a_copied_and_pickled_scorer_matches(both: tuple[Any, Any]) -> None:
+def test_a_copied_and_pickled_scorer_matches(both):
     queries, states = torch.randn(2, 7, 5), torch.randn(2, 13, 11)
     for copied in (copy.deepcopy(both[0]), pickle.loads(pickle.dumps(both[0]))):
         assert torch.equal(read(copied, queries, states), read(both[0], queries, states))
@@ -229,7 +229,7 @@ def test_a_copied_and_pickled_scorer_matches(both: tuple[Any, Any]) -> None:
 
 @pytest.mark.parametrize("narrowed", ["not at all", "by pair", "by query", "by position"])
 @pytest.mark.parametrize("scope", ["global", ("local", {"window": 2}), ("local", {"center": "predictive"})], ids=str)
-def test_blocks_of_queries_match_the_complete_read(scope: Any, narrowed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_queries_match_the_complete_read(scope, narrowed, monkeypatch):
     """Its steps, their masks and what is there for them, at the last block's shorter end too."""
     rows, queries, positions = 2, 41, 23
     attention: Any = accel.enable(build(query_size=5, memory_size=11, scope=scope))
@@ -273,7 +273,7 @@ def memory_of(attention: Any, queries: int, positions: int) -> int:
     return peak(work)
 
 
-def test_memory_grows_with_the_scores() -> None:
+def test_memory_grows_with_the_scores():
     """A (q, m, hidden) tensor would be 64 times as large as the scores; there are a few of their size."""
     definition_itself = build(query_size=11, memory_size=11, scorer=("additive", {"hidden_size": 64}))
     ways = accel.enable(copy.deepcopy(definition_itself)), definition_itself
@@ -283,7 +283,7 @@ def test_memory_grows_with_the_scores() -> None:
     assert result < 8 * scores
 
 
-def test_memory_of_many_scores_grows_with_queries_and_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_many_scores_grows_with_queries_and_positions(monkeypatch):
     """Twice as many of both are four times the scores, and twice the memory."""
     monkeypatch.setattr(cpu, "BACKEND", cpu.BACKEND._replace(max_scores_to_keep=2**12, scores_per_block=2**12))
     attention: Any = accel.enable(build(query_size=11, memory_size=11, scorer=("additive", {"hidden_size": 16})))
@@ -296,7 +296,7 @@ def test_memory_of_many_scores_grows_with_queries_and_positions(monkeypatch: pyt
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path, monkeypatch):
     """An own empty folder for compiled libraries, which only its owner may write."""
     folder = tmp_path / "cache"
     folder.mkdir(mode=0o700)
@@ -305,7 +305,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
+def source(tmp_path):
     """A C file that is quickly compiled."""
     file = tmp_path / "seven.c"
     file.write_text("int seven(void) { return 7; }\n", encoding="utf-8")
@@ -325,7 +325,7 @@ def write_broken_compiler(name: str, folder: Path) -> None:
     script.chmod(0o755)
 
 
-def test_the_library_is_compiled_once(cache: Path, source: Path) -> None:
+def test_the_library_is_compiled_once(cache, source):
     assert load_library(source).seven() == 7
     (library,) = cache.iterdir()
     written = library.stat().st_mtime_ns
@@ -333,16 +333,14 @@ def test_the_library_is_compiled_once(cache: Path, source: Path) -> None:
     assert [library.stat().st_mtime_ns] == [file.stat().st_mtime_ns for file in cache.iterdir()] == [written]
 
 
-def test_a_changed_source_is_recompiled(cache: Path, source: Path) -> None:
+def test_a_changed_source_is_recompiled(cache, source):
     load_library(source)
     source.write_text("int seven(void) { return 3 + 4; }\n", encoding="utf-8")
     assert load_library(source).seven() == 7
     assert len(list(cache.iterdir())) == 2
 
 
-def test_another_compiler_processor_or_flag_recompiles(
-    cache: Path, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_compiler_processor_or_flag_recompiles(cache, source, monkeypatch):
     load_library(source)
     monkeypatch.setattr(c_build, "_processor", lambda: "another")
     load_library(source)
@@ -353,9 +351,7 @@ def test_another_compiler_processor_or_flag_recompiles(
 
 
 @pytest.mark.parametrize("missing", ["path", "compilers"])
-def test_a_missing_compiler_is_reported(
-    missing: str, cache: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_compiler_is_reported(missing, cache, source, tmp_path, monkeypatch):
     """None on the path, or none that compiles."""
     folder = tmp_path / "bin"
     if missing == "compilers":
@@ -366,9 +362,7 @@ def test_a_missing_compiler_is_reported(
     assert not list(cache.iterdir())
 
 
-def test_a_broken_compiler_is_skipped(
-    cache: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_compiler_is_skipped(cache, source, tmp_path, monkeypatch):
     """Another serves."""
     write_broken_compiler(c_build.COMPILERS[0], tmp_path / "bin")
     if shutil.which("gcc") is None and shutil.which("clang") is None:
@@ -377,14 +371,14 @@ def test_a_broken_compiler_is_skipped(
     assert load_library(source).seven() == 7
 
 
-def test_an_invalid_source_has_no_library(cache: Path, source: Path) -> None:
+def test_an_invalid_source_has_no_library(cache, source):
     source.write_text("not C\n", encoding="utf-8")
     assert load_library(source) is None
     assert not list(cache.iterdir())
 
 
 @pytest.mark.parametrize("system", [("posix", "arm64"), ("nt", "AMD64")], ids=" ".join)
-def test_other_systems_have_no_library(system: tuple[str, str], source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_systems_have_no_library(system, source, monkeypatch):
     monkeypatch.setattr(c_build.os, "name", system[0])
     monkeypatch.setattr(c_build.platform, "machine", lambda: system[1])
     result = load_library(source)
@@ -393,15 +387,13 @@ def test_other_systems_have_no_library(system: tuple[str, str], source: Path, mo
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777 | stat.S_ISVTX])
-def test_a_folder_writable_by_other_users_is_not_used(mode: int, cache: Path, source: Path) -> None:
+def test_a_folder_writable_by_other_users_is_not_used(mode, cache, source):
     cache.chmod(mode)
     assert load_library(source).seven() == 7
     assert not list(cache.iterdir())
 
 
-def test_a_folder_below_a_writable_parent_is_not_used(
-    cache: Path, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_below_a_writable_parent_is_not_used(cache, source, monkeypatch):
     """They could put another in its place; not so where only its owner may, as in /tmp."""
     inner = cache / "inner"
     monkeypatch.setenv("ATTNX_CACHE", str(inner))
@@ -413,7 +405,7 @@ def test_a_folder_below_a_writable_parent_is_not_used(
     assert len(list(inner.iterdir())) == 1
 
 
-def test_a_library_of_another_user_is_not_loaded(cache: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_of_another_user_is_not_loaded(cache, source, monkeypatch):
     """A folder of another user's is not looked into."""
     monkeypatch.setattr(c_build.os, "getuid", lambda: 4_000_000_019)
     load_library(source)
@@ -422,16 +414,14 @@ def test_a_library_of_another_user_is_not_loaded(cache: Path, source: Path, monk
 
 
 @pytest.mark.parametrize("place", ["a file", "nowhere"])
-def test_without_a_cache_folder_the_library_is_compiled_per_process(
-    place: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_cache_folder_the_library_is_compiled_per_process(place, source, tmp_path, monkeypatch):
     """Where none can be made, the library is compiled for this process alone."""
     monkeypatch.setenv("ATTNX_CACHE", str(source / "below" if place == "a file" else "/proc/nowhere"))
     assert load_library(source).seven() == 7
 
 
 @pytest.fixture
-def without_compiler(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def without_compiler(cache, monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(kernels, "_failures", {})
     for cached_function in (c_build.compile_library, cpu._library):
@@ -442,7 +432,7 @@ def without_compiler(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
 
 
 @pytest.mark.usefixtures("without_compiler")
-def test_attention_without_a_compiler(both: tuple[Any, Any], caplog: pytest.LogCaptureFixture) -> None:
+def test_attention_without_a_compiler(both, caplog):
     """Another way serves, and one line says why."""
     queries, states = torch.randn(2, 7, 5), torch.randn(2, 13, 11)
     for _ in range(2):
@@ -456,7 +446,7 @@ def test_attention_without_a_compiler(both: tuple[Any, Any], caplog: pytest.LogC
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="about Linux's libraries")
-def test_the_kernel_uses_torchs_threads(cache: Path) -> None:
+def test_the_kernel_uses_torchs_threads(cache):
     """It is parallel, and brings no second OpenMP runtime: it names none, and finds the functions of torch's."""
     library = load_library(Path(cpu.__file__).with_name("additive.c"))
     (file,) = cache.iterdir()
@@ -465,7 +455,7 @@ def test_the_kernel_uses_torchs_threads(cache: Path) -> None:
     assert library.additive_scores
 
 
-def test_kernels_are_compiled_in_the_background(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_are_compiled_in_the_background(cache, monkeypatch):
     """While a run starts, for the parts that need it alone; loading it then compiles nothing."""
 
     def start(**config: Any) -> None:
@@ -491,12 +481,12 @@ def test_kernels_are_compiled_in_the_background(cache: Path, monkeypatch: pytest
 
 
 @pytest.mark.usefixtures("without_compiler")
-def test_nothing_is_compiled_in_the_background_without_a_compiler(cache: Path, source: Path) -> None:
+def test_nothing_is_compiled_in_the_background_without_a_compiler(cache, source):
     c_build.compile_into_cache(source)
     assert not list(cache.iterdir())
 
 
-def test_a_memory_of_another_width_is_refused() -> None:
+def test_a_memory_of_another_width_is_refused():
     """As by the definition: the kernel would read past the keys."""
     narrow, wide = (build(scorer=("additive", {"hidden_size": k}), query_size=13, memory_size=26) for k in (8, 128))
     accel.enable(wide)

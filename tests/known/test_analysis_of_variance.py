@@ -17,7 +17,7 @@ def analyze_settings(settings: list[tuple[int, ...]], groups: list[list[float]])
     return analyze(columns, [int(column.max()) + 1 for column in columns], groups)
 
 
-def test_one_choice_is_tested_over_seeds() -> None:
+def test_one_choice_is_tested_over_seeds():
     """The one-way analysis of variance."""
     groups = [[1.0, 2.0, 4.0], [3.0, 4.0, 4.5], [9.0, 8.0, 7.0]]
     analysis = analyze_settings([(0,), (1,), (2,)], groups)
@@ -32,7 +32,7 @@ def test_one_choice_is_tested_over_seeds() -> None:
     assert difference.p == pytest.approx(stats.tukey_hsd(*groups).pvalue[2, 0], abs=0.003)
 
 
-def test_a_choice_of_several_is_tested_over_settings() -> None:
+def test_a_choice_of_several_is_tested_over_settings():
     """Two scorers by three scopes, means 1 2 3 and 5 7 6: rows differ by 4, which is 16 * 6 / 4 squares.
 
     Rest: deviations from the sum of both effects are (0, -1/2, 1/2) and its negative, squares 1 with 2 degrees.
@@ -47,7 +47,7 @@ def test_a_choice_of_several_is_tested_over_settings() -> None:
     assert analysis.tests[0, 1].f == pytest.approx(1 / 2 / (0.001**2 * 2 / 1 / 2))
 
 
-def test_a_missing_setting_is_estimated() -> None:
+def test_a_missing_setting_is_estimated():
     """Local adds 2, mlp adds 5: so does the fourth, which is missing."""
     analysis = analyze_settings([(0, 0), (0, 1), (1, 0)], [[1.0], [3.0], [6.0]])
     assert [[level.mean for level in levels] for levels in analysis.levels] == [
@@ -57,13 +57,13 @@ def test_a_missing_setting_is_estimated() -> None:
     assert analysis.levels[0][0].low is None
 
 
-def test_choices_that_change_together_cannot_be_separated() -> None:
+def test_choices_that_change_together_cannot_be_separated():
     analysis = analyze_settings([(0, 0), (1, 1), (0, 0), (1, 1)], [[1.0], [2.0], [1.1], [2.2]])
     assert {level.mean for levels in analysis.levels for level in levels} == {None}
     assert not analysis.tests
 
 
-def test_an_effect_that_depends_on_another_choice_is_less_sure() -> None:
+def test_an_effect_that_depends_on_another_choice_is_less_sure():
     """In one scope the scorer makes a difference of 10, in the other of -9: seeds agree, settings do not."""
     grid = list(product(range(2), range(2)))
     groups = [[value - 0.1, value, value + 0.1] for value in (0.0, 10.0, 10.0, 1.0)]
@@ -72,7 +72,7 @@ def test_an_effect_that_depends_on_another_choice_is_less_sure() -> None:
     assert analysis.tests[0, 1].p < 0.001
 
 
-def test_tests_are_adjusted_by_holm() -> None:
+def test_tests_are_adjusted_by_holm():
     random = np.random.default_rng(0)
     grid = list(product(range(2), range(2), range(3)))
     analysis = analyze_settings(grid, random.normal(size=(12, 2)).tolist())

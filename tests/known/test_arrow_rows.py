@@ -32,18 +32,18 @@ def write_table(path: Path, columns: dict[str, Any], rows_per_batch: int = 3) ->
 
 
 @pytest.fixture(params=[1, 3, 100])
-def rows(request: pytest.FixtureRequest, tmp_path: Path) -> ArrowRows:
+def rows(request, tmp_path):
     """The seven rows, in batches of one, of three, and in one."""
     return write_table(tmp_path / "rows.arrow", {"source": SOURCES, "target": TARGETS, "tag": TAGS}, request.param)
 
 
 @pytest.fixture
-def memory() -> PairDataset:
+def memory():
     """The seven rows in memory."""
     return PairDataset(Ragged.of(SOURCES), Ragged.of(TARGETS), np.array(TAGS))
 
 
-def test_rows_are_read(rows: ArrowRows) -> None:
+def test_rows_are_read(rows):
     assert len(rows) == 7
     for index, expected in enumerate(zip(SOURCES, TARGETS, TAGS, strict=True)):
         row = rows[index]
@@ -56,14 +56,14 @@ def test_rows_are_read(rows: ArrowRows) -> None:
     assert [rows.rows_by_tag().row(tag).tolist() for tag in range(3)] == [[5], [1, 3], [0, 2, 4, 6]]
 
 
-def test_data_without_tags_have_tag_0(tmp_path: Path) -> None:
+def test_data_without_tags_have_tag_0(tmp_path):
     rows = write_table(tmp_path / "rows.arrow", {"source": SOURCES, "target": TARGETS})
     assert {rows[index].tag for index in range(7)} == {0}
     assert rows.rows_by_tag().row(0).tolist() == list(range(7))
     assert rows.fingerprint() == PairDataset(Ragged.of(SOURCES), Ragged.of(TARGETS)).fingerprint()
 
 
-def test_narrow_ids_have_the_fingerprint_of_wide_ones(rows: ArrowRows, memory: PairDataset, tmp_path: Path) -> None:
+def test_narrow_ids_have_the_fingerprint_of_wide_ones(rows, memory, tmp_path):
     """And that of memory; another id, another bound or another tag has another one."""
     narrow = pyarrow.list_(pyarrow.uint16())
     columns = {"source": pyarrow.array(SOURCES, narrow), "target": pyarrow.array(TARGETS, narrow), "tag": TAGS}
@@ -80,7 +80,7 @@ def test_narrow_ids_have_the_fingerprint_of_wide_ones(rows: ArrowRows, memory: P
 @pytest.mark.parametrize(
     "options", [{"size": 2}, {"tokens": 12}, {"size": 3, "temperature": 3.0}, {"tokens": 9, "temperature": 2.0}]
 )
-def test_batches_are_those_of_memory(rows: ArrowRows, memory: PairDataset, options: dict[str, Any]) -> None:
+def test_batches_are_those_of_memory(rows, memory, options):
     """At equal seeds."""
     for epoch in range(3):
         order, expected = (BucketBatches(data, **options, seed=5, pool=2) for data in (rows, memory))
@@ -89,7 +89,7 @@ def test_batches_are_those_of_memory(rows: ArrowRows, memory: PairDataset, optio
         assert list(order) == list(expected)
 
 
-def test_ids_are_mapped(rows: ArrowRows) -> None:
+def test_ids_are_mapped(rows):
     """Nothing can write to them, and together the views are of the file."""
     for part in rows.parts:
         for array in (part.sources.flat, part.targets.flat, part.tags):
@@ -97,7 +97,7 @@ def test_ids_are_mapped(rows: ArrowRows) -> None:
             assert not array.flags.owndata
 
 
-def test_another_process_opens_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_process_opens_the_file(tmp_path, monkeypatch):
     """The path is sent, wherever the process stands, and not the rows."""
     monkeypatch.chdir(tmp_path)
     rows = write_table(Path("rows.arrow"), {"source": [[4, 5]] * 1009, "target": [[2]] * 1009}, 100)
@@ -110,7 +110,7 @@ def test_another_process_opens_the_file(tmp_path: Path, monkeypatch: pytest.Monk
     assert sum(loader) == 1009
 
 
-def test_ranks_have_disjoint_rows(rows: ArrowRows) -> None:
+def test_ranks_have_disjoint_rows(rows):
     """Together they have each row once; so have accumulated batches."""
     indices: list[int] = []
     for rank in range(3):
@@ -122,7 +122,7 @@ def test_ranks_have_disjoint_rows(rows: ArrowRows) -> None:
 
 
 @pytest.mark.parametrize("case", ["missing", "empty", "text", "cut", "columns", "flat", "nulls"])
-def test_another_file_is_refused(case: str, tmp_path: Path) -> None:
+def test_another_file_is_refused(case, tmp_path):
     path = tmp_path / "rows.arrow"
     if case in ("columns", "flat", "nulls"):
         columns = {

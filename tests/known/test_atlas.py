@@ -8,7 +8,6 @@ from collections import Counter
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -23,7 +22,7 @@ from attnx.reports.sweep.run_table import read_run_table
 from attnx.runs.info import RunStatus
 from studies.atlas.advice import advise
 from studies.atlas.changes import changes_of, single_changes
-from studies.atlas.design import Task, balanced_fraction, jobs, read_design
+from studies.atlas.design import balanced_fraction, jobs, read_design
 from studies.atlas.figures import BLUE, ORANGE, CostPoint, draw_grid, draw_lengths, pareto_front, scorer_by_scope
 from studies.atlas.findings import finding_rows, read_findings
 from studies.atlas.overview import overview
@@ -37,11 +36,11 @@ STUDY = Path(__file__).parents[2] / "studies" / "atlas"
 
 
 @pytest.fixture(scope="module")
-def tasks() -> dict[str, Task]:
+def tasks():
     return read_design(STUDY / "design.yaml")[0]
 
 
-def test_values_meet_evenly() -> None:
+def test_values_meet_evenly():
     """Three factors of 2, 3 and 4 levels: each of the 26 pairs meets twice or more, in at most the 24 combinations."""
     factors = {"a": "xy", "b": "xyz", "c": "wxyz"}
     rows = balanced_fraction(factors, [(0, 0, 0)], 5, 2)
@@ -53,7 +52,7 @@ def test_values_meet_evenly() -> None:
     assert len(balanced_fraction(factors, [], 7, 0)) == 7
 
 
-def test_the_design_has_what_its_file_promises(tasks: dict[str, Task]) -> None:
+def test_the_design_has_what_its_file_promises(tasks):
     """Of g2p the grid of scorers and scopes, and each pair of values three times; all parts; 51 shared settings."""
     factors = yaml.safe_load((STUDY / "design.yaml").read_text(encoding="utf-8"))["factors"]
     words = {word for setting in tasks["g2p"].settings for word in setting}
@@ -71,7 +70,7 @@ def test_the_design_has_what_its_file_promises(tasks: dict[str, Task]) -> None:
     assert all(len(set(task.settings)) == len(task.settings) for task in tasks.values())
 
 
-def test_single_changes_come_first(tasks: dict[str, Task]) -> None:
+def test_single_changes_come_first(tasks):
     """Of all tasks and seeds; each changes one factor of the defaults. Rates are of the first seed only."""
     planned = list(jobs(tasks, [1, 2]))
     assert len(planned) == len(set(planned))
@@ -86,7 +85,7 @@ def test_single_changes_come_first(tasks: dict[str, Task]) -> None:
     assert sum(any("optimizer.lr" in word for word in job.setting) for job in planned) == 2 * len(factors["scorer"])
 
 
-def test_settings_compose(tasks: dict[str, Task], tmp_path: Path) -> None:
+def test_settings_compose(tasks, tmp_path):
     """The default and the last setting of each task; a context that enters its own step is read by the state before."""
     planned = [Job(task.name, setting, 1) for task in tasks.values() for setting in task.settings[1::50]]
     write_experiments(tmp_path, planned, {name: task.config for name, task in tasks.items()})
@@ -100,7 +99,7 @@ def test_settings_compose(tasks: dict[str, Task], tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def table(tasks: dict[str, Task], tmp_path: Path) -> Any:
+def table(tasks, tmp_path):
     """A table of two runs, one of which has failed, and one that adds a run."""
     planned = [tasks["g2p"].job(tasks["g2p"].settings[row], seed) for row in (0, 1) for seed in (1, 2)]
 
@@ -119,7 +118,7 @@ def table(tasks: dict[str, Task], tmp_path: Path) -> Any:
     return write, lambda path: Results(path, planned)
 
 
-def test_tables_of_two_machines_merge(table: Any) -> None:
+def test_tables_of_two_machines_merge(table):
     write, read = table
     results = read(write("a.csv", 0, 1))
     assert [(job.seed, run.status) for job, run in results.runs.items()] == [(1, "finished"), (2, "failed")]
@@ -130,14 +129,14 @@ def test_tables_of_two_machines_merge(table: Any) -> None:
         results.merge(results.path.with_name("nowhere.csv"))
 
 
-def test_what_another_process_adds_is_kept(table: Any) -> None:
+def test_what_another_process_adds_is_kept(table):
     write, read = table
     results, path = read(write("a.csv", 0)), write("a.csv", 0, 2)
     results.write()
     assert [job.seed for job in read(path).runs] == [1, 1]
 
 
-def test_another_recipe_is_another_experiment(tasks: dict[str, Task]) -> None:
+def test_another_recipe_is_another_experiment(tasks):
     """So the folders of an earlier recipe are not taken for runs of this one."""
     task = tasks["g2p"]
     longer = task._replace(config={**task.config, "trainer": {"max_steps": 900}})
@@ -155,7 +154,7 @@ def test_another_recipe_is_another_experiment(tasks: dict[str, Task]) -> None:
         ("none,", "none,,", r"t\.csv:3: \d+ cells where \d+ were expected"),
     ],
 )
-def test_a_foreign_row_is_refused_by_its_line(table: Any, old: str, new: str, message: str) -> None:
+def test_a_foreign_row_is_refused_by_its_line(table, old, new, message):
     write, read = table
     path = write("t.csv", 0, 2)
     head, first, second = path.read_text(encoding="utf-8").splitlines()
@@ -167,7 +166,7 @@ def test_a_foreign_row_is_refused_by_its_line(table: Any, old: str, new: str, me
     assert path.read_text(encoding="utf-8") == wrong
 
 
-def test_a_doubled_row_is_refused(table: Any) -> None:
+def test_a_doubled_row_is_refused(table):
     write, read = table
     path = write("t.csv", 0, 2)
     first = path.read_text(encoding="utf-8").splitlines()[1]
@@ -177,7 +176,7 @@ def test_a_doubled_row_is_refused(table: Any) -> None:
         read(path)
 
 
-def test_an_unknown_commit_is_refused(table: Any) -> None:
+def test_an_unknown_commit_is_refused(table):
     is_shallow = subprocess.run(["git", "rev-parse", "--is-shallow-repository"], cwd=STUDY, capture_output=True).stdout
     if is_shallow.strip() != b"false":
         pytest.skip("needs the whole history of the repository")
@@ -192,7 +191,7 @@ def test_an_unknown_commit_is_refused(table: Any) -> None:
         read(path)
 
 
-def test_validation_of_reverse_has_words_as_long_as_the_test(tmp_path: Path) -> None:
+def test_validation_of_reverse_has_words_as_long_as_the_test(tmp_path):
     """All words of two letters are in the others. No word is in two; the test is that of the rows in the repository."""
     write_reverse(tmp_path)
     parts = {
@@ -209,7 +208,7 @@ def test_validation_of_reverse_has_words_as_long_as_the_test(tmp_path: Path) -> 
     assert digest == recorded
 
 
-def test_the_front_has_what_nothing_cheaper_is_better_than() -> None:
+def test_the_front_has_what_nothing_cheaper_is_better_than():
     points = [
         CostPoint(3, 8.0, 1, "c"),
         CostPoint(1, 9.0, 1, "a"),
@@ -229,9 +228,7 @@ def record(attention: str, seed: int, error: float, cpu_seconds: float) -> RunRe
 
 
 @pytest.mark.parametrize(("seconds_of_dot", "words"), [(12.0, "`scorer=dot`"), (20.0, "the defaults")])
-def test_advice_is_the_defaults_or_what_is_clearly_cheaper(
-    tasks: dict[str, Task], seconds_of_dot: float, words: str
-) -> None:
+def test_advice_is_the_defaults_or_what_is_clearly_cheaper(tasks, seconds_of_dot, words):
     """Errors of 10 and 10.1 differ by chance; 30 without attention does not."""
     errors = {"additive": (10.0, 30.0), "dot": (10.1, seconds_of_dot), "none": (30.0, 10.0)}
     runs = [
@@ -252,7 +249,7 @@ def test_advice_is_the_defaults_or_what_is_clearly_cheaper(
     assert (alone.words, alone.certainty) == ("the defaults", "one seed each: not tested")
 
 
-def test_findings_are_read_from_single_changes(tasks: dict[str, Task]) -> None:
+def test_findings_are_read_from_single_changes(tasks):
     """Without attention the error is 30 instead of 10; a finding about another choice has no row."""
     runs = [record("additive", seed, 10 + 0.2 * seed, 1.0) for seed in (1, 2, 3)]
     runs += [record("none", seed, 30 + 0.2 * seed, 1.0) for seed in (1, 2, 3)]
@@ -264,7 +261,7 @@ def test_findings_are_read_from_single_changes(tasks: dict[str, Task]) -> None:
     assert row[1:] == ["g2p", "PER 30.40 against 10.40", "yes, p < 0.001"]
 
 
-def test_the_overview_is_in_percent_of_the_default(tasks: dict[str, Task]) -> None:
+def test_the_overview_is_in_percent_of_the_default(tasks):
     """Means of 10.4, 30.4 and 10.5; the last does not differ significantly."""
     errors = {"additive": 10.0, "none": 30.0, "dot": 10.1}
     runs = [record(name, seed, error + 0.2 * seed, 1.0) for name, error in errors.items() for seed in (1, 2, 3)]
@@ -275,7 +272,7 @@ def test_the_overview_is_in_percent_of_the_default(tasks: dict[str, Task]) -> No
     ]
 
 
-def test_errors_by_length_are_drawn_of_the_default_and_of_no_attention(tasks: dict[str, Task]) -> None:
+def test_errors_by_length_are_drawn_of_the_default_and_of_no_attention(tasks):
     """Of ten symbols each: 1 and 2 wrong with ``additive``, 1 and 5 without attention, 2 and 2 with ``dot``."""
     wrong = {"additive": (1, 2), "none": (1, 5), "dot": (2, 2)}
     runs = [
@@ -293,7 +290,7 @@ def test_errors_by_length_are_drawn_of_the_default_and_of_no_attention(tasks: di
     assert sum(list(line.get_ydata()) == [20, 20] for line in axes.lines) == 1
 
 
-def test_scorers_by_scope_are_drawn_once_all_are_trained(tasks: dict[str, Task]) -> None:
+def test_scorers_by_scope_are_drawn_once_all_are_trained(tasks):
     """The best first: ``dot`` and a window. A value alone, and another normalizer, are not in the map."""
     values = {("additive", "global", "softmax"): 11.0, ("dot", "global", "softmax"): 10.0}
     values |= {("additive", "local", "softmax"): 9.0, ("low_rank", "global", "softmax"): 3.0}
@@ -319,7 +316,7 @@ def test_scorers_by_scope_are_drawn_once_all_are_trained(tasks: dict[str, Task])
         "8.00": "white", "9.00": "white", "10.00": "black", "11.00": "black"}  # fmt: skip
 
 
-def test_scorers_by_learning_rate_are_of_one_seed(tasks: dict[str, Task]) -> None:
+def test_scorers_by_learning_rate_are_of_one_seed(tasks):
     """``dot`` is best with the lowest rate, ``additive`` with its own; the highest has one scorer, and another seed."""
     values = {("additive", "0.004", 1): 10.0, ("additive", "0.004", 2): 10.1, ("dot", "0.004", 1): 11.0}
     values |= {("additive", "0.0013", 1): 13.0, ("dot", "0.0013", 1): 12.0, ("dot", "0.012", 1): 14.0}
@@ -336,7 +333,7 @@ def test_scorers_by_learning_rate_are_of_one_seed(tasks: dict[str, Task]) -> Non
     assert rate_table(tasks["reverse"], comparisons(runs)[0]) == ([], [])
 
 
-def test_the_table_in_the_repository_is_sound(tasks: dict[str, Task]) -> None:
+def test_the_table_in_the_repository_is_sound(tasks):
     content = yaml.safe_load((STUDY / "design.yaml").read_text(encoding="utf-8"))
     planned = list(jobs(tasks, content["seeds"]))
     assert len(Results(STUDY / "results.csv", planned).runs) > 1000  # each of which it has checked

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ LARGE = os.urandom(30_011)
 
 
 @pytest.fixture
-def small_disk() -> Iterator[None]:
+def small_disk():
     """No file may grow beyond 2,003 bytes."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2003, limits[1]))
@@ -44,7 +44,7 @@ def small_disk() -> Iterator[None]:
     ],
     ids=["text", "bytes", "json", "arrays", "figure"],
 )
-def test_a_full_disk_leaves_the_old_file(write: Callable[[Path], object], tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_old_file(write, tmp_path):
     (tmp_path / "file.npz").write_text("old", encoding="utf-8")
     with pytest.raises(OSError, match="File too large"):
         write(tmp_path / "file.npz")
@@ -53,14 +53,14 @@ def test_a_full_disk_leaves_the_old_file(write: Callable[[Path], object], tmp_pa
 
 
 @pytest.mark.usefixtures("small_disk")
-def test_a_full_disk_that_a_command_reports_has_the_exit_code_of_a_failure(tmp_path: Path) -> None:
+def test_a_full_disk_that_a_command_reports_has_the_exit_code_of_a_failure(tmp_path):
     with pytest.raises(UserError, match="File too large") as caught:
         write_files({tmp_path / "page.html": LARGE.hex()})
     assert exit_code_for(caught.value) == ExitCode.FAILED
     assert not list(tmp_path.iterdir())
 
 
-def test_a_name_that_is_no_utf_8_is_written_readably(tmp_path: Path) -> None:
+def test_a_name_that_is_no_utf_8_is_written_readably(tmp_path):
     write_text(tmp_path / "page.html", f"<title>{os.fsdecode(b'r_' + bytes([255]))}</title>")
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == "<title>r_\\udcff</title>"
     (tmp_path / "a.json").write_text("[7]", encoding="utf-8")
@@ -70,14 +70,14 @@ def test_a_name_that_is_no_utf_8_is_written_readably(tmp_path: Path) -> None:
     assert (tmp_path / "a.json").read_text(encoding="utf-8") == "[7]"
 
 
-def test_a_missing_folder_is_named_with_the_file(tmp_path: Path) -> None:
+def test_a_missing_folder_is_named_with_the_file(tmp_path):
     with pytest.raises(FileNotFoundError) as caught:
         write_text(tmp_path / "none" / "a.txt", "a")
     assert (caught.value.errno, caught.value.filename) == (errno.ENOENT, str(tmp_path / "none" / "a.txt"))
 
 
 @pytest.mark.parametrize("name", ["report.html", "report.md"])
-def test_a_report_replaces_reports_only(name: str, tmp_path: Path) -> None:
+def test_a_report_replaces_reports_only(name, tmp_path):
     """Not a file of the user, beside which nothing is written; a report of its own, again."""
     folder = tmp_path / "run"
     folder.mkdir()
@@ -92,7 +92,7 @@ def test_a_report_replaces_reports_only(name: str, tmp_path: Path) -> None:
     assert write_report([folder], tmp_path) == files
 
 
-def test_a_page_replaces_pages_only(tmp_path: Path) -> None:
+def test_a_page_replaces_pages_only(tmp_path):
     page = tmp_path / "page.html"
     page.write_text("<!doctype html>\n<title>mine</title>", encoding="utf-8")
     with pytest.raises(UserError, match=r"page\.html: is there already, and was not written by attnx; move it away"):
@@ -103,7 +103,7 @@ def test_a_page_replaces_pages_only(tmp_path: Path) -> None:
     check_output_file("--out", page, BEGINNING)
 
 
-def test_a_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:
+def test_a_pipe_is_written_and_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     write_text(tmp_path / "pipe", "through")
@@ -112,7 +112,7 @@ def test_a_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "pipe").is_fifo()
 
 
-def test_a_run_with_an_empty_readme_is_not_finished(tmp_path: Path) -> None:
+def test_a_run_with_an_empty_readme_is_not_finished(tmp_path):
     write_json(tmp_path / "run.json", {"format": 1, "status": "finished"})
     (tmp_path / "README.md").touch()
     assert not Run(tmp_path).is_finished
@@ -120,7 +120,7 @@ def test_a_run_with_an_empty_readme_is_not_finished(tmp_path: Path) -> None:
     assert Run(tmp_path).is_finished
 
 
-def test_a_folder_is_renamed_when_complete(tmp_path: Path) -> None:
+def test_a_folder_is_renamed_when_complete(tmp_path):
     """The folders above it are made as well."""
     folder = tmp_path / "new" / "folder"
     with atomic_folder(folder) as unfinished:
@@ -135,7 +135,7 @@ def test_a_folder_is_renamed_when_complete(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", [KeyboardInterrupt, UserError, OSError])
-def test_an_unfinished_folder_is_removed(what: type[BaseException], tmp_path: Path) -> None:
+def test_an_unfinished_folder_is_removed(what, tmp_path):
     (tmp_path / "there").mkdir()
     for folder in (tmp_path / "folder", tmp_path / "new" / "er" / "folder", tmp_path / "there" / "folder"):
 
@@ -150,7 +150,7 @@ def test_an_unfinished_folder_is_removed(what: type[BaseException], tmp_path: Pa
     assert list(tmp_path.rglob("*")) == [tmp_path / "there"]
 
 
-def test_an_existing_folder_is_unchanged(tmp_path: Path) -> None:
+def test_an_existing_folder_is_unchanged(tmp_path):
     """Also a file in its place."""
     (tmp_path / "file").write_text("mine")
     for place in (tmp_path, tmp_path / "file"):
@@ -159,7 +159,7 @@ def test_an_existing_folder_is_unchanged(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_the_first_of_two_writers_wins(tmp_path: Path) -> None:
+def test_the_first_of_two_writers_wins(tmp_path):
     with atomic_folder(tmp_path / "folder") as slow:
         (slow / "file").write_text("slow")
         with atomic_folder(tmp_path / "folder") as fast:

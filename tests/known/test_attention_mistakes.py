@@ -15,7 +15,7 @@ BOOL = torch.bool
 
 
 @pytest.fixture(params=[1, 2], ids=["one head", "two heads"])
-def attention(request: pytest.FixtureRequest) -> Any:
+def attention(request):
     return build(scorer=("mlp", {"depth": 2}), scope="local", query_size=13, memory_size=26, heads=request.param)
 
 
@@ -44,7 +44,7 @@ def attention(request: pytest.FixtureRequest) -> Any:
         ((STATES, None, [[1.0]]), r"values is a list; expected a tensor"),
     ],
 )
-def test_an_invalid_memory_tensor_is_refused(attention: Any, value: tuple[Any, ...], message: str) -> None:
+def test_an_invalid_memory_tensor_is_refused(attention, value, message):
     with pytest.raises(UserError, match=f"^make_memory: {message}"):
         attention.make_memory(*value)
 
@@ -65,13 +65,13 @@ def test_an_invalid_memory_tensor_is_refused(attention: Any, value: tuple[Any, .
         ([1.0], r"the queries are a list"),
     ],
 )
-def test_an_invalid_query_is_refused(attention: Any, queries: Any, message: str) -> None:
+def test_an_invalid_query_is_refused(attention, queries, message):
     memory = attention.make_memory(STATES)
     with pytest.raises(UserError, match=f"^attention: {message}"):
         attention(queries, memory)
 
 
-def test_another_object_is_no_memory(attention: Any) -> None:
+def test_another_object_is_no_memory(attention):
     with pytest.raises(
         UserError, match=r"^the memory is a Tensor; make one of states by attention\.make_memory\(states\)"
     ):
@@ -89,45 +89,45 @@ def test_another_object_is_no_memory(attention: Any) -> None:
     ],
     ids=["numbers", "narrow", "steps", "rows", "axes"],
 )
-def test_an_invalid_mask_is_refused(attention: Any, allowed_mask: torch.Tensor) -> None:
+def test_an_invalid_mask_is_refused(attention, allowed_mask):
     with pytest.raises(UserError, match=r"^attention: allowed_mask is .*expected \(b, q, m\) bool, here \(2, 5, 7\)"):
         attention(QUERIES, attention.make_memory(STATES), allowed_mask=allowed_mask)
 
 
 @pytest.mark.parametrize("steps", [torch.arange(4), torch.zeros(3, 5, dtype=torch.int64), torch.zeros(5)])
-def test_invalid_steps_are_refused(attention: Any, steps: torch.Tensor) -> None:
+def test_invalid_steps_are_refused(attention, steps):
     with pytest.raises(
         UserError, match=r"^attention: steps are .*expected \(q,\) or \(b, q\) int64, here \(5,\) or \(2, 5\)"
     ):
         attention(QUERIES, attention.make_memory(STATES), steps=steps)
 
 
-def test_a_list_is_no_mask(attention: Any) -> None:
+def test_a_list_is_no_mask(attention):
     with pytest.raises(UserError, match=r"^attention: allowed_mask is a list; expected a tensor"):
         attention(QUERIES, attention.make_memory(STATES), allowed_mask=[[True]])
 
 
 @pytest.mark.parametrize("options", [{"heads": 2}, {"hops": 2}], ids=str)
-def test_heads_and_hops_know_the_width_of_the_values(options: dict[str, int]) -> None:
+def test_heads_and_hops_know_the_width_of_the_values(options):
     attention: Any = build(query_size=4, memory_size=6, **options)
     with pytest.raises(UserError, match=r"^make_memory: the values are 8 wide; this attention was built for 6"):
         attention.make_memory(torch.zeros(2, 5, 6), values=torch.zeros(2, 5, 8))
 
 
 @pytest.mark.parametrize("normalizer", ["monotonic", "mocha", "stepwise_monotonic", "forward"])
-def test_one_memory_row_may_serve_recurrent_parts(normalizer: str) -> None:
+def test_one_memory_row_may_serve_recurrent_parts(normalizer):
     attention: Any = build(query_size=4, memory_size=6, normalizer=normalizer).train()
     assert attention(torch.zeros(2, 3, 4), attention.make_memory(torch.zeros(1, 5, 6))).context.shape == (2, 3, 6)
 
 
 @pytest.mark.parametrize("normalizer", ["softmax", "monotonic", "mocha", "stepwise_monotonic", "forward"])
-def test_no_queries_have_no_contexts(normalizer: str) -> None:
+def test_no_queries_have_no_contexts(normalizer):
     attention: Any = build(query_size=4, memory_size=6, normalizer=normalizer).train()
     read = attention(torch.zeros(2, 0, 4), attention.make_memory(torch.zeros(2, 5, 6)), need_weights=True)
     assert (read.context.shape, read.weights.shape) == ((2, 0, 6), (2, 0, 5))
 
 
-def test_one_memory_row_may_serve_many_queries(attention: Any) -> None:
+def test_one_memory_row_may_serve_many_queries(attention):
     read = attention(QUERIES, attention.make_memory(STATES[:1]), allowed_mask=torch.ones(5, 7, dtype=BOOL))
     assert read.context.shape == (2, 5, 26)
 
@@ -144,6 +144,6 @@ def test_one_memory_row_may_serve_many_queries(attention: Any) -> None:
         ({"scorer": ("mlp", "depth=2")}, "expected a name, or a name with options"),
     ],
 )
-def test_an_invalid_attention_cannot_be_built(options: dict[str, Any], message: str) -> None:
+def test_an_invalid_attention_cannot_be_built(options, message):
     with pytest.raises(UserError, match=message):
         build(**{"query_size": 3, "memory_size": 3, **options})

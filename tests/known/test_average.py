@@ -15,7 +15,7 @@ from attnx.inference.checkpoint import average_weights, read_weights
 from attnx.training.callbacks.checkpoint import CheckpointManager
 
 
-def test_means_of_weights_and_the_last_count(tmp_path: Path) -> None:
+def test_means_of_weights_and_the_last_count(tmp_path):
     """(1 + 2 + 6) / 3 = 3; halves stay halves; of three counts the last; and what is no model's is left out."""
     paths = []
     for number, value in enumerate([1.0, 2.0, 6.0]):
@@ -36,7 +36,7 @@ def test_means_of_weights_and_the_last_count(tmp_path: Path) -> None:
     assert result["seen"].item() == 9
 
 
-def test_the_mean_is_computed_in_double_precision() -> None:
+def test_the_mean_is_computed_in_double_precision():
     """The sum is 2^24 + 4; in float32 the ones would be lost beside 2^24."""
     states = [{"w": torch.tensor([value])} for value in (2.0**24, 1.0, 1.0, 2.0)]
     assert average_weights(states)["w"].item() == 2**22 + 1
@@ -68,33 +68,33 @@ def saved_steps(folder: Path) -> dict[str, int]:
 RESULTS = [5.0, 3.0, 7.0, 3.0, math.nan, 2.0, 11.0]
 
 
-def test_the_best_checkpoints_are_kept_by_rank(tmp_path: Path) -> None:
+def test_the_best_checkpoints_are_kept_by_rank(tmp_path):
     """2 was the sixth, the first 3 the second, the other the fourth; nothing but these and the last is there."""
     validate(CheckpointManager(tmp_path, "valid_per", count=3), RESULTS)
     assert saved_steps(tmp_path) == {"best": 5, "best-2": 1, "best-3": 3, "last": 6}
 
 
-def test_of_equal_results_the_lowest_loss_is_the_best(tmp_path: Path) -> None:
+def test_of_equal_results_the_lowest_loss_is_the_best(tmp_path):
     validate(CheckpointManager(tmp_path, "valid_per", count=2), [0.0, 0.0, 0.0, 0.0], [5.0, 3.0, 2.0, 11.0])
     assert saved_steps(tmp_path) == {"best": 2, "best-2": 1, "last": 3}
 
 
-def test_one_checkpoint_is_kept_by_default(tmp_path: Path) -> None:
+def test_one_checkpoint_is_kept_by_default(tmp_path):
     validate(CheckpointManager(tmp_path, "valid_per"), RESULTS[:5])
     assert saved_steps(tmp_path) == {"best": 1, "last": 4}
 
 
-def test_the_highest_are_kept_if_the_metric_is_maximized(tmp_path: Path) -> None:
+def test_the_highest_are_kept_if_the_metric_is_maximized(tmp_path):
     validate(CheckpointManager(tmp_path, "valid_per", maximize=True, count=2), RESULTS)
     assert saved_steps(tmp_path) == {"best": 6, "best-2": 2, "last": 6}
 
 
-def test_some_checkpoint_is_the_best_though_no_value_is_finite(tmp_path: Path) -> None:
+def test_some_checkpoint_is_the_best_though_no_value_is_finite(tmp_path):
     validate(CheckpointManager(tmp_path, "valid_per", count=2), [math.inf, math.nan, math.nan])
     assert saved_steps(tmp_path) == {"best": 0, "best-2": 1, "last": 2}
 
 
-def test_a_resumed_run_remembers_the_best_value(tmp_path: Path) -> None:
+def test_a_resumed_run_remembers_the_best_value(tmp_path):
     keep = CheckpointManager(tmp_path, "valid_per", count=2)
     keep.load_state_dict({"lowest_values": [(3.0, 1.0), (5.0, 1.0)], "rank": 0, "validated_step": 5, "saved_step": 5})
     validate(keep, [4.0])
@@ -108,7 +108,7 @@ def test_a_resumed_run_remembers_the_best_value(tmp_path: Path) -> None:
     }
 
 
-def test_a_foreign_checkpoint_moves_no_file(tmp_path: Path) -> None:
+def test_a_foreign_checkpoint_moves_no_file(tmp_path):
     """Its state names paths, which a resumed run would write."""
     inside, outside = tmp_path / "run", tmp_path / "outside.ckpt"
     inside.mkdir()

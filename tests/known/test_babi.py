@@ -30,7 +30,7 @@ def write_file(folder: Path, text: str = TWO, name: str = "qa1_a_train.txt") -> 
     return path
 
 
-def test_a_question_reads_the_preceding_statements(tmp_path: Path) -> None:
+def test_a_question_reads_the_preceding_statements(tmp_path):
     """Of its own story; other questions are no statements, and names are in small letters."""
     mary, john = ("mary", "moved", "to", "the", "bathroom"), ("john", "grabbed", "the", "milk")
     home, mice = ("mary", "went", "home"), ("mice", "are", "afraid", "of", "wolves")
@@ -43,7 +43,7 @@ def test_a_question_reads_the_preceding_statements(tmp_path: Path) -> None:
     assert stories[0].full_text == stories[1].full_text != stories[2].full_text
 
 
-def test_one_sequence_of_symbols() -> None:
+def test_one_sequence_of_symbols():
     story = StoryQuestion((("mary", "left"), ("john", "came")), ("who", "left"), "mary", "")
     assert story.symbols == ("mary", "left", ".", "john", "came", ".", "who", "left", "?")
 
@@ -52,17 +52,17 @@ def test_one_sequence_of_symbols() -> None:
     "text",
     ["Mary left. John came. Who left?", "mary left . john came . who left ?", "Mary left.  John came. . Who left"],
 )
-def test_text_becomes_the_same_symbols(text: str) -> None:
+def test_text_becomes_the_same_symbols(text):
     assert parse_story(text).symbols == ("mary", "left", ".", "john", "came", ".", "who", "left", "?")
 
 
 @pytest.mark.parametrize("text", ["Mary left.", "Mary left. ?", " . "])
-def test_a_story_without_a_question_is_refused(text: str) -> None:
+def test_a_story_without_a_question_is_refused(text):
     with pytest.raises(UserError, match="a story must end with a question"):
         parse_story(text)
 
 
-def test_the_vocabulary_starts_with_full_stop_and_entities() -> None:
+def test_the_vocabulary_starts_with_full_stop_and_entities():
     sources = [("(2,8)", "b", ".", "a", "?")]
     assert source_vocabulary(sources).symbols[4:] == (".", "(2,8)", "?", "a", "b")
     assert source_vocabulary(sources, ["b", "a"]).symbols[4:] == (".", "b", "a", "(2,8)", "?")
@@ -89,7 +89,7 @@ def test_the_vocabulary_starts_with_full_stop_and_entities() -> None:
         ("4 Where is Mary?\thome\t7", "its support '7' is not an earlier statement"),
     ],
 )
-def test_a_broken_line_is_reported_with_its_number(tmp_path: Path, line: str, message: str) -> None:
+def test_a_broken_line_is_reported_with_its_number(tmp_path, line, message):
     """Line 3 of the story is a question, and no statement."""
     path = write_file(tmp_path, f"1 Mary moved.\n2 John left.\n3 Where is Mary?\tout\t1\n{line}\n")
     with pytest.raises(UserError) as refused:
@@ -98,19 +98,19 @@ def test_a_broken_line_is_reported_with_its_number(tmp_path: Path, line: str, me
     assert message in str(refused.value)
 
 
-def test_an_invalid_byte_is_reported_with_its_position(tmp_path: Path) -> None:
+def test_an_invalid_byte_is_reported_with_its_position(tmp_path):
     path = tmp_path / "broken.txt"
     path.write_bytes(b"1 Mary moved.\n2 John \xff left.\n")
     with pytest.raises(UserError, match=r"broken\.txt:2: "):
         read_babi(path)
 
 
-def test_a_file_without_questions_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_questions_is_refused(tmp_path):
     with pytest.raises(UserError, match="holds no questions"):
         read_babi(write_file(tmp_path, "1 Mary moved.\n"))
 
 
-def test_a_missing_task_is_reported(tmp_path: Path) -> None:
+def test_a_missing_task_is_reported(tmp_path):
     write_file(tmp_path, name="qa5_b_train.txt")
     with pytest.raises(UserError, match=r"expected one file qa2_\*_train.txt, found 0; its tasks are: 5"):
         Babi(str(tmp_path), [2]).train("qa2")
@@ -118,7 +118,7 @@ def test_a_missing_task_is_reported(tmp_path: Path) -> None:
         Babi(str(tmp_path / "none"), [2]).train("qa2")
 
 
-def test_the_last_sentences_are_read(tmp_path: Path) -> None:
+def test_the_last_sentences_are_read(tmp_path):
     """70 of them, 130 in task 3, or the requested number."""
     lines = [f"{number} Number {number}." for number in range(1, 200)]
     for task in (1, 3):
@@ -138,7 +138,7 @@ def many(folder: Path, tasks: tuple[int, ...]) -> None:
             write_file(folder, "".join(stories), f"qa{task}_a_{part}.txt")
 
 
-def test_all_questions_of_a_story_share_a_part(tmp_path: Path) -> None:
+def test_all_questions_of_a_story_share_a_part(tmp_path):
     many(tmp_path, (1,))
     data = Qa(folder=str(tmp_path)).load()
     train, valid, _ = ({pair.source[0] for pair in part} for part in data.pairs)
@@ -149,7 +149,7 @@ def test_all_questions_of_a_story_share_a_part(tmp_path: Path) -> None:
     assert data.tags == ()
 
 
-def test_several_tasks_have_tags(tmp_path: Path) -> None:
+def test_several_tasks_have_tags(tmp_path):
     many(tmp_path, (1, 4))
     task = Qa(folder=str(tmp_path), tasks=[4, 1])
     data = task.load()
@@ -172,14 +172,14 @@ def test_several_tasks_have_tags(tmp_path: Path) -> None:
         ({"tasks": [1, 2], "test": "some.txt"}, "task.test=some.txt is one task"),
     ],
 )
-def test_tasks_that_contradict_a_test_are_refused(options: dict[str, object], message: str) -> None:
+def test_tasks_that_contradict_a_test_are_refused(options, message):
     with pytest.raises(UserError, match=message):
         Qa(**options)  # type: ignore[arg-type]
 
 
 @pytest.mark.needs_data("babi")
 @pytest.mark.parametrize("task", [1, 2, 4, 5, 6, 7, 15, 20])
-def test_the_published_files_are_read(task: int) -> None:
+def test_the_published_files_are_read(task):
     """A thousand questions each."""
     folder = Path(os.environ["ATTNX_DATA"], "babi")
     assert len(Babi(str(folder), [task]).test(f"qa{task}")) == 1000

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -12,13 +10,13 @@ from attnx.problems.forecasting.baselines import Linear, Seasonal
 PAST = np.array([[2.0, 3.0], [5.0, 7.0], [11.0, 13.0]])
 
 
-def test_the_last_value_and_the_last_season() -> None:
+def test_the_last_value_and_the_last_season():
     assert Seasonal(2, 1)(PAST).tolist() == [[11, 13], [11, 13]]
     assert Seasonal(5, 2)(PAST).tolist() == [[5, 7], [11, 13], [5, 7], [11, 13], [5, 7]]
     assert Seasonal(2, 7)(PAST).tolist() == [[2, 3], [5, 7]]  # longer than what is looked back on
 
 
-def test_the_linear_map_finds_the_rule(tmp_path: Path) -> None:
+def test_the_linear_map_finds_the_rule(tmp_path):
     """y_1 = x_2 + (x_2 - x_1), y_2 = x_1: seen from x_2, of d = x_1 - x_2, they are -d and d."""
     pasts = [np.array([[2.0, 7.0], [3.0, 5.0]]), np.array([[11.0, 13.0], [19.0, 17.0]])]
     windows = [(past, np.stack([2 * past[1] - past[0], past[0]])) for past in pasts]
@@ -30,6 +28,6 @@ def test_the_linear_map_finds_the_rule(tmp_path: Path) -> None:
         np.testing.assert_allclose(linear(np.array([[23.0], [29.0]])), [[35], [23]], rtol=1e-4)
 
 
-def test_a_map_of_a_constant_series_is_its_last_value() -> None:
+def test_a_map_of_a_constant_series_is_its_last_value():
     still = np.full((3, 1), 5.0)
     assert Linear.fit([(still, still[:2])])(still).tolist() == pytest.approx(np.full((2, 1), 5.0))

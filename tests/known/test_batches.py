@@ -41,7 +41,7 @@ def alike(count: int) -> PairDataset:
     return dataset_with_lengths([(1, 1)] * count)
 
 
-def test_a_row_for_every_reference() -> None:
+def test_a_row_for_every_reference():
     """The first pair has two; unknown symbols are 3, targets end in 2."""
     rows = [dataset(True)[i] for i in range(4)]
     assert [row.source.tolist() for row in rows] == [[4, 5, 6], [4, 5, 6], [6], [5, 3]]
@@ -51,21 +51,21 @@ def test_a_row_for_every_reference() -> None:
     assert dataset(True).lengths(np.array([3, 1])).tolist() == [[2, 3], [3, 4]]
 
 
-def test_a_row_for_every_pair() -> None:
+def test_a_row_for_every_pair():
     """Only the first reference of the first pair is left."""
     data = dataset(False)
     assert len(data) == 3
     assert [data[i].target.tolist() for i in range(3)] == [[4, 2], [5, 5, 2], [4, 3, 2]]
 
 
-def test_a_missing_row_is_refused() -> None:
+def test_a_missing_row_is_refused():
     """Neither the end nor a negative number wraps around into another row."""
     for index in (4, -1):
         with pytest.raises(IndexError, match=f"row {index} of a dataset of 4 rows"):
             dataset(True)[index]
 
 
-def test_tags_are_numbered_in_order() -> None:
+def test_tags_are_numbered_in_order():
     """Without any all rows have number 0; either way a batch carries them."""
     data = PairDataset.from_pairs(PAIRS, LETTERS, PHONES, True, ("de", "et", "fi"))
     assert data.tags.tolist() == [2, 2, 1, 2]
@@ -75,20 +75,20 @@ def test_tags_are_numbered_in_order() -> None:
     assert collate([dataset(True)[3]]).tag.tolist() == [0]
 
 
-def test_an_unlisted_tag_is_refused() -> None:
+def test_an_unlisted_tag_is_refused():
     """It has no number."""
     with pytest.raises(ValueError, match="the tag 'et' is none of de, fi"):
         PairDataset.from_pairs(PAIRS, LETTERS, PHONES, True, ("de", "fi"))
 
 
 @pytest.mark.parametrize("every_reference", [True, False])
-def test_a_pair_without_reference_is_refused(every_reference: bool) -> None:
+def test_a_pair_without_reference_is_refused(every_reference):
     """Training would lose it in silence."""
     with pytest.raises(ValueError, match=r"pair 1 \('ab'\) has no reference"):
         PairDataset.from_pairs([PAIRS[0], Pair(("a", "b"), ())], LETTERS, PHONES, every_reference)
 
 
-def test_collate_pads_to_the_longest() -> None:
+def test_collate_pads_to_the_longest():
     """Rows 1, 2 and 3 of the four: source width 3, target width 4."""
     data = dataset(True)
     batch = collate([data[3], data[1], data[2]])
@@ -105,7 +105,7 @@ def test_collate_pads_to_the_longest() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int32, np.int64])
-def test_ids_may_be_of_any_integer_type(dtype: type) -> None:
+def test_ids_may_be_of_any_integer_type(dtype):
     """A batch has int64 all the same."""
     side = Ragged(np.array([4, 6, 5], dtype=dtype), np.array([0, 1, 3]))
     batch = collate([PairDataset(side, side)[row] for row in range(2)])
@@ -113,14 +113,14 @@ def test_ids_may_be_of_any_integer_type(dtype: type) -> None:
     assert batch.source.dtype == torch.int64
 
 
-def test_collate_pads_no_wider_than_its_rows() -> None:
+def test_collate_pads_no_wider_than_its_rows():
     """A short row alone has no padding, whatever the dataset holds."""
     batch = collate([dataset(True)[2]])
     assert batch.source.shape == (1, 1)
     assert batch.target.shape == (1, 3)
 
 
-def test_the_dataset_pickles_small() -> None:
+def test_the_dataset_pickles_small():
     """A copy gives the same rows; 1009 pairs cost bytes, not Python objects (20 ids of 4 bytes, 3 of 8, a tag)."""
     copy = pickle.loads(pickle.dumps(dataset(True)))
     assert copy[1].target.tolist() == [5, 4, 5, 2]
@@ -129,7 +129,7 @@ def test_the_dataset_pickles_small() -> None:
     assert pickle.loads(pickle.dumps(collate)) is collate
 
 
-def test_a_batch_sorts_rows_by_length() -> None:
+def test_a_batch_sorts_rows_by_length():
     """By the longer side, then the source: rows 2 (1, 3), 3 (2, 3), 0 (3, 2), 1 (3, 4)."""
     batches = BucketBatches(dataset(True), size=3, shuffle=False)
     assert list(batches) == [[2, 3, 0], [1]]
@@ -137,20 +137,20 @@ def test_a_batch_sorts_rows_by_length() -> None:
     assert list(batches) == [[2, 3, 0], [1]]
 
 
-def test_a_pool_of_all_rows_sorts_all_rows() -> None:
+def test_a_pool_of_all_rows_sorts_all_rows():
     """With one pool the batches are the sorted ones, in any order; the longer sides are 7, 5, 3, 11, 5."""
     rows = dataset_with_lengths([(7, 1), (3, 5), (3, 2), (11, 1), (5, 1)])
     assert sorted(BucketBatches(rows, size=2, pool=3)) == [[2, 1], [3], [4, 0]]
     assert list(BucketBatches(rows, size=10**17, pool=50)) == [[2, 1, 4, 0, 3]]
 
 
-def test_unshuffled_pools_are_sorted_separately() -> None:
+def test_unshuffled_pools_are_sorted_separately():
     """Two pools of two batches of two; the last of three rows."""
     rows = dataset_with_lengths([(length, 1) for length in (7, 3, 11, 5, 3, 13, 2)])
     assert list(BucketBatches(rows, size=2, pool=2, shuffle=False)) == [[1, 3], [0, 2], [6, 4], [5]]
 
 
-def test_pools_and_batch_order_are_random() -> None:
+def test_pools_and_batch_order_are_random():
     """Of 202 rows, sorted already: one pool keeps all neighbors together, small pools do not."""
     rows = dataset_with_lengths([(length, length + 1) for length in range(1, 203)])
     neighbors = [[row, row + 1] for row in range(0, 202, 2)]
@@ -161,7 +161,7 @@ def test_pools_and_batch_order_are_random() -> None:
 
 
 @pytest.mark.parametrize("limit", [{"size": 1}, {"tokens": 1}])
-def test_epochs_and_seeds_differ(limit: dict[str, int]) -> None:
+def test_epochs_and_seeds_differ(limit):
     """101 rows, one by one: that two orders agree by chance has odds of 1 in 101!."""
     batches = BucketBatches(alike(101), **limit, seed=3)
     first = list(batches)
@@ -173,7 +173,7 @@ def test_epochs_and_seeds_differ(limit: dict[str, int]) -> None:
     assert list(batches) == first
 
 
-def test_resuming_inside_an_epoch() -> None:
+def test_resuming_inside_an_epoch():
     """In the third of four pools: the rest of the epoch is what it would have been; the next epoch is whole again."""
     rows = dataset_with_lengths([(length, 1) for length in range(1, 24)])
     complete = BucketBatches(rows, size=3, seed=5, pool=2)
@@ -202,7 +202,7 @@ class Watched(PairDataset):
 
 
 @pytest.mark.parametrize("start", [3000, 3001])
-def test_lengths_are_read_one_pool_at_a_time(start: int) -> None:
+def test_lengths_are_read_one_pool_at_a_time(start):
     """Neither an epoch of 10007 rows nor what is left of it looks at more than a pool of 5 batches of 3 at once."""
     rows = Watched(10007)
     batches = BucketBatches(rows, size=3, pool=5)
@@ -214,7 +214,7 @@ def test_lengths_are_read_one_pool_at_a_time(start: int) -> None:
     assert rows.counts == [15]
 
 
-def test_lengths_are_read_one_pool_at_a_time_for_token_batches() -> None:
+def test_lengths_are_read_one_pool_at_a_time_for_token_batches():
     """Beside the thousand rows that tell how many make a pool; 30 tokens in 5 batches of 6 are 30 rows."""
     rows = Watched(10007)
     batches = BucketBatches(rows, tokens=6, pool=5)
@@ -223,7 +223,7 @@ def test_lengths_are_read_one_pool_at_a_time_for_token_batches() -> None:
 
 
 @pytest.mark.parametrize("start", [-1, 9])
-def test_a_start_outside_the_epoch_is_refused(start: int) -> None:
+def test_a_start_outside_the_epoch_is_refused(start):
     """Eight batches: 8 leaves none of them, 9 is a mistake."""
     batches = BucketBatches(alike(23), size=3)
     batches.resume(0, 8)
@@ -232,7 +232,7 @@ def test_a_start_outside_the_epoch_is_refused(start: int) -> None:
         batches.resume(0, start)
 
 
-def test_set_epoch_leaves_a_running_epoch_unchanged() -> None:
+def test_set_epoch_leaves_a_running_epoch_unchanged():
     """The loader prefetches batches; a running epoch keeps its order."""
     batches = BucketBatches(alike(101), size=1)
     expected = list(batches)
@@ -241,7 +241,7 @@ def test_set_epoch_leaves_a_running_epoch_unchanged() -> None:
     assert list(running) == expected
 
 
-def test_batches_hold_a_number_of_tokens() -> None:
+def test_batches_hold_a_number_of_tokens():
     """Nine at most, padding counted: widths 2 3 3 | 3 | 5 | 11, which is too wide and alone."""
     rows = dataset_with_lengths([(2, 3), (5, 1), (3, 3), (1, 2), (7, 11), (3, 2)])
     batches = BucketBatches(rows, tokens=9, shuffle=False)
@@ -249,7 +249,7 @@ def test_batches_hold_a_number_of_tokens() -> None:
     assert len(batches) == 4
 
 
-def test_token_batches_differ_between_epochs() -> None:
+def test_token_batches_differ_between_epochs():
     """Other rows of the same length meet, in equal numbers: 30 rows of length 1, 20 of length 3, nine tokens."""
     rows = dataset_with_lengths([(1, 1)] * 30 + [(3, 2)] * 20)
     batches = BucketBatches(rows, tokens=9)
@@ -262,7 +262,7 @@ def test_token_batches_differ_between_epochs() -> None:
 
 
 @pytest.mark.parametrize("limit", [{"size": 7}, {"tokens": 7}])
-def test_temperature_flattens(limit: dict[str, int]) -> None:
+def test_temperature_flattens(limit):
     """Tags of 90 and 10 rows at temperature 2 are drawn 3 to 1, so 75 and 25 times."""
     rows = dataset_with_lengths([(1, 1)] * 100, tags=[0] * 45 + [1] * 10 + [0] * 45)
     batches = BucketBatches(rows, **limit, temperature=2.0)
@@ -277,7 +277,7 @@ def test_temperature_flattens(limit: dict[str, int]) -> None:
     assert (epochs[0] + epochs[1] > 0).all(), "what one epoch leaves out comes first in the next"
 
 
-def test_an_infinite_temperature_samples_tags_uniformly() -> None:
+def test_an_infinite_temperature_samples_tags_uniformly():
     """Three rows of one tag as often as 97 of another; a tag without rows has no share."""
     rows = dataset_with_lengths([(1, 1)] * 100, tags=[2] * 3 + [0] * 97)
     drawn = [row for batch in BucketBatches(rows, size=7, temperature=float("inf")) for row in batch]
@@ -285,7 +285,7 @@ def test_an_infinite_temperature_samples_tags_uniformly() -> None:
     assert len(drawn) == 100
 
 
-def test_token_pools_are_shuffled() -> None:
+def test_token_pools_are_shuffled():
     """13 rows of lengths 101 to 113, each too long for a batch with another and, with `pool` 1, a pool of its own."""
     batches = BucketBatches(dataset_with_lengths([(length, 1) for length in range(101, 114)]), tokens=113, pool=1)
     first = list(batches)
@@ -294,7 +294,7 @@ def test_token_pools_are_shuffled() -> None:
     assert list(batches) != first
 
 
-def test_temperature_one_is_every_row_once() -> None:
+def test_temperature_one_is_every_row_once():
     """With tags or without them: the same batches."""
     tagged = dataset_with_lengths([(1, 1)] * 101, tags=[0] * 50 + [1] * 51)
     assert list(BucketBatches(tagged, size=7, temperature=1.0)) == list(BucketBatches(alike(101), size=7))
@@ -302,27 +302,27 @@ def test_temperature_one_is_every_row_once() -> None:
 
 @pytest.mark.parametrize(("size", "pool", "seed"), [(0, 50, 0), (3, 0, 0), (3, 50, -1)])
 @pytest.mark.parametrize("limit", ["size", "tokens"])
-def test_impossible_options_are_refused(limit: str, size: int, pool: int, seed: int) -> None:
+def test_impossible_options_are_refused(limit, size, pool, seed):
     """In one line."""
     with pytest.raises(UserError, match="must be 1 or more"):
         BucketBatches(alike(2), **{limit: size}, seed=seed, pool=pool)
 
 
 @pytest.mark.parametrize("limits", [{}, {"size": 3, "tokens": 7}])
-def test_exactly_one_limit_is_required(limits: dict[str, int]) -> None:
+def test_exactly_one_limit_is_required(limits):
     """Rows or tokens."""
     with pytest.raises(UserError, match="set one of them"):
         BucketBatches(alike(2), **limits)
 
 
 @pytest.mark.parametrize(("temperature", "shuffle"), [(0.5, True), (float("nan"), True), (2.0, False)])
-def test_impossible_temperatures_are_refused(temperature: float, shuffle: bool) -> None:
+def test_impossible_temperatures_are_refused(temperature, shuffle):
     """Below 1 rare tags would become rarer; what is judged is judged whole."""
     with pytest.raises(UserError, match=f"temperature {temperature} must be 1 or more, and 1 if rows are not"):
         BucketBatches(alike(2), size=1, shuffle=shuffle, temperature=temperature)
 
 
-def test_lightning_finds_set_epoch() -> None:
+def test_lightning_finds_set_epoch():
     """Lightning's own function turns the epoch of a loader that holds the batches."""
     data = pytest.importorskip("lightning.fabric.utilities.data")
     batches = BucketBatches(dataset(True), size=3)
@@ -331,7 +331,7 @@ def test_lightning_finds_set_epoch() -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_batches_pass_through_a_loader(workers: int) -> None:
+def test_batches_pass_through_a_loader(workers):
     """Forked or not, the loader hands out the sorted batches."""
     data = dataset(True)
     batches = BucketBatches(data, size=3, shuffle=False)

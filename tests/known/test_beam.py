@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -62,7 +62,7 @@ def search(searching: Any, model: nn.Module, rows: int = 1, length: int = 2, **o
 GARDEN: Shares = {(): (0.1, 0.5, 0.4), (A,): (0.3, 0.38, 0.32), (B,): (0.9, 0.05, 0.05), (A, A): (1, 0, 0)}
 
 
-def test_length_penalties_by_hand() -> None:
+def test_length_penalties_by_hand():
     """((5 + 1) / 6)^a = 1 and ((5 + 7) / 6)^3 = 8; the average divides by the length; none by one."""
     steps = torch.tensor([1, 7])
     assert length_penalty("gnmt", 3.0, steps).tolist() == [1, 8]
@@ -71,14 +71,14 @@ def test_length_penalties_by_hand() -> None:
     assert length_penalty("none", 3.0, steps).tolist() == [1, 1]
 
 
-def test_the_coverage_penalty_by_hand() -> None:
+def test_the_coverage_penalty_by_hand():
     """ln 1/2 + ln 1/4 where a third position was read twice over, and a fourth is none."""
     covered, source_mask = torch.tensor([0.5, 0.25, 2.0, 0.0]), torch.tensor([True, True, True, False])
     assert score_coverage(covered, source_mask).item() == pytest.approx(-3 * math.log(2))
     assert score_coverage(torch.zeros(1), source_mask[:1]).item() == pytest.approx(-9 * math.log(10))  # no infinity
 
 
-def test_a_beam_finds_what_greedy_misses() -> None:
+def test_a_beam_finds_what_greedy_misses():
     """B EOS with 0.36; next are A A EOS, 0.5 * 0.38, A B EOS, 0.5 * 0.32, A EOS, 0.15, and the end at once, 0.1."""
     assert search(Greedy(), Tree(GARDEN)).sequences.tolist() == [[[A, A, EOS]]]
     decoded = search(Beam(5, nbest=3), Tree(GARDEN))
@@ -88,7 +88,7 @@ def test_a_beam_finds_what_greedy_misses() -> None:
     assert decoded.score.tolist() == decoded.log_probability.tolist()
 
 
-def test_a_score_by_hand() -> None:
+def test_a_score_by_hand():
     """B EOS: ln 0.36 / (7 / 6)^2, and each position was read 2 * 1/4 and 2 * 3/4 in two steps: 0.3 ln 1/2."""
     decoded = search(
         Beam(5, length_penalty="gnmt", length_penalty_alpha=2.0, coverage_penalty=0.3),
@@ -116,7 +116,7 @@ LONG: Shares = {(): (0.55, 0.45, 0), (A,): (0, 1, 0), (A, A): (0, 1, 0), (A, A, 
         ("gnmt", [EOS], 4),  # at best ln 0.45 / (13 / 6)^0.6 = -0.50, so it continues; at its end / (9 / 6)^0.6: -0.63
     ],
 )
-def test_a_row_stops_when_no_hypothesis_can_improve(length: Any, best: list[int], steps: int) -> None:
+def test_a_row_stops_when_no_hypothesis_can_improve(length, best, steps):
     """The limit is 8 steps. The search stops neither too late nor too early."""
     model = Tree(LONG)
     decoded = search(Beam(3, length_penalty=length, max_length_ratio=1.0, max_length_extra=6), model)
@@ -135,7 +135,7 @@ class Noting(Tree):
         return result
 
 
-def test_hopeless_hypotheses_are_dropped() -> None:
+def test_hopeless_hypotheses_are_dropped():
     """EOS has 0.25, and then B, 0.15, is hopeless: B A with as much takes no place of A EOS, 0.06."""
     model = Noting(
         {(): (0.25, 0.6, 0.15), (A,): (0.1, 0.5, 0.4), (B,): (0, 1, 0), (A, A): (1, 0, 0), (A, B): (1, 0, 0)}
@@ -144,7 +144,7 @@ def test_hopeless_hypotheses_are_dropped() -> None:
     assert model.noted == [{()}, {(EOS,), (A,), (B,)}, {(A, A), (A, B), (A, EOS)}]
 
 
-def test_finished_rows_are_not_decoded_again() -> None:
+def test_finished_rows_are_not_decoded_again():
     """Row 1 ends at once, the others with their fourth step; a beam has one hypothesis at first, then three."""
     sure: Shares = {(): (1, 0, 0)}
     model = Tree(LONG, sure)
@@ -156,7 +156,7 @@ def test_finished_rows_are_not_decoded_again() -> None:
     assert model.num_calls == [3, 2, 2, 2]  # where nothing else is possible a row ends, whatever its length
 
 
-def test_each_row_has_its_own_limit() -> None:
+def test_each_row_has_its_own_limit():
     """Ratio 1, none besides: of sources of 2 and 3 the first is cut off, and counts as it is."""
     source = torch.tensor([[7, 7, 0], [7, 7, 7]])
     for searching in (
@@ -169,7 +169,7 @@ def test_each_row_has_its_own_limit() -> None:
         assert result.lengths[:, 0].tolist() == [2, 3]
 
 
-def test_a_limit_by_hand() -> None:
+def test_a_limit_by_hand():
     """2 * 3 + 5 steps; 7 symbols and EOS if there are to be 7; 5 of a prefix and one more; and never none."""
     source_mask = torch.ones(1, 3, dtype=torch.bool)
     assert DecodingConstraints(2.0, 5).limit(source_mask).tolist() == [11]
@@ -186,7 +186,7 @@ def test_a_limit_by_hand() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
-def test_forbidden_symbols_of_a_prefix_have_finite_scores(dtype: torch.dtype) -> None:
+def test_forbidden_symbols_of_a_prefix_have_finite_scores(dtype):
     """In a row, too: a beam would drop a sum of -inf, and with it the row."""
     constraints = DecodingConstraints(1.0, 0, prefix=torch.tensor([[A, A]]))
     total = torch.zeros(1)
@@ -199,7 +199,7 @@ def test_forbidden_symbols_of_a_prefix_have_finite_scores(dtype: torch.dtype) ->
     assert total.isfinite().all()
 
 
-def test_outputs_take_the_room_that_they_need() -> None:
+def test_outputs_take_the_room_that_they_need():
     """A limit of a trillion steps costs nothing; outputs may be longer than the room that there is at first."""
     long = 2 * FIRST_ROOM + 1
     model = Tree({(A,) * n: (0, 1, 0) if n < long else (1, 0, 0) for n in range(long + 1)})
@@ -207,7 +207,7 @@ def test_outputs_take_the_room_that_they_need() -> None:
     assert result.sequences[0, 0].tolist() == [A] * long + [EOS]
 
 
-def test_an_ensemble_by_hand() -> None:
+def test_an_ensemble_by_hand():
     """(0.6 + 0.2) / 2 for EOS, less than for A, (0.4 + 0.8) / 2; weights are averaged."""
     first, second = Tree({(): (0.6, 0.4, 0)}, weights=(1, 0)), Tree({(): (0.2, 0.8, 0)}, weights=(0.5, 0.5))
     decoded = search(Greedy(), Ensemble([first, second]), need_weights=True)
@@ -216,7 +216,7 @@ def test_an_ensemble_by_hand() -> None:
     assert decoded.weights[0, 0].tolist() == [[0.75, 0.25]] * 2
 
 
-def test_an_ensemble_averages_heads(build_model: Callable[..., Any]) -> None:
+def test_an_ensemble_averages_heads(build_model):
     """Heads of two models have no order in common; what each model's read together can be averaged."""
     models = [build_model(attention=("standard", {"heads": 2})).eval() for _ in range(2)]
     source, written = torch.tensor([[3, 5, 7]]), torch.tensor([[11, 13, 2]])
@@ -227,7 +227,7 @@ def test_an_ensemble_averages_heads(build_model: Callable[..., Any]) -> None:
     torch.testing.assert_close(decoded, torch.stack(own_weights).mean(0).mean(2))
 
 
-def test_coverage_of_an_ensemble_without_mean_weights_is_refused(build_model: Callable[..., Any]) -> None:
+def test_coverage_of_an_ensemble_without_mean_weights_is_refused(build_model):
     """One head and two have no mean."""
     models = [build_model(attention=("standard", {"heads": heads})).eval() for heads in (1, 2)]
     source = torch.tensor([[3, 5, 7]])
@@ -235,7 +235,7 @@ def test_coverage_of_an_ensemble_without_mean_weights_is_refused(build_model: Ca
         Beam(coverage_penalty=0.2)(Ensemble(models), source, source > 0)
 
 
-def test_a_beam_adds_up_in_more_than_16_bits() -> None:
+def test_a_beam_adds_up_in_more_than_16_bits():
     """The sums of two steps, -128.25 and -128.5, are both -128 in 16 bits."""
 
     class Halved(Tree):
@@ -252,7 +252,7 @@ def test_a_beam_adds_up_in_more_than_16_bits() -> None:
     assert result.log_probability.flatten().tolist() == [-128.25, -128.5]
 
 
-def test_an_ensemble_scores_a_known_target_as_it_decodes(build_model: Callable[..., Any]) -> None:
+def test_an_ensemble_scores_a_known_target_as_it_decodes(build_model):
     """The teacher-forced pass gives the log of the mean probabilities, and the mean weights."""
     models = [build_model().eval() for _ in range(2)]
     source = torch.tensor([[3, 5, 7]])
@@ -269,7 +269,7 @@ def test_an_ensemble_scores_a_known_target_as_it_decodes(build_model: Callable[.
     assert score == pytest.approx(decoded.log_probability.item(), abs=1e-5)
 
 
-def test_an_ensemble_of_different_memories_has_no_weights(build_model: Callable[..., Any]) -> None:
+def test_an_ensemble_of_different_memories_has_no_weights(build_model):
     """It writes; but what was read cannot be averaged."""
     models = [
         build_model().eval(),
@@ -283,7 +283,7 @@ def test_an_ensemble_of_different_memories_has_no_weights(build_model: Callable[
         Ensemble([models[0], build_model(target_features=2)])
 
 
-def test_random_draws_are_uniform_and_independent() -> None:
+def test_random_draws_are_uniform_and_independent():
     """Of 2^11 numbers 1/8 in every eighth, 256 give or take five deviations of 15; padding is not looked at."""
     source = torch.tensor([[7, 3, 0], [7, 3, 5], [3, 7, 0]])
     key = row_seeds(source, source > 0, 13)
@@ -303,12 +303,12 @@ def test_random_draws_are_uniform_and_independent() -> None:
     assert len(set(row_seeds(features, torch.ones(2, 2).bool(), 13).tolist())) == 2
 
 
-def test_a_tiny_temperature_takes_the_likeliest_symbol() -> None:
+def test_a_tiny_temperature_takes_the_likeliest_symbol():
     scores = torch.tensor([[-3.0, -0.5, -2.0], [-0.1, -4.0, -1.0]])
     assert Sampling(temperature=1e-310).sample(scores, torch.tensor([0.9, 0.1])).tolist() == [1, 0]
 
 
-def test_an_impossible_search_is_refused(build_model: Callable[..., Any]) -> None:
+def test_an_impossible_search_is_refused(build_model):
     numbers, symbols = build_model(target_features=2), build_model()
     with pytest.raises(UserError, match=r"decoding\.nbest=7 is more than decoding\.beam_size=5; choose a wider beam"):
         Beam(nbest=7)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from rich.console import Console
@@ -14,13 +12,13 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.fixture
-def benchmark(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+def benchmark(monkeypatch):
     """Import a module of the folder of benchmarks."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     return importlib.import_module
 
 
-def test_attnx_is_compared_with_the_same_schedule_by_hand(benchmark: Callable[[str], ModuleType]) -> None:
+def test_attnx_is_compared_with_the_same_schedule_by_hand(benchmark):
     speeds = [
         {"attnx, step by step": 6.0, "by hand, step by step": 4.0, "by hand, run then attend": 1.0},
         {"attnx, step by step": 6.0},
@@ -29,7 +27,7 @@ def test_attnx_is_compared_with_the_same_schedule_by_hand(benchmark: Callable[[s
     assert benchmark("training_speed").ratios(speeds) == expected
 
 
-def test_rows_by_hand_are_those_of_the_rows_of_attnx(benchmark: Callable[[str], ModuleType], tmp_path: Path) -> None:
+def test_rows_by_hand_are_those_of_the_rows_of_attnx(benchmark, tmp_path):
     contenders = benchmark("training_speed").contenders
     rows = "attend then run"
     ready, problems = contenders(tmp_path, ["attnx", "by_hand"], rows, Console())
@@ -37,7 +35,7 @@ def test_rows_by_hand_are_those_of_the_rows_of_attnx(benchmark: Callable[[str], 
     assert not problems
 
 
-def test_two_processes_and_two_jobs_are_compared_with_one_process(benchmark: Callable[[str], ModuleType]) -> None:
+def test_two_processes_and_two_jobs_are_compared_with_one_process(benchmark):
     scaling = benchmark("scaling_ddp")
     alone, ddp, jobs = scaling.WAYS
     speeds = [{f"run then attend: {way}": speed for way, speed in ((alone, 10.0), (ddp, 9.0), (jobs, 15.0))}]
@@ -46,7 +44,7 @@ def test_two_processes_and_two_jobs_are_compared_with_one_process(benchmark: Cal
     assert compared == [expected, {}]
 
 
-def test_a_step_learns_from_as_many_words_in_one_process_as_in_two(benchmark: Callable[[str], ModuleType]) -> None:
+def test_a_step_learns_from_as_many_words_in_one_process_as_in_two(benchmark):
     scaling = benchmark("scaling_ddp")
     alone, ddp, _ = scaling.WAYS.values()
     assert "trainer.devices=2" in ddp.words

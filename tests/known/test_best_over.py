@@ -28,7 +28,7 @@ VALUES = {
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+def write(tmp_path, monkeypatch):
     """Write a run folder below ``all``; without a value in validation it has no curve, without one on the test none."""
     monkeypatch.chdir(tmp_path)
 
@@ -45,7 +45,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
 
 
 @pytest.fixture
-def sweep(write: Write) -> Path:
+def sweep(write):
     for (scorer, rate), runs in VALUES.items():
         for seed, (valid, test) in enumerate(runs):
             write(scorer, rate, seed, valid, test)
@@ -57,7 +57,7 @@ def only(folder: Path, *best_over: str) -> Comparison:
     return comparison
 
 
-def test_validation_chooses_and_the_test_reports(sweep: Path) -> None:
+def test_validation_chooses_and_the_test_reports(sweep):
     """Of ``additive`` the rate that is best on the test is not taken, of ``dot`` not the one with a failed seed."""
     comparison = only(sweep, "optimizer.lr")
     assert comparison.keys == ["scorer"]
@@ -76,12 +76,12 @@ def test_validation_chooses_and_the_test_reports(sweep: Path) -> None:
     assert [effect.name for effect in comparison.rankings[0].effects] == ["scorer"]
 
 
-def test_several_choices_are_chosen_together(sweep: Path) -> None:
+def test_several_choices_are_chosen_together(sweep):
     (setting,) = only(sweep, "optimizer.lr", "scorer").settings
     assert (setting.cells, setting.name) == (("dot", "0.004", "5"), "default")
 
 
-def test_the_files_say_what_was_chosen(sweep: Path) -> None:
+def test_the_files_say_what_was_chosen(sweep):
     """All of them; the table of runs has every run, so that another report may choose otherwise."""
     assert command(["report", "all", "--best-over", "optimizer.lr"]) == 0
     text = Path("all/report.md").read_text(encoding="utf-8")
@@ -104,7 +104,7 @@ def test_the_files_say_what_was_chosen(sweep: Path) -> None:
     assert only(Path("all/report.runs.csv"), "optimizer.lr").settings[1].best_values == ("0.004",)
 
 
-def test_a_setting_without_validation_is_left_out(sweep: Path, write: Write) -> None:
+def test_a_setting_without_validation_is_left_out(sweep, write):
     write("mlp", 0.004, 0, None, 5.0)
     comparison = only(sweep, "optimizer.lr")
     assert [setting.name for setting in comparison.settings] == ["additive", "dot"]
@@ -118,13 +118,13 @@ def test_a_setting_without_validation_is_left_out(sweep: Path, write: Write) -> 
         (["optimizer.lr", "--best-over", "scope"], "--best-over scope: the runs do not differ in it"),
     ],
 )
-def test_a_choice_that_does_not_differ_is_refused(sweep: Path, words: list[str], message: str) -> None:
+def test_a_choice_that_does_not_differ_is_refused(sweep, words, message):
     with pytest.raises(UserError, match=re.escape(message)):
         command(["report", str(sweep), "--best-over", *words])
     assert not Path("all/report.html").exists()
 
 
-def test_runs_without_validation_are_refused(write: Write) -> None:
+def test_runs_without_validation_are_refused(write):
     for rate in (0.004, 0.01):
         write("dot", rate, 0, None, 5.0)
     with pytest.raises(UserError, match=r"--best-over optimizer\.lr: no run has valid_per of validation, by which it"):

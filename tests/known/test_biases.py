@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,7 +19,6 @@ from attnx.attention.biases.relative import Relative
 from attnx.attention.memory import concat_sources
 from attnx.models.resolve import DataSizes, resolve_model
 
-BuildModel = Callable[..., Any]
 # A part of each bias whose numbers differ at each distance.
 NAMES = ["alibi", "distance", "relative"]
 
@@ -31,7 +29,7 @@ def fill(bias: Any) -> None:
         torch.nn.init.normal_(weight)
 
 
-def test_alibi() -> None:
+def test_alibi():
     """Section 3: of 4 heads the slopes are 2^-2, 2^-4, 2^-6 and 2^-8; a distance of 3 costs three of them."""
     distances = torch.tensor([[[3, 0, -1]]])
     for head, slope in enumerate([1 / 4, 1 / 16, 1 / 64, 1 / 256]):
@@ -39,7 +37,7 @@ def test_alibi() -> None:
         assert biases.tolist() == [[[-3 * slope, 0, -slope]]]
 
 
-def test_the_buckets_of_the_paper() -> None:
+def test_the_buckets_of_the_paper():
     """32 buckets up to 128: 16 a direction, 8 of one distance, then 8 that multiply by 16^(1/8) = sqrt(2) each.
 
     8 sqrt(2) = 11.3, 16, 22.6, 32, 45.3, 64 and 90.5 are where they begin: the first whole distances at or after.
@@ -52,7 +50,7 @@ def test_the_buckets_of_the_paper() -> None:
     assert bias.buckets[:128].flip(0).tolist() == [16 + bucket for bucket in earlier[1:]]
 
 
-def test_distance() -> None:
+def test_distance():
     """4 buckets, two a direction: of distance 0, earlier, no later one of distance 0, later."""
     bias = Distance(buckets=4, max_distance=3)
     with torch.no_grad():
@@ -62,12 +60,12 @@ def test_distance() -> None:
 
 
 @pytest.mark.parametrize("options", [{"buckets": 2}, {"buckets": 7}, {"buckets": 32, "max_distance": 8}], ids=str)
-def test_buckets_that_cannot_be(options: dict[str, int]) -> None:
+def test_buckets_that_cannot_be(options):
     with pytest.raises(UserError, match=r"^bias\.\w+=\d+: .*choose \d"):
         Distance(**options)
 
 
-def test_relative() -> None:
+def test_relative():
     """Width 4, so that the product is halved; vectors of distances -1, 0 and 1, and longer ones clipped."""
     bias = Relative(query_size=4, max_distance=1)
     with torch.no_grad():
@@ -76,7 +74,7 @@ def test_relative() -> None:
     assert biases.tolist() == [[[-7 / 2, -7 / 2, (3 + 5) / 2, 2 / 2, 2 / 2]]]
 
 
-def test_shaw_equation_4() -> None:
+def test_shaw_equation_4():
     """q . (k + w) / sqrt(d) is ``scaled`` with ``relative``."""
     attention: Any = build(scorer="scaled", bias=("relative", {"max_distance": 2}), query_size=5, memory_size=5)
     queries, keys = torch.randn(2, 3, 5), torch.randn(2, 7, 5)
@@ -88,7 +86,7 @@ def test_shaw_equation_4() -> None:
             torch.testing.assert_close(scores[:, step, position], expected)
 
 
-def test_a_bias_moves_the_weights() -> None:
+def test_a_bias_moves_the_weights():
     """One head, scores of 0: alibi's weights are exp(-|t - s| / 256), normalized. The step is 256."""
     attention: Any = build(scorer="dot", bias="alibi", query_size=1, memory_size=1)
     memory = attention.make_memory(torch.zeros(1, 3, 1))
@@ -98,7 +96,7 @@ def test_a_bias_moves_the_weights() -> None:
 
 
 @pytest.mark.parametrize("bias", NAMES)
-def test_positions_count_within_each_source(bias: str) -> None:
+def test_positions_count_within_each_source(bias):
     """The first position of the second source is as far away as that of the first."""
     attention: Any = build(scorer="dot", bias=bias, query_size=5, memory_size=5)
     fill(attention.bias)
@@ -111,7 +109,7 @@ def test_positions_count_within_each_source(bias: str) -> None:
 @pytest.mark.parametrize("heads", [1, 3])
 @pytest.mark.parametrize("bias", ["alibi", "relative", None])
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1), (2, 1)], ids=str)
-def test_one_step_may_stand_for_all_queries(shape: tuple[int, ...], bias: str | None, heads: int) -> None:
+def test_one_step_may_stand_for_all_queries(shape, bias, heads):
     """As in a loop, which has one query at a time: the numbers are those of the step written out."""
     torch.manual_seed(0)
     attention = build(query_size=12, memory_size=12, scope="local", bias=bias, heads=heads)
@@ -120,7 +118,7 @@ def test_one_step_may_stand_for_all_queries(shape: tuple[int, ...], bias: str | 
     torch.testing.assert_close(attention(queries, memory, steps=torch.full(shape, 3)).context, expected)
 
 
-def test_heads_have_their_own_slopes() -> None:
+def test_heads_have_their_own_slopes():
     """Equal keys: the scores of two heads are their biases alone, and -|t - s| times 2^-4 and 2^-8."""
     attention: Any = build(scorer="dot", bias="alibi", heads=2, query_size=4, memory_size=4)
     scores = attention(torch.zeros(1, 2, 4), attention.make_memory(torch.zeros(1, 3, 4)), need_weights=True).scores
@@ -129,7 +127,7 @@ def test_heads_have_their_own_slopes() -> None:
 
 
 @pytest.mark.parametrize("bias", NAMES)
-def test_sdpa_adds_the_bias(bias: str) -> None:
+def test_sdpa_adds_the_bias(bias):
     """Without gradients it is torch's float mask; padded, empty and growing rows included."""
     plain: Any = build(
         scorer="scaled", normalizer=("softmax", {"temperature": 0.5}), bias=bias, query_size=5, memory_size=5
@@ -145,7 +143,7 @@ def test_sdpa_adds_the_bias(bias: str) -> None:
 
 
 @pytest.mark.parametrize("bias", NAMES)
-def test_a_transformer_without_encodings_knows_positions_by_its_bias(bias: str) -> None:
+def test_a_transformer_without_encodings_knows_positions_by_its_bias(bias):
     """Without one, the source's symbols in another order give the same; with one they do not."""
 
     def last_logits(**options: Any) -> list[Tensor]:
@@ -188,12 +186,12 @@ def test_a_transformer_without_encodings_knows_positions_by_its_bias(bias: str) 
         ),
     ],
 )
-def test_mistakes_are_one_line(overrides: list[str], message: str) -> None:
+def test_mistakes_are_one_line(overrides, message):
     with pytest.raises(UserError, match=message):
         compose(overrides)
 
 
-def test_a_model_decodes_as_it_was_trained(build_model: BuildModel) -> None:
+def test_a_model_decodes_as_it_was_trained(build_model):
     """A step at a time, the distances are those of the whole target."""
     model = build_model(attention=("standard", {"bias": "relative"}))
     source, inputs = torch.tensor([[3, 5, 7]]), torch.tensor([[1, 5, 8, 3]])

@@ -55,21 +55,21 @@ def count_segments(
     return metric
 
 
-def test_bleu_by_hand() -> None:
+def test_bleu_by_hand():
     """6 words against 7: n-grams 5/6, 4/5, 3/4, 2/3 match, and it is too short by exp(1 - 7/6)."""
     metric = count_segments("bleu", ["a b c d e x"], [["a b c d e f g"]])
     precisions = (5 / 6) * (4 / 5) * (3 / 4) * (2 / 3)
     assert metric.compute().item() == pytest.approx(100 * math.exp(1 - 7 / 6) * precisions**0.25, rel=1e-6)
 
 
-def test_bleu_is_a_corpus_score() -> None:
+def test_bleu_is_a_corpus_score():
     """Counts are summed before they are divided: 2 of 3 and 4 of 4 words, 1 of 2 and 3 of 3 pairs, and so on."""
     metric = count_segments("bleu", ["a b x", "a b c d"], [["a b c"], ["a b c d"]])
     precisions = (6 / 7) * (4 / 5) * (2 / 3) * (1 / 1)
     assert metric.compute().item() == pytest.approx(100 * precisions**0.25, rel=1e-6)
 
 
-def test_chrf_by_hand() -> None:
+def test_chrf_by_hand():
     """Output ab, reference abc: 2/2 and 1/1 of the output's runs match, 2/3, 1/2 and 0/1 of the reference's.
 
     Orders that one side lacks (3 and up) are left out of both means.
@@ -79,7 +79,7 @@ def test_chrf_by_hand() -> None:
     assert count_segments("chrf", ["a b"], [["abc"]]).compute().item() == pytest.approx(expected, rel=1e-6)
 
 
-def test_ter_by_hand() -> None:
+def test_ter_by_hand():
     """One word wrong of three, two words put in; of two references the closer, over their mean length."""
     assert count_segments("ter", ["a b x"], [["a b c"]]).compute().item() == pytest.approx(100 / 3, rel=1e-6)
     assert count_segments("ter", ["a b c d e"], [["a b c"]]).compute().item() == pytest.approx(200 / 3, rel=1e-6)
@@ -90,7 +90,7 @@ def test_ter_by_hand() -> None:
 
 @pytest.mark.parametrize("lower", [False, True])
 @every_metric
-def test_equal_to_sacrebleu(name: str, lower: bool) -> None:
+def test_equal_to_sacrebleu(name, lower):
     """In one call or segment by segment, with one reference or several, in score and signature."""
     reference = SACREBLEU[name, lower]
     expected, signature = reference.corpus_score(OUTPUTS, STREAMS).score, reference.get_signature().format()
@@ -111,7 +111,7 @@ def test_equal_to_sacrebleu(name: str, lower: bool) -> None:
 
 
 @every_metric
-def test_case_counts_by_default(name: str) -> None:
+def test_case_counts_by_default(name):
     worst = {"bleu": 0.0, "chrf": 0.0, "ter": 100.0}[name]
     best = {"bleu": 100.0, "chrf": 100.0, "ter": 0.0}[name]
     upper, lower = ["A B C D E F"], [["a b c d e f"]]
@@ -120,7 +120,7 @@ def test_case_counts_by_default(name: str) -> None:
 
 
 @every_metric
-def test_merged_parts_equal_the_complete_set(name: str) -> None:
+def test_merged_parts_equal_the_complete_set(name):
     """As two processes are: unlike shares, with unlike numbers of references."""
     complete, first, second = (
         count_segments(name),
@@ -135,7 +135,7 @@ def test_merged_parts_equal_the_complete_set(name: str) -> None:
 
 
 @every_metric
-def test_different_reference_counts_are_reported_after_merging(name: str) -> None:
+def test_different_reference_counts_are_reported_after_merging(name):
     """Two in one process, one in the other; each alone has a fixed number."""
     first, two = count_segments(name, ["a"], [["a"]]), count_segments(name, ["a"], [["a", "b"]])
     for metric, number in ((first, 1), (two, 2)):
@@ -148,7 +148,7 @@ def test_different_reference_counts_are_reported_after_merging(name: str) -> Non
 
 
 @every_metric
-def test_states_are_whole_numbers(name: str) -> None:
+def test_states_are_whole_numbers(name):
     """What one process holds twice counts twice; the fewest and the most references stay."""
     instance = count_segments(name)
     state_before = {state: getattr(instance, state).clone() for state in instance._defaults}
@@ -159,7 +159,7 @@ def test_states_are_whole_numbers(name: str) -> None:
 
 
 @every_metric
-def test_reset_copy_and_pickle(name: str) -> None:
+def test_reset_copy_and_pickle(name):
     """A reset metric has forgotten its sums, and still says what it computed; a copy has both."""
     instance = count_segments(name)
     expected, signature = instance.compute(), instance.signature
@@ -175,7 +175,7 @@ def test_reset_copy_and_pickle(name: str) -> None:
 
 
 @every_metric
-def test_an_empty_update_counts_nothing(name: str) -> None:
+def test_an_empty_update_counts_nothing(name):
     """A batch without segments is no error, and a score of none is NaN; nor is its number of references known."""
     instance = count_segments(name, [], [])
     assert torch.isnan(instance.compute())
@@ -185,7 +185,7 @@ def test_an_empty_update_counts_nothing(name: str) -> None:
 
 
 @every_metric
-def test_invalid_input_is_refused_and_not_counted(name: str) -> None:
+def test_invalid_input_is_refused_and_not_counted(name):
     instance = build("metric", name)
     with pytest.raises(ValueError, match="no reference"):
         instance.update(["a", "b"], [["a"], []])
@@ -195,7 +195,7 @@ def test_invalid_input_is_refused_and_not_counted(name: str) -> None:
 
 
 @every_metric
-def test_each_language_has_its_own_score(name: str) -> None:
+def test_each_language_has_its_own_score(name):
     """Apart, their mean, and all together, each as if it were measured alone."""
     tags = ["de", "en", "en", "de", "en", "en"]
     metric = build("metric", "per_tag", make_metric=lambda: build("metric", name), tags=["de", "en"])
@@ -211,7 +211,7 @@ def test_each_language_has_its_own_score(name: str) -> None:
 
 
 @every_metric
-def test_a_missing_sacrebleu_is_reported(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_sacrebleu_is_reported(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     with pytest.raises(

@@ -36,34 +36,34 @@ def close(actual: State, expected: list[list[float]]) -> None:
     assert numbers(actual) == [pytest.approx(layer) for layer in expected]
 
 
-def test_only_the_hidden_state_passes_a_tanh() -> None:
+def test_only_the_hidden_state_passes_a_tanh():
     """h = tanh(1 * ln 2), c = 2 * 7."""
     close(last("lstm", 1)(state((LN2, 7.0)), 1), [[3 / 5, 14.0]])
 
 
 @pytest.mark.parametrize("cell", ["gru", "rnn"])
-def test_a_gru_state_has_no_cell(cell: Any) -> None:
+def test_a_gru_state_has_no_cell(cell):
     """A GRU takes an LSTM's h and leaves its c; the other way round the h stands in for the c."""
     close(last(cell, 1)(state((LN2, 7.0)), 1), [[3 / 5]])
     close(last("lstm", 1)(state((LN2,)), 1), [[3 / 5, 2 * LN2]])
 
 
-def test_equal_depths_map_layer_to_layer() -> None:
+def test_equal_depths_map_layer_to_layer():
     close(last("gru", 2)(state((LN2,), (LN3,)), 1), [[3 / 5], [4 / 5]])
 
 
-def test_a_deeper_decoder_starts_from_the_top_layer() -> None:
+def test_a_deeper_decoder_starts_from_the_top_layer():
     close(last("gru", 3)(state((LN2,), (LN3,)), 1), [[3 / 5], [4 / 5], [4 / 5]])
 
 
-def test_widths_are_projected() -> None:
+def test_widths_are_projected():
     bridge = EncoderStateBridge(Recurrent("lstm", 3, 13, 2), encoder_size=5)
     result = bridge(tuple((torch.randn(2, 5), torch.randn(2, 5)) for _ in range(2)), 2)
     assert [[tuple(tensor.shape) for tensor in layer] for layer in result] == [[(2, 13)] * 2] * 2
 
 
 @pytest.mark.parametrize(("cell", "tensors"), [("lstm", 2), ("gru", 1), ("rnn", 1)])
-def test_the_zero_bridge_gives_zeros(cell: Any, tensors: int) -> None:
+def test_the_zero_bridge_gives_zeros(cell, tensors):
     """Zeros for every row, whatever the encoder did, and nothing to train or to save."""
     bridge = ZeroBridge(Recurrent(cell, 3, 13, 2), encoder_size=5)
     result = bridge((), 7)
@@ -73,7 +73,7 @@ def test_the_zero_bridge_gives_zeros(cell: Any, tensors: int) -> None:
 
 
 @pytest.mark.parametrize(("cell", "tensors"), [("lstm", 2), ("gru", 1), ("rnn", 1)])
-def test_the_learned_bridge_is_a_parameter(cell: Any, tensors: int) -> None:
+def test_the_learned_bridge_is_a_parameter(cell, tensors):
     """One state for every row, each of its tensors trained by all of them: the gradient of a sum counts the rows."""
     bridge = LearnedBridge(Recurrent(cell, 3, 13, 2), encoder_size=5)
     result = bridge((), 7)
@@ -85,5 +85,5 @@ def test_the_learned_bridge_is_a_parameter(cell: Any, tensors: int) -> None:
     assert (bridge.start.grad == 7).all()
 
 
-def test_every_bridge_is_registered() -> None:
+def test_every_bridge_is_registered():
     assert {"last": EncoderStateBridge, "zeros": ZeroBridge, "learned": LearnedBridge} == BRIDGES

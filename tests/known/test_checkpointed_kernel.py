@@ -34,7 +34,7 @@ FACTORS = {"scorer": SCORERS, "scope": SCOPES, "normalizer": NORMALIZERS, "fitti
 
 
 @pytest.fixture(params=FITTING)
-def _fitting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def _fitting(request, monkeypatch):
     monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: request.param)
 
 
@@ -72,7 +72,7 @@ def the_same(fast: Any, plain: Any, remember: Any = padded_memory, **options: An
     torch.testing.assert_close(again, result[1][0])
 
 
-def test_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_by_hand(monkeypatch):
     """Scores q + ln 1, q + ln 2 and q + ln 5 weigh 1/8, 2/8 and 5/8, each query's in a chunk of its own."""
     monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: 3)
     attention = build(scorer="concat", query_size=1, memory_size=1)
@@ -88,7 +88,7 @@ def test_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("float64")
-def test_the_kernel_matches_the_definition(combination: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kernel_matches_the_definition(combination, monkeypatch):
     """With padding and an empty row; with weights and scores and without."""
     *parts, fitting = combination.values()
     monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: fitting)
@@ -98,7 +98,7 @@ def test_the_kernel_matches_the_definition(combination: dict[str, Any], monkeypa
 
 
 @pytest.mark.usefixtures("float64", "_fitting")
-def test_every_option_matches_the_definition() -> None:
+def test_every_option_matches_the_definition():
     """Steps by row, what the caller allows and keeps, several sources, and a memory that grows."""
     fast, plain = both(MLP, SCOPES[2])
     the_same(fast, plain, steps=torch.tensor([[0, 1, 2, 3, 4], [2, 0, 5, 1, 1], [1, 1, 1, 1, 1], [0, 6, 7, 8, 9]]))
@@ -118,7 +118,7 @@ def test_every_option_matches_the_definition() -> None:
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("fitting", [3 * M + 2, 3])
-def test_gradients(monkeypatch: pytest.MonkeyPatch, fitting: int) -> None:
+def test_gradients(monkeypatch, fitting):
     """Of the first order and the second, of the scorer's parameters as of what is read."""
     monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: fitting)
     attention, _ = both(("mlp", {"hidden_sizes": [5, 3]}), SCOPES[2])
@@ -133,7 +133,7 @@ def test_gradients(monkeypatch: pytest.MonkeyPatch, fitting: int) -> None:
 
 
 @pytest.mark.usefixtures("float64")
-def test_a_memory_may_be_read_twice_in_one_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_may_be_read_twice_in_one_loss(monkeypatch):
     """Two reads of one memory, and two backward passes through one of them, add up."""
     monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: M)
     fast, plain = both(MLP)
@@ -148,7 +148,7 @@ def test_a_memory_may_be_read_twice_in_one_loss(monkeypatch: pytest.MonkeyPatch)
     torch.testing.assert_close(*gradients)
 
 
-def test_results_are_reproducible(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_are_reproducible(monkeypatch):
     """To the last digit; dropout, drawn before, is drawn once."""
     monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: M)
     attention = accel.enable(build_attention(MLP, "global", "softmax", WIDTH, KEYS, VALUES, {"dropout": 0.5}))
@@ -162,7 +162,7 @@ def test_results_are_reproducible(monkeypatch: pytest.MonkeyPatch) -> None:
         assert torch.equal(first, two)
 
 
-def test_the_option_is_in_mebibytes() -> None:
+def test_the_option_is_in_mebibytes():
     """At most chunk * 2^20 bytes: an ``mlp`` of 19 + 5 units takes 3 * 24 + 8 numbers of 4 bytes for each pair."""
     attention: Any = accel.enable(
         build(scorer=("mlp", {"hidden_sizes": [19, 5]}), query_size=WIDTH, memory_size=KEYS, chunk_mib=3)
@@ -181,7 +181,7 @@ def test_the_option_is_in_mebibytes() -> None:
 
 
 @pytest.mark.parametrize("scope", ["global", "local"])
-def test_at_most_one_tile_is_materialized(allocated_sizes: Any, scope: str) -> None:
+def test_at_most_one_tile_is_materialized(allocated_sizes, scope):
     """Forwards and backwards, wherever ``window`` gathers, too; the definition makes all pairs times the width."""
     rows, steps, positions, width = 2, 211, 307, 37
     attention: Any = accel.enable(

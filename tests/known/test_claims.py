@@ -25,11 +25,11 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def claims() -> dict[str, Claim]:
+def claims():
     return read_claims(HERE / "claims.yaml")
 
 
-def test_each_experiment_with_a_claim_is_trained(claims: dict[str, Claim], tmp_path: Path) -> None:
+def test_each_experiment_with_a_claim_is_trained(claims, tmp_path):
     """All but the search, which is a sweep of its own, and the experiments that claim nothing."""
     jobs = [job for claim in claims.values() for job in claim.jobs if job.seed == 1]
     write_experiments(tmp_path, jobs, {name: claim.experiment for name, claim in claims.items()})
@@ -57,7 +57,7 @@ def cells(claim: Claim, runs: list[RunRecord], **evaluations: EvaluatedClaim) ->
     return [cell.strip() for cell in row.strip("|").split("|")][4:]
 
 
-def test_a_claim_is_the_mean_or_the_best_of_its_runs() -> None:
+def test_a_claim_is_the_mean_or_the_best_of_its_runs():
     """Of 20, 22 and 24: the mean 22 with Student's interval, 4.303 * 2 / sqrt(3) wide; the best by validation is 24."""
     runs = [record(1, 20, 7.0), record(2, 22, 6.0), record(3, 24, 5.0, (23.0, 25.0))]
     some: dict[str, Any] = {"name": "some", "says": "", "metric": "test_wer", "seeds": [1, 2, 3], "aim": 23}
@@ -87,7 +87,7 @@ def forecast(seed: int, value: float, **baselines: float) -> RunRecord:
         ((1.3, 1.3), "no, not better than the last value, the last season, linear"),
     ],
 )
-def test_a_forecast_is_to_beat_the_simple_ones(values: tuple[float, ...], reached: str) -> None:
+def test_a_forecast_is_to_beat_the_simple_ones(values, reached):
     """Whatever a paper's model reached: the aim is the best of those of the same runs."""
     claim = Claim("some", "", "test_mse", seeds=[1, 2], published="9")
     runs = [forecast(seed, value, naive=1.2, seasonal=0.42, linear=0.32) for seed, value in enumerate(values, 1)]
@@ -97,12 +97,12 @@ def test_a_forecast_is_to_beat_the_simple_ones(values: tuple[float, ...], reache
     assert (row[2].strip(), row[3].strip(), row[-1].strip()) == ("9", "0.32, linear", reached)
 
 
-def test_the_last_value_may_be_the_best_simple_forecast() -> None:
+def test_the_last_value_may_be_the_best_simple_forecast():
     runs = [forecast(1, 0.0886, naive=0.0811, seasonal=0.5, linear=0.0874)]
     assert cells(Claim("some", "", "test_mse"), runs)[-1] == "no, not better than the last value, linear"
 
 
-def test_a_start_without_validation_error_decides() -> None:
+def test_a_start_without_validation_error_decides():
     """Of starts that are chosen by validation, none after it could be better; a mean needs all."""
     claim = Claim("some", "", "test_wer", seeds=[1, 2, 3], take="best")
     results = Results(Path("none.csv"), claim.jobs)
@@ -113,7 +113,7 @@ def test_a_start_without_validation_error_decides() -> None:
     assert not replace(claim, take="mean").is_decided(results)
 
 
-def test_evaluations_are_written_and_read(tmp_path: Path) -> None:
+def test_evaluations_are_written_and_read(tmp_path):
     path = tmp_path / "evaluations.csv"
     rows = {name: EvaluatedClaim(name, "3", "decoding=beam", 19.5, 19.0, 20.25) for name in ("a", "b")}
     write_evaluations(path, list(rows.values()))
@@ -127,7 +127,7 @@ def test_evaluations_are_written_and_read(tmp_path: Path) -> None:
         read_evaluations(path)
 
 
-def test_the_page_is_that_of_the_tables(claims: dict[str, Claim]) -> None:
+def test_the_page_is_that_of_the_tables(claims):
     jobs = sorted((job for claim in claims.values() for job in claim.jobs), key=lambda job: job.seed)
     results, evaluations = Results(HERE / "results.csv", jobs), read_evaluations(HERE / "evaluations.csv")
     assert (ROOT / PAGE).read_text(encoding="utf-8") == claims_page(list(claims.values()), results, evaluations)
@@ -136,7 +136,7 @@ def test_the_page_is_that_of_the_tables(claims: dict[str, Claim]) -> None:
     assert all(claim.aim is None for claim in forecasts)  # the page would not show it
 
 
-def test_an_unknown_claim_is_refused(claims: dict[str, Claim]) -> None:
+def test_an_unknown_claim_is_refused(claims):
     assert select_names(["hull_5"], claims, "claims.yaml") == {"hull_5"}
     assert select_names([], claims, "claims.yaml") == claims.keys()
     with pytest.raises(UserError, match=r"hull_6: no name in claims\.yaml; did you mean hull_5"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Literal
 
 import pytest
 import torch
@@ -32,19 +31,19 @@ def write_texts(path: Path, count: int = 80) -> str:
     return str(path)
 
 
-def test_a_sentence_ends_with_a_full_stop() -> None:
+def test_a_sentence_ends_with_a_full_stop():
     assert split_sentences("Why?!  No.") == ("why", "!", "?", ".", "no", ".")
     assert split_sentences("Pay £1,000.50 to Mr X", lower=False) == ("Pay", "£", "1,000.50", "to", "Mr", "X", ".")
     assert split_sentences(" ") == ()
 
 
-def test_a_word_keeps_its_combining_marks() -> None:
+def test_a_word_keeps_its_combining_marks():
     """In any script and Unicode form; a variation selector stays with its emoji's side."""
     assert split_sentences("हिन्दी भाषा cafe\u0301's") == ("हिन्दी", "भाषा", "cafe\u0301's", ".")
     assert split_sentences("\u2764\ufe0flove") == ("\u2764", "\ufe0f", "love", ".")
 
 
-def test_either_column_may_be_the_label(tmp_path: Path) -> None:
+def test_either_column_may_be_the_label(tmp_path):
     (tmp_path / "first.tsv").write_text("very good\tA day.\n\n", encoding="utf-8")
     (tmp_path / "last.tsv").write_text("A day.\tvery good\n", encoding="utf-8")
     first = read_labeled_texts(tmp_path / "first.tsv", Columns(label="first"))
@@ -65,14 +64,14 @@ def test_either_column_may_be_the_label(tmp_path: Path) -> None:
         ("\n", r"holds no texts"),
     ],
 )
-def test_a_bad_line_is_named(tmp_path: Path, text: str, problem: str) -> None:
+def test_a_bad_line_is_named(tmp_path, text, problem):
     (tmp_path / "bad.tsv").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=rf"bad\.tsv.*{problem}"):
         read_labeled_texts(tmp_path / "bad.tsv")
 
 
 @pytest.mark.parametrize("label", ["first", "last"])
-def test_two_texts_are_one_sequence(tmp_path: Path, label: Literal["first", "last"]) -> None:
+def test_two_texts_are_one_sequence(tmp_path, label):
     """No text has the separator as a symbol, not even one that spells it."""
     texts = "It rains. Why?\t<sep> it"
     line = f"wet\t{texts}\n" if label == "first" else f"{texts}\twet\n"
@@ -94,19 +93,19 @@ def test_two_texts_are_one_sequence(tmp_path: Path, label: Literal["first", "las
         ("", r"holds no texts"),
     ],
 )
-def test_a_bad_line_of_two_texts_is_named(tmp_path: Path, text: str, problem: str) -> None:
+def test_a_bad_line_of_two_texts_is_named(tmp_path, text, problem):
     (tmp_path / "bad.tsv").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=rf"bad\.tsv.*{problem}"):
         read_labeled_texts(tmp_path / "bad.tsv", Columns(texts=2))
 
 
-def test_pairs_in_a_file_of_one_text_are_hinted_at(tmp_path: Path) -> None:
+def test_pairs_in_a_file_of_one_text_are_hinted_at(tmp_path):
     (tmp_path / "pairs.tsv").write_text("a\tb\tc\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"3 columns; .*; pairs of texts need task\.texts=2"):
         read_labeled_texts(tmp_path / "pairs.tsv")
 
 
-def test_pairs_with_the_same_first_text_stay_together(tmp_path: Path) -> None:
+def test_pairs_with_the_same_first_text_stay_together(tmp_path):
     lines = [f"{TEXTS[n % 8]} {n // 4}\t{TEXTS[n % 5]} {n}\t{LABELS[n % 2]}\n" for n in range(160)]
     (tmp_path / "pairs.tsv").write_text("".join(lines), encoding="utf-8")
     task = Classification(train=str(tmp_path / "pairs.tsv"), texts=2, min_count=1)
@@ -123,7 +122,7 @@ def test_pairs_with_the_same_first_text_stay_together(tmp_path: Path) -> None:
             task.tokenize(text)
 
 
-def test_rare_words_are_unknown_and_the_full_stop_comes_first(tmp_path: Path) -> None:
+def test_rare_words_are_unknown_and_the_full_stop_comes_first(tmp_path):
     task = Classification(train=write_texts(tmp_path / "texts.tsv"), holdout=0.1)
     data = task.load()
     assert isinstance(data.target, type(data.source))
@@ -135,7 +134,7 @@ def test_rare_words_are_unknown_and_the_full_stop_comes_first(tmp_path: Path) ->
     assert task.tokenize("Rain!") == ("rain", "!", ".")
 
 
-def test_labels_must_be_learnable(tmp_path: Path) -> None:
+def test_labels_must_be_learnable(tmp_path):
     train = write_texts(tmp_path / "texts.tsv")
     (tmp_path / "other.tsv").write_text("a day\twet\na day\twett\n", encoding="utf-8")
     (tmp_path / "same.tsv").write_text("".join(f"{n}\twet\n" for n in range(50)), encoding="utf-8")
@@ -145,7 +144,7 @@ def test_labels_must_be_learnable(tmp_path: Path) -> None:
         Classification(train=str(tmp_path / "same.tsv")).load()
 
 
-def test_measures_by_hand() -> None:
+def test_measures_by_hand():
     """Labels a, b, c and d: 3 of 6 are right; F1 is 2/3 of a, 1/2 of b, 2/3 of c, and d does not occur.
 
     An output without a label is a miss of a and no error of another label.
@@ -162,7 +161,7 @@ def test_measures_by_hand() -> None:
     assert f1.compute().item() == pytest.approx(100 * (2 / 3 + 1 / 2 + 2 / 3) / 3)
 
 
-def test_one_label_by_hand() -> None:
+def test_one_label_by_hand():
     """Attention over two states h = (1, 0) and (0, 1) with q = h_2 and scores q . h: weights 1 / (1 + e), e / (1 + e).
 
     The readout is the context, and the logit of label 1 is ln 3 times its second entry.
@@ -188,7 +187,7 @@ def test_one_label_by_hand() -> None:
     assert state.log_probs[0, 5].exp().item() == pytest.approx(3**weight / (3**weight + labels - 1))
 
 
-def test_rows_and_their_penalty_by_hand() -> None:
+def test_rows_and_their_penalty_by_hand():
     """Lin et al. 2017, equations 5 to 8, on H = ((0, 0), (ln 3, 0)) as tanh leaves it, and w_1 = (1, 0), w_2 = (0, 1).
 
     Scores (0, ln 3) and (0, 0), so A = ((1/4, 3/4), (1/2, 1/2)) and A A^T - I = ((-3/8, 1/2), (1/2, -1/2)).
@@ -207,7 +206,7 @@ def test_rows_and_their_penalty_by_hand() -> None:
     torch.testing.assert_close(terms, 2 * torch.tensor([[9 / 64 + 1 / 4, 1 / 4 + 1 / 4]]))
 
 
-def test_the_penalty_of_rows_joins_the_loss() -> None:
+def test_the_penalty_of_rows_joins_the_loss():
     """Once for each text, though a target has two steps; contexts of rows are side by side."""
     config = small_config(
         model={"name": "classifier"},
@@ -224,7 +223,7 @@ def test_the_penalty_of_rows_joins_the_loss() -> None:
     assert model.readout.join[0].in_features == 22 + 3 * 22
 
 
-def test_the_penalty_of_rows_is_the_mean_of_the_heads() -> None:
+def test_the_penalty_of_rows_is_the_mean_of_the_heads():
     """So its factor means the same with any number of heads."""
     query = {"self_attentive": {"rows": 3, "size": 5, "penalty": 1.5}}
     model = small_model(small_config(model={"name": "classifier"}, attention=("standard", {"heads": 2}), query=query))
@@ -251,14 +250,14 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("override", REFUSALS)
-def test_choices_without_effect_are_refused(override: str) -> None:
+def test_choices_without_effect_are_refused(override):
     query = ["query=self_attentive"] if "hops" in override else []
     task = [] if override.startswith("task") else ["task=classification"]
     with pytest.raises(UserError, match=REFUSALS[override]):
         compose([*task, "model=classifier", *query, override])
 
 
-def test_rows_are_for_a_classifier() -> None:
+def test_rows_are_for_a_classifier():
     with pytest.raises(
         UserError,
         match=r"query\.self_attentive\.rows=2 has no effect beside model=seq2seq; .*classifier",

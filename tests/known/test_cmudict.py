@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from pathlib import Path
 
 import pytest
 
@@ -30,7 +29,7 @@ nine9 N AY1 N
 
 
 @pytest.fixture
-def by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def by_hand(tmp_path, monkeypatch):
     """Put a dictionary of twelve entries in the place of the shipped one."""
     path = tmp_path / "cmudict.dict.gz"
     path.write_bytes(gzip.compress(ENTRIES))
@@ -45,7 +44,7 @@ def word_pair(word: str, *references: str) -> Pair:
 
 
 @pytest.mark.usefixtures("by_hand")
-def test_words_are_cleaned() -> None:
+def test_words_are_cleaned():
     """Comments go, variants merge, the first and third `abuse` are equal without stress, four words drop."""
     assert read_cmudict() == [
         word_pair("'bout", "B AW T"),
@@ -57,13 +56,13 @@ def test_words_are_cleaned() -> None:
 
 
 @pytest.mark.usefixtures("by_hand")
-def test_keeping_stress_gives_more_references() -> None:
+def test_keeping_stress_gives_more_references():
     """With their digits the three are different."""
     pairs = {"".join(pair.source): pair for pair in read_cmudict(stress=True)}
     assert pairs["abuse"] == word_pair("abuse", "AH0 B Y UW1 S", "AH0 B Y UW1 Z", "AH1 B Y UW0 S")
 
 
-def test_a_changed_file_is_refused(by_hand: Path) -> None:
+def test_a_changed_file_is_refused(by_hand):
     """One more byte is enough; the file is named."""
     by_hand.write_bytes(by_hand.read_bytes() + b"\n")
     with pytest.raises(UserError) as caught:
@@ -71,7 +70,7 @@ def test_a_changed_file_is_refused(by_hand: Path) -> None:
     assert str(caught.value).startswith(f"{by_hand}: has SHA-256 ")
 
 
-def test_a_missing_file_is_named(by_hand: Path) -> None:
+def test_a_missing_file_is_named(by_hand):
     """An installation without the data says so."""
     by_hand.unlink()
     with pytest.raises(UserError) as caught:
@@ -79,7 +78,7 @@ def test_a_missing_file_is_named(by_hand: Path) -> None:
     assert str(caught.value) == f"{by_hand}: no such file"
 
 
-def test_the_shipped_dictionary_is_complete() -> None:
+def test_the_shipped_dictionary_is_complete():
     """Known words, the 39 phones of American English, letters and apostrophes alone, each word once."""
     pairs = read_cmudict()
     words = {"".join(pair.source): pair for pair in pairs}
@@ -90,7 +89,7 @@ def test_the_shipped_dictionary_is_complete() -> None:
     assert {letter for pair in pairs for letter in pair.source} == set("abcdefghijklmnopqrstuvwxyz'")
 
 
-def test_the_docstring_states_the_counts() -> None:
+def test_the_docstring_states_the_counts():
     """The counts in the docstring are those of the file: all entries, the dropped ones, words, references."""
     lines = gzip.decompress(cmudict.FILE.read_bytes()).decode().splitlines()
     written = [line.split()[0].split("(")[0] for line in lines]
@@ -101,7 +100,7 @@ def test_the_docstring_states_the_counts() -> None:
         assert f"{count:,}".replace(",", " ") in docstring
 
 
-def test_the_file_has_no_time_stamp_and_ships_with_its_license() -> None:
+def test_the_file_has_no_time_stamp_and_ships_with_its_license():
     """Bytes 4 to 8 of a gzip header are its time; README and license tell where the file is from."""
     assert cmudict.FILE.read_bytes()[4:8] == bytes(4)
     assert cmudict.SHA256 in cmudict.FILE.with_name("README.md").read_text()

@@ -47,7 +47,7 @@ def set_comparison(encoder: Any, block: str, bias: float = 0.0) -> None:
 
 
 @pytest.mark.parametrize(("grain", "block"), EXPECTED)
-def test_what_is_read_by_hand(grain: str, block: str) -> None:
+def test_what_is_read_by_hand(grain, block):
     """Chen et al. 2017, equations 11 to 15, of states tanh(x): the net has no recurrent weights."""
     encoder = build_encoder(cell="rnn", grain=grain)
     for layer in encoder.recurrent.layers:
@@ -69,7 +69,7 @@ def states_of(encoder: Any, inputs: Tensor, mask: Tensor, **kwargs: Tensor) -> T
 
 
 @pytest.mark.usefixtures("float64")
-def test_a_text_is_encoded_by_itself() -> None:
+def test_a_text_is_encoded_by_itself():
     """Its states are those of the net over it alone, wherever the separator is; then they read the other text."""
     encoder, inputs = build_encoder(), torch.randn(3, 5, 2)
     mask = torch.tensor([[True] * 5, [True] * 4 + [False], [True] * 5])
@@ -81,7 +81,7 @@ def test_a_text_is_encoded_by_itself() -> None:
 
 
 @pytest.mark.usefixtures("float64")
-def test_a_text_alone_reads_zeros() -> None:
+def test_a_text_alone_reads_zeros():
     """Nothing is the other text where no separator is, or where it is the last symbol."""
     encoder, inputs, mask = build_encoder(), torch.randn(1, 4, 2), torch.ones(1, 4, dtype=torch.bool)
     set_comparison(encoder, "context", bias=2.0)
@@ -90,7 +90,7 @@ def test_a_text_alone_reads_zeros() -> None:
 
 
 @pytest.mark.usefixtures("float64")
-def test_only_the_separator_of_the_vocabulary_parts_texts() -> None:
+def test_only_the_separator_of_the_vocabulary_parts_texts():
     """Texts in another order are another source, though their words are the same."""
     model = small_model(small_config(model={"name": "classifier"}, encoder={"name": "co_attention"})).eval()
     source = torch.tensor([[7, 8, SEP, 9, 0], [9, SEP, 7, 8, 0], [7, 8, 6, 9, 0]])
@@ -111,14 +111,14 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("override", REFUSALS)
-def test_choices_that_cannot_be_are_refused(override: str) -> None:
+def test_choices_that_cannot_be_are_refused(override):
     model = [] if override in ("model=seq2seq", "scope=history") else ["model=classifier"]
     texts = [] if override.startswith("task.texts=") else ["task.texts=2"]
     with pytest.raises(UserError, match=REFUSALS[override]):
         compose(["task=classification", "encoder=co_attention", *model, *texts, override])
 
 
-def test_sources_of_one_text_are_refused() -> None:
+def test_sources_of_one_text_are_refused():
     config = small_config(model={"name": "classifier"}, encoder={"name": "co_attention"}, task={"name": "qa"})
     config["encoder"] |= {"scorer": "dot", "normalizer": "softmax"}
     with pytest.raises(UserError, match="a source of task=qa is no pair"):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -38,12 +35,12 @@ LINES = (
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     (tmp_path / PREDICTIONS).write_text("\n".join((HEADER, *LINES)) + "\n", encoding="utf-8")
     return tmp_path
 
 
-def test_errors_by_symbol(folder: Path) -> None:
+def test_errors_by_symbol(folder):
     """Counted in the references that are closest, the symbol with the most errors first."""
     rows = errors_by_symbol(read_predictions(folder))
     assert [tuple(row.values()) for row in rows] == [
@@ -58,13 +55,13 @@ def test_errors_by_symbol(folder: Path) -> None:
     assert list(rows[0]) == ["symbol", "references", "substituted", "missed", "inserted", "errors"]
 
 
-def test_confusions_are_counted(folder: Path) -> None:
+def test_confusions_are_counted(folder):
     rows = confusions(read_predictions(folder))
     assert rows[0] == {"reference": "AA", "written": "AE", "times": 2}
     assert [tuple(row.values()) for row in rows] == [("AA", "AE", 2), ("D", "B", 1)]
 
 
-def test_number_errors_by_length_are_computed(tmp_path: Path) -> None:
+def test_number_errors_by_length_are_computed(tmp_path):
     """By the reference's length, over the steps that both have; and column by column."""
     right = [np.array([[1.0, 0.0], [2.0, 0.0]]), np.zeros((7, 2))]
     written = [np.array([[1.5, 0.0], [2.0, 1.0], [9.0, 9.0]]), np.full((7, 2), [0.0, 2.0])]
@@ -86,7 +83,7 @@ def test_number_errors_by_length_are_computed(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def copy_symbols() -> Callable[..., tuple[list[str], list[list[float]]]]:
+def copy_symbols():
     """Copy the symbols but a and b of a source into an output that read these positions, one a step."""
 
     def make(source: str, output: str, read: list[int], end: bool = True) -> tuple[list[str], list[list[float]]]:
@@ -111,18 +108,11 @@ def copy_symbols() -> Callable[..., tuple[list[str], list[list[float]]]]:
         ("qaq", "XA", [0, 1], "qAq", [0, 1, 2, 0]),  # the same symbol twice is copied twice
     ],
 )
-def test_unknown_symbols_are_replaced_by_their_source(
-    source: str,
-    output: str,
-    read: list[int],
-    expected: str,
-    rows: list[int],
-    copy_symbols: Callable[..., tuple[list[str], list[list[float]]]],
-) -> None:
+def test_unknown_symbols_are_replaced_by_their_source(source, output, read, expected, rows, copy_symbols):
     assert copy_symbols(source, output, read) == (list(expected), rows)
 
 
-def test_an_inserted_copy_has_the_weights_of_its_step() -> None:
+def test_an_inserted_copy_has_the_weights_of_its_step():
     """With several heads it is their mean that says where; what was put in has a weight of 1 in each."""
     weights = np.array([[[0.2, 0.8, 0.0]], [[0.1, 0.3, 0.6]]], dtype=np.float32)  # mean: 0.15, 0.55, 0.3
     prediction = Prediction(Pair(("a", "q", "r"), ((),)), ["X"], -1.0, weights)
@@ -131,7 +121,7 @@ def test_an_inserted_copy_has_the_weights_of_its_step() -> None:
     assert result.weights == pytest.approx(np.array([[[0.2, 0.8, 0.0], [0, 0, 1]], [[0.1, 0.3, 0.6], [0, 0, 1]]]))
 
 
-def test_a_step_that_reads_nothing_copies_nothing() -> None:
+def test_a_step_that_reads_nothing_copies_nothing():
     """Its symbol stays, though the first symbol of the source, where the largest of zeros is, is unknown."""
     weights = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0]], dtype=np.float32)
     prediction = Prediction(Pair(("q", "a", "b"), ((),)), ["X", "A", "B", "C"], -1.0, weights)
@@ -140,7 +130,7 @@ def test_a_step_that_reads_nothing_copies_nothing() -> None:
     assert result.weights == pytest.approx(weights)
 
 
-def test_decoder_states_keep_the_names_of_their_steps() -> None:
+def test_decoder_states_keep_the_names_of_their_steps():
     """Though a copy is inserted between them."""
     weights = np.array([[0.9, 0, 0, 0, 0], [0, 0, 0.9, 0.1, 0], [0, 0, 0, 0.5, 0.5]], dtype=np.float32)
     prediction = Prediction(Pair(("a", "q", "b"), ((),)), ["A", "B"], -1.0, weights, num_decoder_states=2)

@@ -37,7 +37,7 @@ def past(total: list[float]) -> AttentionHistory:
     return AttentionHistory(torch.full((1, len(total)), 97.0), torch.tensor([total]))
 
 
-def test_equation_11() -> None:
+def test_equation_11():
     """5 tanh(W s + U h + w c) with W = U = 1 and w = ln 2: the more a position was read, the more it is moved."""
     scorer = Coverage(query_size=1, memory_size=1, hidden_size=1)
     with torch.no_grad():
@@ -53,7 +53,7 @@ def test_equation_11() -> None:
     torch.testing.assert_close(scores, torch.tensor([[[5 * 4 / 5, 5 * 3 / 5, 5 * 4 / 5]]]))
 
 
-def test_the_first_step_equals_additive() -> None:
+def test_the_first_step_equals_additive():
     scorer, plain = Coverage(5, 11, hidden_size=7), Additive(5, 11, hidden_size=7)
     plain.load_state_dict(scorer.additive.state_dict())
     queries, memory = torch.randn(2, 3, 5), torch.randn(2, 13, 11)
@@ -64,7 +64,7 @@ def test_the_first_step_equals_additive() -> None:
 
 
 @pytest.mark.parametrize("factor", [0.0, 1.0, 3.0])
-def test_equation_12(factor: float) -> None:
+def test_equation_12(factor):
     """min(1/2, 1/4) + min(1/3, 1) + min(1/6, 0) = 1/4 + 1/3 = 7/12, times the factor."""
     penalty = Coverage(5, 11, penalty=factor).penalty(torch.tensor([[[1 / 2, 1 / 3, 1 / 6]]]), past([1 / 4, 1.0, 0.0]))
     torch.testing.assert_close(penalty, torch.tensor([[factor * 7 / 12]]))
@@ -80,7 +80,7 @@ def covering(build_model: BuildModel, penalty: float, **choices: Any) -> Any:
 
 
 @pytest.mark.parametrize("heads", [1, 2])
-def test_equation_10(build_model: BuildModel, heads: int) -> None:
+def test_equation_10(build_model, heads):
     """The sum of all weights before: t / 3 of each of 3 positions, t / 2 of each of 2; several heads count for one.
 
     So at the first step nothing is read again, and afterwards everything is: penalties 0, 1, 1.
@@ -96,7 +96,7 @@ def test_equation_10(build_model: BuildModel, heads: int) -> None:
         torch.testing.assert_close(read.penalty, torch.full((2, 1), 3.0 if step else 0.0))
 
 
-def test_decoder_states_are_covered_once_they_exist(build_model: BuildModel) -> None:
+def test_decoder_states_are_covered_once_they_exist(build_model):
     """At step t there are t states: weights are 1 / t, sums 1/t' from when a state came; the last was never read.
 
     Step 2 reads states 0 and 1 by 1/2; before, state 0 was read by 1: min(1/2, 1) + min(1/2, 0). Step 3 reads thirds;
@@ -108,7 +108,7 @@ def test_decoder_states_are_covered_once_they_exist(build_model: BuildModel) -> 
 
 
 @pytest.mark.parametrize("factor", [0.0, 1.0, 3.0])
-def test_equation_13(build_model: BuildModel, factor: float) -> None:
+def test_equation_13(build_model, factor):
     """It joins what training lowers: 1 at the 2nd and 3rd step of the first row, 1 at the 2nd of the other, no PAD."""
     model = covering(build_model, factor)
     loss = token_loss(model, BATCH)
@@ -127,7 +127,7 @@ class Unmeasured:
         return {}
 
 
-def test_validation_adds_no_coverage_loss(build_model: BuildModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validation_adds_no_coverage_loss(build_model, monkeypatch):
     """The loss that is trained holds the penalty; the loss and the perplexity that validation logs do not."""
     data = SimpleNamespace(
         tags=(), output_limit=OutputLimit(), target=Vocabulary.of([]), pairs=SimpleNamespace(valid=[])
@@ -152,7 +152,7 @@ def test_validation_adds_no_coverage_loss(build_model: BuildModel, monkeypatch: 
     torch.testing.assert_close(experiment.training_step(BATCH, 0), plain + 9 / TOKENS)
 
 
-def test_the_sum_of_weights_is_not_in_16_bits() -> None:
+def test_the_sum_of_weights_is_not_in_16_bits():
     """1,200 steps add 1,200 to it, where sums of 16 bits stop at 256 or 512."""
     attention = build(scorer="coverage", query_size=3, memory_size=2)
     with torch.autocast("cpu", torch.bfloat16):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from attnx.decoding.greedy import Greedy
 from attnx.nn.recurrent import top_hidden
 
 pytestmark = pytest.mark.usefixtures("float64")
-BuildModel = Callable[..., Any]
 
 LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
 SOURCE = torch.tensor([[3, 5, 7, 11, 2]])
@@ -25,7 +23,7 @@ BOTH = ["encoder", "decoder"]
 
 
 @pytest.mark.parametrize("schedule", ["run_then_attend", "step_by_step"])
-def test_one_row_of_weights_covers_both_sources(build_model: BuildModel, schedule: str) -> None:
+def test_one_row_of_weights_covers_both_sources(build_model, schedule):
     """Source 0 and ln 3; every token queries with 1, and every state is tanh(ln 2) = 3/5; symbol k scores k contexts.
 
     Step 0: scores (0, ln 3), weights (1/4, 3/4). Step 1: (0, ln 3, 3/5), so 1 : 3 : e^(3/5).
@@ -75,9 +73,7 @@ def weights(model: Any) -> Tensor:
         (["last_context"], False, [0, 1, 2, 3]),
     ],
 )
-def test_include_self_decides_the_readable_states(
-    build_model: BuildModel, query: list[str], include_self: bool, readable: list[int]
-) -> None:
+def test_include_self_decides_the_readable_states(build_model, query, include_self, readable):
     """The first so many at each step, all of them with some weight, beside the whole source, whatever is fed when."""
     for feed in ("next", "none") if "current_state" in query else ("now", "next", "none"):
         model = build_model(
@@ -97,9 +93,7 @@ def test_include_self_decides_the_readable_states(
         (["previous_state"], False, [[], [], [0], [0, 1]]),
     ],
 )
-def test_a_window_in_each_source(
-    build_model: BuildModel, query: list[str], include_self: bool, own_window: list[list[int]]
-) -> None:
+def test_a_window_in_each_source(build_model, query, include_self, own_window):
     """``local`` over both: around position t in the source, around the latest among its own states."""
     scope = ("local", {"window": 1, "sources": BOTH, "include_self": include_self})
     read = weights(build_model(scope=scope, query=query)) > 0
@@ -107,7 +101,7 @@ def test_a_window_in_each_source(
     assert [row.nonzero().flatten().tolist() for row in read[:, 5:]] == own_window
 
 
-def test_a_predicted_window_in_each_source(build_model: BuildModel) -> None:
+def test_a_predicted_window_in_each_source(build_model):
     """sigmoid(0) = 1/2 puts the center in the middle of each: of 5 at 5/2, of n states at n / 2; window 0, sigma 1/2.
 
     What is shared is one softmax over one position of each source, or of the source alone at the first step.
@@ -126,7 +120,7 @@ def test_a_predicted_window_in_each_source(build_model: BuildModel) -> None:
     torch.testing.assert_close(weights(model), expected)
 
 
-def test_states_of_different_width_are_projected(build_model: BuildModel) -> None:
+def test_states_of_different_width_are_projected(build_model):
     """The decoder's 13 become the encoder's 22: one map for keys and values, as the encoder's states are both."""
     model = build_model(scope="encoder_decoder")
     assert model.state_projection.values.weight.shape == (22, 13)
@@ -135,20 +129,20 @@ def test_states_of_different_width_are_projected(build_model: BuildModel) -> Non
     torch.testing.assert_close(state.memory.values[:, 5], model.state_projection.values(top_hidden(state.rnn_state)))
 
 
-def test_equal_widths_need_no_map(build_model: BuildModel) -> None:
+def test_equal_widths_need_no_map(build_model):
     model = build_model(scope="encoder_decoder", encoder={"hidden_size": 13, "bidirectional": False})
     assert not list(model.state_projection.parameters())
 
 
 @pytest.mark.parametrize("name", ["global", "local", "history", "encoder_decoder"])
-def test_every_scope_reads_every_source(build_model: BuildModel, name: str) -> None:
+def test_every_scope_reads_every_source(build_model, name):
     """``scope.sources`` says what a memory holds, in whatever order it is written."""
     for sources, positions in ((["encoder"], 5), (["decoder"], 4), (BOTH, 9), (BOTH[::-1], 9)):
         assert weights(build_model(scope=(name, {"sources": sources}))).shape == (4, positions)
 
 
 @pytest.mark.parametrize("feed", ["now", "none"])
-def test_decoding_returns_the_weights_of_its_output(build_model: BuildModel, feed: str) -> None:
+def test_decoding_returns_the_weights_of_its_output(build_model, feed):
     """A search returns the weights of a pass over its output; a query before the cell runs cannot read that state."""
     model = build_model(scope="encoder_decoder", query=["previous_state"], model={"feed": feed}).eval()
     decoded = Greedy()(model, SOURCE, SOURCE_MASK, need_weights=True)

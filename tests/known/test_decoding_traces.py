@@ -46,7 +46,7 @@ class Nearness(nn.Module):
 
 
 @pytest.mark.parametrize(("scorer", "scores"), [("dot", (1.0, 2.0, 4.0)), (Nearness(), (-1.0, -2.0, -4.0))])
-def test_a_read_is_recorded_as_the_parts_define_it(scorer: str | nn.Module, scores: tuple[float, ...]) -> None:
+def test_a_read_is_recorded_as_the_parts_define_it(scorer, scores):
     """The query (1, 1), to which the last position is forbidden."""
     attention = build(scorer=scorer, query_size=2, memory_size=2)
     memory, query = attention.make_memory(KEYS, values=VALUES), torch.ones(1, 1, 2)
@@ -68,7 +68,7 @@ def test_a_read_is_recorded_as_the_parts_define_it(scorer: str | nn.Module, scor
 
 
 @pytest.mark.parametrize("scorer", ["scaled", "additive"])
-def test_heads_are_recorded_in_the_order_of_the_weights(scorer: str) -> None:
+def test_heads_are_recorded_in_the_order_of_the_weights(scorer):
     """Two rows and two heads: those of ``scaled`` are rows of one call, those of ``additive`` learn and are two."""
     attention = build(scorer=scorer, query_size=6, memory_size=4, heads=2)
     queries = torch.linspace(-2, 3, 12).view(2, 1, 6)
@@ -112,7 +112,7 @@ class Chances(nn.Module):
     reorder_beams = select_rows
 
 
-def test_the_tree_holds_what_the_beam_continued() -> None:
+def test_the_tree_holds_what_the_beam_continued():
     """A beam of 2: A (0.6) and B (0.3), then AA (0.36) and BB (0.24); AA ends with 0.324, which BB cannot outdo."""
     recorder = StepRecorder(Chances())
     source = torch.full((1, 2), 7)
@@ -131,7 +131,7 @@ def test_the_tree_holds_what_the_beam_continued() -> None:
     assert paths == ((0, 2, 4), ())
 
 
-def test_a_search_that_never_branches_has_no_tree() -> None:
+def test_a_search_that_never_branches_has_no_tree():
     recorder = StepRecorder(Chances())
     source = torch.full((1, 2), 7)
     Beam(beam_size=1)(recorder, source, source > 0)
@@ -142,7 +142,7 @@ def alignment(steps: int) -> Alignment:
     return Alignment(np.ones((steps, 1), np.float32), ("a",), ("A",) * steps, ("A",) * steps)
 
 
-def test_traces_go_to_the_shortest_examples_until_the_page_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_traces_go_to_the_shortest_examples_until_the_page_is_large(monkeypatch):
     """A trace takes between 50 and 100 characters, so that the second fills the page."""
     monkeypatch.setattr("attnx.reports.pages.decoding_trace.MAX_CHARACTERS", 100)
     trace = ExampleTrace((HypothesisTrace(None, ((Candidate("A", 0.5),),)),), (BeamNode(-1, "A", -0.5),), ((0,),))
@@ -155,7 +155,7 @@ def test_traces_go_to_the_shortest_examples_until_the_page_is_large(monkeypatch:
     assert reasons == {1: [{"reason": "the checkpoint does not decode to them"}]}
 
 
-def test_spans_start_at_allowed_positions() -> None:
+def test_spans_start_at_allowed_positions():
     assert row_spans(np.array([[True, True, False], [False, True, True], [False, False, False]])) == [
         [0, 2],
         [1, 3],

@@ -26,7 +26,7 @@ def differential(heads: int, query: int, memory: int, values: int, layer: int = 
     return registry.build("attention", ("differential", {"heads": heads, **options}), **parts, **sizes)
 
 
-def test_a_head_by_hand() -> None:
+def test_a_head_by_hand():
     """Maps of 1/4, 3/4 and 1/2, 1/2, less 0.2 of the second; values 4 and 8 give 7 - 0.2 * 6 = 5.8, normalized to 1."""
     attention = differential(1, 2, 2, 1)
     with torch.no_grad():
@@ -45,7 +45,7 @@ def test_a_head_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("layer", "decay"), [(0, 1.0), (1, math.exp(-0.3)), (11, math.exp(-3.3))])
-def test_the_share_starts_by_depth(layer: int, decay: float) -> None:
+def test_the_share_starts_by_depth(layer, decay):
     start = 0.8 - 0.6 * decay
     attention = differential(2, 8, 8, 8, layer)
     with torch.no_grad():
@@ -57,7 +57,7 @@ def test_the_share_starts_by_depth(layer: int, decay: float) -> None:
 
 
 @pytest.mark.parametrize("scorer", ["scaled", "additive", "cosine"])
-def test_it_is_the_difference_of_two_attentions(scorer: str) -> None:
+def test_it_is_the_difference_of_two_attentions(scorer):
     """Each over the first or second halves of queries and keys, with the same values; accel computes the same."""
     attention = differential(2, 5, 8, 12, scorer=scorer, qk_norm="rms")
     queries, states, values = torch.randn(3, 4, 5), torch.randn(3, 7, 8), torch.randn(3, 7, 12)
@@ -91,7 +91,7 @@ def test_it_is_the_difference_of_two_attentions(scorer: str) -> None:
         ("rotary", ["standard"], 2),
     ],
 )
-def test_a_transformer_takes_any_attention(position_encoding: Any, layers: list[str], hops: int) -> None:
+def test_a_transformer_takes_any_attention(position_encoding, layers, hops):
     """Steps give what one pass gives, and every parameter learns."""
     torch.manual_seed(0)
     choices = tuple(LayerChoice("attention", name) for name in layers)
@@ -131,11 +131,11 @@ def test_a_transformer_takes_any_attention(position_encoding: Any, layers: list[
         ),
     ],
 )
-def test_what_has_no_difference_is_refused(words: str, message: str) -> None:
+def test_what_has_no_difference_is_refused(words, message):
     with pytest.raises(UserError, match=message):
         attnx.compose(["attention=differential", *words.split()])
 
 
 @pytest.mark.parametrize("words", ["model=transformer scorer=scaled attention.heads=1", "model.feed=next", ""])
-def test_models_compose_with_it(words: str) -> None:
+def test_models_compose_with_it(words):
     assert attnx.compose(["attention=differential", *words.split()])["attention"]["name"] == "differential"

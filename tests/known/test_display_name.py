@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 import attnx
@@ -23,7 +20,7 @@ def shown_name(*overrides: str, path: str = "multirun/runs/20260131-120000-abcde
 
 
 @pytest.fixture
-def sweep(tmp_path: Path) -> Any:
+def sweep(tmp_path):
     """Write a sweep's record, and name one of its jobs."""
 
     def name(overrides: list[str], *jobs: list[str], number: int = 0) -> str:
@@ -36,7 +33,7 @@ def sweep(tmp_path: Path) -> Any:
     return name
 
 
-def test_a_job_is_named_by_its_setting(sweep: Any) -> None:
+def test_a_job_is_named_by_its_setting(sweep):
     overrides = ["scorer=dot,mlp", "scope=global,local", "seed=range(1,3)", "encoder.hidden_size=7", "name=four"]
     jobs = [
         [f"scorer={scorer}", f"scope={scope}", f"seed={seed}", "encoder.hidden_size=7", "name=four"]
@@ -47,17 +44,17 @@ def test_a_job_is_named_by_its_setting(sweep: Any) -> None:
     assert sweep(overrides, *jobs, number=3) == "scorer=dot scope=local seed=2"
 
 
-def test_the_first_job_of_a_search_is_named_by_its_setting(sweep: Any) -> None:
+def test_the_first_job_of_a_search_is_named_by_its_setting(sweep):
     overrides = ["optimizer.lr=tag(log,interval(0.001,0.1))", "scorer=dot,mlp", "+query=[token,current_state]"]
     job = ["optimizer.lr=0.02", "scorer=mlp", "query=[token,current_state]"]
     assert sweep(overrides, job) == "optimizer.lr=0.02 scorer=mlp"
 
 
-def test_the_only_job_of_a_sweep_is_named_by_its_overrides(sweep: Any) -> None:
+def test_the_only_job_of_a_sweep_is_named_by_its_overrides(sweep):
     assert sweep(["scorer=dot", "name=one"], ["scorer=dot", "name=one"]) == "scorer=dot"
 
 
-def test_a_single_run_is_named_by_its_name_or_overrides() -> None:
+def test_a_single_run_is_named_by_its_name_or_overrides():
     assert shown_name("name=mine", "scorer=dot") == "mine"
     assert shown_name(
         "recipe=bahdanau", "decoder.cell=gru", "+logger=wandb", "logger.wandb.offline=true", "folder=x"
@@ -65,7 +62,7 @@ def test_a_single_run_is_named_by_its_name_or_overrides() -> None:
     assert shown_name() == "20260131-120000-abcdef"
 
 
-def test_a_run_from_python_is_named_by_its_differences() -> None:
+def test_a_run_from_python_is_named_by_its_differences():
     overrides = ["scorer=mlp", "scorer.depth=2", "+query=[token,current_state]", "encoder.hidden_size=7", "seed=3"]
     result = shown_name(*overrides, "+logger=wandb", command=False)
     assert sorted(result.split()) == sorted(
@@ -74,13 +71,13 @@ def test_a_run_from_python_is_named_by_its_differences() -> None:
     assert shown_name("scorer=additive", "seed=1", command=False) == "20260131-120000-abcdef"
 
 
-def test_a_long_name_ends_at_a_word() -> None:
+def test_a_long_name_ends_at_a_word():
     name = shown_name(
         *(f"{part}.hidden_size=100" for part in ("encoder", "decoder")), f"task.train={'long/' * 20}words.tsv"
     )
     assert name == "encoder.hidden_size=100 decoder.hidden_size=100 ..."
 
 
-def test_a_long_word_is_cut() -> None:
+def test_a_long_word_is_cut():
     path = "long/" * 40 + "words.tsv"
     assert shown_name(f"task.train={path}", "scorer=dot") == f"task.train={path}"[:116] + " ..."

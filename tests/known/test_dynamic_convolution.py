@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -14,13 +12,12 @@ from torch import Tensor
 from attnx.attention import AttentionHistory
 from attnx.attention.scorers.dynamic_convolution import DynamicConvolution, beta_binomial
 
-BuildModel = Callable[..., Any]
 LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
 FLOOR = math.log(torch.finfo(torch.float32).tiny)
 
 
 @pytest.fixture
-def scorer() -> DynamicConvolution:
+def scorer():
     """Filters of three positions: the static one reads the position before, the dynamic one the position after.
 
     U = 2 ln 2, T = 2 ln 3, b = 0, v = 5; a query of 1 makes the dynamic filter (0, 0, 1), a query of 0 makes zeros.
@@ -47,7 +44,7 @@ def score(scorer: DynamicConvolution, query: float, previous: list[float], cumul
     return result.flatten().tolist()
 
 
-def test_equation_8(scorer: DynamicConvolution) -> None:
+def test_equation_8(scorer):
     """Position 1 was read with 1/2 and position 3 with 1/2.
 
     f sees it one later, at 2 and 4: tanh(2 ln 2 / 2) = 3/5. g sees it one earlier, at 0 and 2: ln 3, so 2 has tanh(ln 2
@@ -60,20 +57,20 @@ def test_equation_8(scorer: DynamicConvolution) -> None:
     assert score(scorer, 1.0, previous, [1.0] * 5) == pytest.approx(expected, rel=1e-5)
 
 
-def test_the_dynamic_filters_follow_the_query(scorer: DynamicConvolution) -> None:
+def test_the_dynamic_filters_follow_the_query(scorer):
     """A query of 0 makes filters of zeros: the static filter alone sees position 0, from position 1."""
     expected = [math.log(1 / 3), 5 * 15 / 17 + math.log(1 / 3), math.log(1 / 3), FLOOR]  # tanh(ln 4) = 15/17
     assert score(scorer, 0.0, [1.0, 0.0, 0.0, 0.0], [1.0] * 4) == pytest.approx(expected, rel=1e-5)
 
 
-def test_the_first_step_comes_from_the_first_position(scorer: DynamicConvolution) -> None:
+def test_the_first_step_comes_from_the_first_position(scorer):
     """A memory that was never read is read as if all weight had been on its first position."""
     first = score(scorer, 1.0, [0.0] * 4, [0.0] * 4)
     assert first == score(scorer, 1.0, [1.0, 0.0, 0.0, 0.0], [1.0] * 4)
     assert first != pytest.approx(score(scorer, 1.0, [0.0] * 4, [1.0] * 4))
 
 
-def test_the_prior_of_the_paper() -> None:
+def test_the_prior_of_the_paper():
     """alpha = 0.1, beta = 0.9 and 10 trials: a mean of 10 * 0.1 / (0.1 + 0.9) = 1; of 1 trial, 9/10 and 1/10."""
     prior = beta_binomial(10, 0.1, 0.9)
     assert prior.sum().item() == pytest.approx(1)
@@ -81,7 +78,7 @@ def test_the_prior_of_the_paper() -> None:
     assert beta_binomial(1, 0.1, 0.9).tolist() == pytest.approx([9 / 10, 1 / 10])
 
 
-def test_a_model_never_reads_backwards(build_model: BuildModel) -> None:
+def test_a_model_never_reads_backwards(build_model):
     """With hard weights the position that is read never moves back, nor by more than ``max_step``."""
     model = build_model(scorer=("dynamic_convolution", {"max_step": 2}), normalizer="hard")
     source = torch.arange(3, 16)[None]
@@ -92,6 +89,6 @@ def test_a_model_never_reads_backwards(build_model: BuildModel) -> None:
     assert all(0 <= now - earlier <= 2 for earlier, now in itertools.pairwise(positions))
 
 
-def test_a_long_prior_sums_to_one() -> None:
+def test_a_long_prior_sums_to_one():
     """Its binomial coefficients are too large for a float."""
     assert beta_binomial(trials=2000, alpha=0.1, beta=0.9).sum().item() == pytest.approx(1, abs=1e-4)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import combinations
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,7 +18,7 @@ from attnx.data.tokenizers.sentence_piece import Bpe
 LINES = [Sentence(f"sentence {number}", (f"Satz {number}",), tag) for number in range(211) for tag in ("de", "fr")]
 
 
-def test_every_subset_is_equally_likely() -> None:
+def test_every_subset_is_equally_likely():
     """Of five items ten sets of three, each within five deviations of a tenth of the draws."""
     draws = 2003
     counts = Counter(tuple(sorted(reservoir_sample(range(5), 3, seed))) for seed in range(draws))
@@ -29,18 +27,18 @@ def test_every_subset_is_equally_likely() -> None:
         assert abs(count - draws / 10) < 5 * (draws * 0.1 * 0.9) ** 0.5
 
 
-def test_the_sample_is_reproducible() -> None:
+def test_the_sample_is_reproducible():
     assert reservoir_sample(range(1009), 7) == reservoir_sample(iter(range(1009)), 7)
     assert reservoir_sample(range(1009), 7) != reservoir_sample(range(1009), 7, seed=3)
 
 
-def test_a_complete_sample_keeps_the_order() -> None:
+def test_a_complete_sample_keeps_the_order():
     assert reservoir_sample("edcba", 5) == list("edcba")
     assert reservoir_sample("edcb", 5) == list("edcb")
 
 
 @pytest.fixture
-def read_text(tmp_path: Path) -> Any:
+def read_text(tmp_path):
     """Read the file of a scan."""
     pyarrow = pytest.importorskip("pyarrow")
 
@@ -52,9 +50,7 @@ def read_text(tmp_path: Path) -> Any:
     return read
 
 
-def test_a_scan_that_fits_equals_the_training_part(
-    tmp_path: Path, read_text: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scan_that_fits_equals_the_training_part(tmp_path, read_text, monkeypatch):
     """However many are written at once; each has 30 copies, of which the held-out ones count once."""
     parts = split_sentences(LINES, None, None, 0.1)
     monkeypatch.setattr(encode_sentences, "ROWS_PER_BATCH", 17)
@@ -67,7 +63,7 @@ def test_a_scan_that_fits_equals_the_training_part(
     assert (holdout.sentences("valid"), holdout.sentences("test")) == (parts.valid, parts.test)
 
 
-def test_a_scan_keeps_a_sample(tmp_path: Path, read_text: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scan_keeps_a_sample(tmp_path, read_text, monkeypatch):
     """And all tags, and every source that an existing part has too."""
     monkeypatch.setattr(encode_sentences, "MAX_SAMPLE", 7)
     lines = [*LINES, Sentence("one", ("eins",), "xx")]
@@ -80,7 +76,7 @@ def test_a_scan_keeps_a_sample(tmp_path: Path, read_text: Any, monkeypatch: pyte
     assert scan.overlap == {"sentence 3"}
 
 
-def test_the_hash_of_code_is_of_its_file() -> None:
+def test_the_hash_of_code_is_of_its_file():
     """In a notebook there is none: then it is of the class."""
     pytest.importorskip("datasets")
     assert hash_code(Character) == hash_code(Word) != hash_code(Bpe)

@@ -56,7 +56,7 @@ def by_hand() -> Any:
     return model.eval()
 
 
-def test_a_story_by_hand() -> None:
+def test_a_story_by_hand():
     """The question reads q . h = -3 ln 3 and -4 ln 3, so 3/4 and 1/4, u = (0.65, -0.45), and H u = (13, -9).
 
     phi(q + H u) = (13 - 5 ln 3, -4.5), of which R gives an answer each.
@@ -69,7 +69,7 @@ def test_a_story_by_hand() -> None:
     torch.testing.assert_close(output.weights[0], expected)
 
 
-def test_a_gate_reads_the_current_slot() -> None:
+def test_a_gate_reads_the_current_slot():
     """The second sentence is s = (0, -ln 3 / 0.8); h + w is (1.6, -0.8) and (0.8, 1.6), so scores ln 3 and -2 ln 3."""
     source = torch.tensor([[A, B, STOP, Z, C, STOP, Q], [A, B, STOP, Q, PAD, PAD, PAD]])
     model = by_hand()
@@ -80,7 +80,7 @@ def test_a_gate_reads_the_current_slot() -> None:
     assert (weights[1, :, 4:] == 0).all()
 
 
-def test_the_answer_is_followed_by_the_end_symbol() -> None:
+def test_the_answer_is_followed_by_the_end_symbol():
     source = torch.tensor([[A, B, STOP, Q]])
     model = by_hand()
     first, state, read = model.decode_step(
@@ -96,7 +96,7 @@ def test_the_answer_is_followed_by_the_end_symbol() -> None:
     assert next_state.weights.sum() == 0
 
 
-def test_words_beyond_the_last_mask_share_it() -> None:
+def test_words_beyond_the_last_mask_share_it():
     """Of "z a a a" only the masks (0, 1), then (0, 1) again: the sum is (0, 33)."""
     model = by_hand()
     source = torch.tensor([[Z, A, A, A, STOP, Q]])
@@ -105,14 +105,14 @@ def test_words_beyond_the_last_mask_share_it() -> None:
     torch.testing.assert_close(stories.question, torch.tensor([[-5 * LN3, 0.0]]))
 
 
-def test_a_question_without_a_story_reads_the_initial_slots() -> None:
+def test_a_question_without_a_story_reads_the_initial_slots():
     """Their keys: q . w is -5 ln 3 and 0, so 1/244 and 243/244."""
     source = torch.tensor([[Q]])
     weights = by_hand().init_state(source, source != PAD).weights[0, :, 0, 0]
     torch.testing.assert_close(weights, torch.tensor([1 / 244, 243 / 244]))
 
 
-def test_keys_can_be_words() -> None:
+def test_keys_can_be_words():
     model = build_model("task.entities=[mary,john,sandra]", "model.keys=tied", "model.hidden_size=2")
     rows = model.stories.embedding.weight[STOP + 1 : STOP + 4]
     source = torch.tensor([[Q]])
@@ -156,7 +156,7 @@ def test_keys_can_be_words() -> None:
         (["readout.hidden_size=3"], "readout.hidden_size=3 has no effect beside model=entity"),
     ],
 )
-def test_an_invalid_configuration_is_refused(overrides: list[str], message: str) -> None:
+def test_an_invalid_configuration_is_refused(overrides, message):
     with pytest.raises(UserError) as refused:
         compose(["recipe=entnet", *overrides])
     assert message in str(refused.value)

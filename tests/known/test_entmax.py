@@ -34,7 +34,7 @@ def gain_from_moving(weights: Tensor, scores: Tensor, alpha: float) -> Tensor:
     return slope.amax(-1) - (weights * slope).sum(-1)
 
 
-def test_weights_by_hand() -> None:
+def test_weights_by_hand():
     torch.testing.assert_close(Entmax()(SCORES, ALL), torch.tensor([0.64, 0.36, 0.0]))
     torch.testing.assert_close(Entmax()(SCORES + 89.0, ALL), torch.tensor([0.64, 0.36, 0.0]), rtol=0, atol=1e-5)
     # Roots 2/3, 2/3 and 1/3, whose squares sum to 1, differ by half of 2/3.
@@ -42,7 +42,7 @@ def test_weights_by_hand() -> None:
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
-def test_weights_satisfy_the_defining_equation(alpha: float) -> None:
+def test_weights_satisfy_the_defining_equation(alpha):
     """From weights to scores and back: with the threshold 0, the score of p is p^(alpha - 1) / (alpha - 1)."""
     weights = torch.tensor([0.5, 0.0, 0.3, 0.2, 0.0], dtype=torch.float64)
     scores = weights ** (alpha - 1) / (alpha - 1)
@@ -55,7 +55,7 @@ def test_weights_satisfy_the_defining_equation(alpha: float) -> None:
 
 @pytest.mark.parametrize("spread", [0.1, 1.0, 5.0])
 @pytest.mark.parametrize("alpha", ALPHAS)
-def test_weights_maximize_the_objective(alpha: float, spread: float) -> None:
+def test_weights_maximize_the_objective(alpha, spread):
     """No other weights have a larger objective, for alpha as a number and as a tensor."""
     scores = spread * randn(11, 7)
     for inputs in (alpha, torch.tensor(alpha, dtype=torch.float64)):
@@ -67,14 +67,14 @@ def test_weights_maximize_the_objective(alpha: float, spread: float) -> None:
         assert (gain_from_moving(weights, scores, alpha) < 1e-14 / (alpha - 1) ** 2).all()
 
 
-def test_the_objective_rejects_other_weights() -> None:
+def test_the_objective_rejects_other_weights():
     """Weights that are off by a thousandth could gain something."""
     scores = randn(11, 7)
     off = entmax(scores, torch.tensor(True), 1.5) * 0.999 + 0.001 / 7
     assert (gain_from_moving(off, scores, 1.5) > 1e-7).all()
 
 
-def test_alpha_interpolates_softmax_and_sparsemax() -> None:
+def test_alpha_interpolates_softmax_and_sparsemax():
     """At the ends of the family are the two that have names."""
     scores = randn(4, 7)
     torch.testing.assert_close(entmax(scores, ALLOWED, 1 + 1e-9), masked_softmax(scores, ALLOWED), rtol=0, atol=1e-8)
@@ -83,7 +83,7 @@ def test_alpha_interpolates_softmax_and_sparsemax() -> None:
     assert torch.equal(entmax(scores, ALLOWED, 2.0), sparsemax(scores, ALLOWED))
 
 
-def test_larger_alphas_are_sparser() -> None:
+def test_larger_alphas_are_sparser():
     counts = [int((entmax(3 * randn(11, 7), torch.tensor(True), alpha) > 0).sum()) for alpha in (1.01, 1.3, 1.6, 2.0)]
     assert counts[0] == 77
     assert counts == sorted(counts, reverse=True)
@@ -91,7 +91,7 @@ def test_larger_alphas_are_sparser() -> None:
 
 
 @pytest.mark.parametrize("alpha", [1.2, 2.0])
-def test_the_slowest_newton_case_converges(alpha: float) -> None:
+def test_the_slowest_newton_case_converges(alpha):
     """Scores that the threshold must pass one after another, a long row of them, in both precisions."""
     for dtype in (torch.float32, torch.float64):
         scores = -3 * (1 - 0.99 ** torch.arange(997, dtype=dtype))
@@ -100,7 +100,7 @@ def test_the_slowest_newton_case_converges(alpha: float) -> None:
         assert gain_from_moving(weights, scores.double(), alpha) < bound
 
 
-def test_only_allowed_positions_compete() -> None:
+def test_only_allowed_positions_compete():
     """0 against -1.3: half the difference is 0.65, and x^2 + (x - 0.65)^2 = 1 has the root (1.3 + sqrt(6.31)) / 4."""
     first = ((1.3 + math.sqrt(1.69 - 8 * (0.4225 - 1))) / 4) ** 2
     result = Entmax()(SCORES, torch.tensor([False, True, True]))
@@ -109,11 +109,11 @@ def test_only_allowed_positions_compete() -> None:
     assert Entmax()(SCORES, ~ALL).tolist() == [0.0, 0.0, 0.0]
 
 
-def test_the_temperature_divides_scores() -> None:
+def test_the_temperature_divides_scores():
     torch.testing.assert_close(Entmax(temperature=5.0)(5 * SCORES, ALL), torch.tensor([0.64, 0.36, 0.0]))
 
 
-def test_the_gradient_by_hand() -> None:
+def test_the_gradient_by_hand():
     """The steepness is the root, w = 0.8, 0.6, 0; of the first weight w_1 - w_1^2 / 1.4 and -w_1 w_2 / 1.4."""
     scores = SCORES.clone().requires_grad_()
     Entmax()(scores, ALL)[0].backward()
@@ -121,7 +121,7 @@ def test_the_gradient_by_hand() -> None:
 
 
 @pytest.mark.parametrize("alpha", [1.05, 1.2, 1.5, 1.9])
-def test_second_gradients_match_finite_differences(alpha: float) -> None:
+def test_second_gradients_match_finite_differences(alpha):
     """Of scores and alpha, one alpha for each row, against finite differences; and of those gradients again."""
     scores = randn(4, 7).requires_grad_()
     alphas = (alpha + 0.01 * torch.arange(4, dtype=torch.float64)[:, None]).requires_grad_()
@@ -129,7 +129,7 @@ def test_second_gradients_match_finite_differences(alpha: float) -> None:
     assert torch.autograd.gradgradcheck(lambda scores, alphas: entmax(scores, ALLOWED, alphas), (scores, alphas))
 
 
-def test_the_gradient_of_alpha_by_hand() -> None:
+def test_the_gradient_of_alpha_by_hand():
     """Two positions d apart with weights p and 1 - p: p^b - (1 - p)^b = b d, b = alpha - 1, tells p from alpha.
 
     So dp/db = (d - p^b log p + (1 - p)^b log(1 - p)) / (b p^(b - 1) + b (1 - p)^(b - 1)); here p = 16/25, b = 1/2.
@@ -141,7 +141,7 @@ def test_the_gradient_of_alpha_by_hand() -> None:
     torch.testing.assert_close(alpha.grad, torch.tensor(by_hand))
 
 
-def test_learned() -> None:
+def test_learned():
     """It starts at the given value, can be trained, and stays where entmax is defined."""
     normalizer = Entmax(alpha=1.3, learned=True)
     ((_, parameter),) = normalizer.named_parameters()
@@ -156,7 +156,7 @@ def test_learned() -> None:
         assert parameter.grad.isfinite()
 
 
-def test_a_learned_alpha_keeps_its_digits_in_bfloat16() -> None:
+def test_a_learned_alpha_keeps_its_digits_in_bfloat16():
     """The parameter has bfloat16's 8 digits; what is made of it, and the weights on the way, have float32's."""
     normalizer = Entmax(alpha=1.5, learned=True).to(torch.bfloat16)
     assert normalizer.alpha.dtype == torch.float32
@@ -164,19 +164,19 @@ def test_a_learned_alpha_keeps_its_digits_in_bfloat16() -> None:
 
 
 @pytest.mark.parametrize("alpha", [-1.0, 0.5, 1.0, 2.001, 4.0])
-def test_an_invalid_alpha_is_refused(alpha: float) -> None:
+def test_an_invalid_alpha_is_refused(alpha):
     with pytest.raises(UserError, match=rf"normalizer\.alpha={alpha}: .* above 1, up to 2; 1 is normalizer=softmax"):
         Entmax(alpha=alpha)
 
 
 @pytest.mark.parametrize("alpha", [1.005, 1.01, 2.0])
-def test_an_alpha_that_cannot_be_learned_is_refused(alpha: float) -> None:
+def test_an_alpha_that_cannot_be_learned_is_refused(alpha):
     Entmax(alpha=alpha)
     with pytest.raises(UserError, match=rf"normalizer\.alpha={alpha}: .* learned starts between 1\.01 and 2"):
         Entmax(alpha=alpha, learned=True)
 
 
-def test_it_can_be_differentiated_and_vectorized_by_function_transforms() -> None:
+def test_it_can_be_differentiated_and_vectorized_by_function_transforms():
     scores, mask = randn(5, 3), torch.ones(5, 3, dtype=torch.bool)
 
     def first_weight(row: Tensor) -> Tensor:

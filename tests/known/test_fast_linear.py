@@ -13,7 +13,7 @@ from attnx.attention.scorers.additive import Additive
 
 
 @pytest.fixture(params=[1, 10**9], ids=["in C", "by torch"])
-def _ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def _ways(request, monkeypatch):
     monkeypatch.setattr(bindings, "MIN_ROWS_TO_PACK", request.param)
     monkeypatch.setattr("attnx.accel.modules.MIN_ROWS_FOR_C", request.param)
 
@@ -22,7 +22,7 @@ def _ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("units", [1, 4, 43, 64, 148, 197])
 @pytest.mark.parametrize("rows", [1, 6, 97])
 @torch.no_grad()
-def test_a_product_matches_torch(rows: int, units: int) -> None:
+def test_a_product_matches_torch(rows, units):
     """Of what lies in something wider, written into something wider, with and without a bias."""
     part, weights, out = torch.randn(rows, 40)[:, 3:], torch.randn(units, 37), torch.zeros(rows, units + 5)
     bias = torch.randn(units)
@@ -37,7 +37,7 @@ def test_a_product_matches_torch(rows: int, units: int) -> None:
 
 @pytest.mark.usefixtures("_ways")
 @torch.no_grad()
-def test_rows_of_any_shape() -> None:
+def test_rows_of_any_shape():
     weights = torch.randn(8, 5)
     for shape in ((5,), (3, 5), (2, 3, 5), (2, 0, 5), (2, 3, 4, 5)):
         inputs = torch.randn(shape)
@@ -45,7 +45,7 @@ def test_rows_of_any_shape() -> None:
 
 
 @pytest.mark.usefixtures("_ways")
-def test_gradients_are_computed_where_required() -> None:
+def test_gradients_are_computed_where_required():
     inputs, weights = torch.randn(2 * MIN_ROWS_FOR_C, 5, requires_grad=True), torch.randn(8, 5, requires_grad=True)
     fast_linear(inputs, weights).sum().backward()
     torch.testing.assert_close(inputs.grad, weights.sum(0).expand_as(inputs), rtol=1e-4, atol=1e-3)
@@ -53,7 +53,7 @@ def test_gradients_are_computed_where_required() -> None:
 
 
 @torch.no_grad()
-def test_a_long_memory_of_keys_matches_torch() -> None:
+def test_a_long_memory_of_keys_matches_torch():
     """Of a wide one, too, and in other types."""
     scorer, memory = Additive(query_size=3, memory_size=24, hidden_size=16), torch.randn(4, MIN_ROWS_FOR_C, 24)
     accel.enable(scorer)
@@ -64,6 +64,6 @@ def test_a_long_memory_of_keys_matches_torch() -> None:
 
 @pytest.mark.usefixtures("_ways")
 @torch.no_grad()
-def test_mixed_types_raise_torchs_error() -> None:
+def test_mixed_types_raise_torchs_error():
     with pytest.raises(RuntimeError, match="dtype"):
         fast_linear(torch.randn(9, 5), torch.randn(8, 5).double())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,7 +34,7 @@ PAIRS = [
 ]
 
 
-def test_scales_by_hand() -> None:
+def test_scales_by_hand():
     """Steps count alike, however many each matrix has; a column that never changes keeps its scale."""
     scaled = FeatureScaler.of([FIRST_MATRIX, TWO])
     assert scaled.mean == pytest.approx((5, -2))
@@ -46,21 +45,21 @@ def test_scales_by_hand() -> None:
     assert encoded == pytest.approx(np.array([[0, 0], [2, 0], [4, 0]]) / 8**0.5)
 
 
-def test_small_changes_of_a_large_number_are_scaled() -> None:
+def test_small_changes_of_a_large_number_are_scaled():
     """A million and one, two, three: mean 1,000,002, deviation sqrt(2/3)."""
     scaled = FeatureScaler.of(np.array([[[1e6 + 1], [1e6 + 3]], [[1e6 + 2], [1e6 + 2]], [[1e6 + 1], [1e6 + 3]]]))
     assert scaled.mean == (1_000_002,)
     assert scaled.scale == pytest.approx(((4 / 6) ** 0.5,), rel=1e-9)
 
 
-def test_small_units_are_scaled() -> None:
+def test_small_units_are_scaled():
     """A billionth and three: mean two, deviation one; what is constant, but for rounding, keeps its scale."""
     scaled = FeatureScaler.of([np.array([[1e-9, 0.1 + 0.2], [3e-9, 0.3]])])
     assert scaled.scale == pytest.approx((1e-9, 1))
     assert scaled.encode(np.array([[3e-9, 0.3]])).tolist() == pytest.approx(np.array([[1, 0]]))
 
 
-def test_a_scale_needs_values() -> None:
+def test_a_scale_needs_values():
     """Not even a scale of nothing."""
     for none in ([], [np.zeros((0, 3))]):
         with pytest.raises(ValueError, match="no steps"):
@@ -70,7 +69,7 @@ def test_a_scale_needs_values() -> None:
             FeatureScaler(wrong, (1.0,) * (len(wrong) == 2))
 
 
-def test_a_saved_scale_loads_equal(tmp_path: Path) -> None:
+def test_a_saved_scale_loads_equal(tmp_path):
     """To the last digit."""
     scaled = FeatureScaler.of([FIRST_MATRIX, TWO])
     scaled.save(tmp_path / "features.json")
@@ -87,7 +86,7 @@ def test_a_saved_scale_loads_equal(tmp_path: Path) -> None:
         json.dumps({"mean": [], "scale": []}),
     ],
 )
-def test_another_file_is_no_scale(tmp_path: Path, text: str) -> None:
+def test_another_file_is_no_scale(tmp_path, text):
     """With its path."""
     path = tmp_path / "features.json"
     path.write_text(text, encoding="utf-8")
@@ -96,7 +95,7 @@ def test_another_file_is_no_scale(tmp_path: Path, text: str) -> None:
     assert str(caught.value).startswith(f"{path}: ")
 
 
-def test_a_missing_scale_is_reported(tmp_path: Path) -> None:
+def test_a_missing_scale_is_reported(tmp_path):
     """Nor no JSON: no traceback."""
     with pytest.raises(UserError, match="no such file"):
         FeatureScaler.load(tmp_path / "none.json")
@@ -110,7 +109,7 @@ def dataset(every_reference: bool = True) -> PairDataset:
     return PairDataset.from_pairs(PAIRS, FeatureScaler((1.0, -2.0), (2.0, 1.0)), MOVES, every_reference)
 
 
-def test_a_row_holds_a_scaled_matrix() -> None:
+def test_a_row_holds_a_scaled_matrix():
     """One for every reference."""
     rows = dataset()
     assert [rows[i].source.tolist() for i in range(3)] == [
@@ -123,7 +122,7 @@ def test_a_row_holds_a_scaled_matrix() -> None:
     assert dataset(every_reference=False).lengths(np.arange(2)).tolist() == [[2, 2], [3, 2]]
 
 
-def test_targets_may_be_features(tmp_path: Path) -> None:
+def test_targets_may_be_features(tmp_path):
     """Scaled on their own, without an end of their own, padded with zeros; and scaled back."""
     inputs = zip(PAIRS, (TWO, FIRST_MATRIX), strict=True)
     pairs = [pair._replace(target=target, references=(steps(len(target)),)) for pair, target in inputs]
@@ -145,7 +144,7 @@ def test_targets_may_be_features(tmp_path: Path) -> None:
         PairDataset.from_pairs(PAIRS, scales, scales, True)
 
 
-def test_a_row_of_zeros_is_not_padding() -> None:
+def test_a_row_of_zeros_is_not_padding():
     """What is present follows from the lengths: whole rows of the matrix are 0 after scaling."""
     rows = dataset()
     batch = collate([rows[0], rows[2]])
@@ -155,7 +154,7 @@ def test_a_row_of_zeros_is_not_padding() -> None:
     assert (batch.source.dtype, batch.target.dtype) == (torch.float32, torch.int64)
 
 
-def test_a_feature_dataset_pickles_small() -> None:
+def test_a_feature_dataset_pickles_small():
     """A number costs four bytes, not an object: 101 pairs of 3 steps of 2 features, with 2 ids of 4 bytes."""
     many = PairDataset.from_pairs(PAIRS[1:] * 101, FeatureScaler((1.0, -2.0), (2.0, 1.0)), MOVES, True)
     pickled = pickle.dumps(many)
@@ -163,13 +162,13 @@ def test_a_feature_dataset_pickles_small() -> None:
     assert pickle.loads(pickled)[100].source.tolist() == [[2, 0], [3, 0], [4, 0]]
 
 
-def test_loader_workers_collate_features() -> None:
+def test_loader_workers_collate_features():
     """They are forked and send batches back."""
     (batch,) = DataLoader(dataset(), batch_size=3, collate_fn=collate, num_workers=1)
     assert batch.source[:, 1, 0].tolist() == [1, 1, 3]
 
 
-def test_a_pair_without_its_matrix_is_refused() -> None:
+def test_a_pair_without_its_matrix_is_refused():
     """Names of steps alone are no features."""
     with pytest.raises(ValueError, match="holds no features"):
         PairDataset.from_pairs([PAIRS[0]._replace(features=None)], FeatureScaler((1.0,), (1.0,)), MOVES, True)

@@ -36,7 +36,7 @@ OPTIONS: list[dict[str, Any]] = [{"bias": "relative"}, {"bias": "distance"}, {"s
 
 
 @pytest.fixture(autouse=True)
-def _on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def _on_a_cpu(monkeypatch):
     monkeypatch.setattr(Flex, "device", "cpu")
     monkeypatch.setattr(Flex, "build", lambda *_: None)  # there are no gradients on a CPU
     monkeypatch.setattr(flex, "MIN_QUERIES", 1)
@@ -85,7 +85,7 @@ CASES: list[tuple[Any, dict[str, Any], str]] = [
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[AttentionInputs]:
+def calls(monkeypatch):
     """What the kernel was asked to read."""
     made: list[AttentionInputs] = []
     call = Flex.__call__
@@ -99,9 +99,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[AttentionInputs]:
 
 
 @pytest.mark.parametrize(("scope", "options", "memory"), CASES, ids=str)
-def test_the_kernel_matches_the_definition(
-    scope: Any, options: dict[str, Any], memory: str, calls: list[AttentionInputs]
-) -> None:
+def test_the_kernel_matches_the_definition(scope, options, memory, calls):
     """With padding and an empty row, of a causal pass and of one that continues; and the kernel is what computes."""
     with torch.no_grad():
         torch.testing.assert_close(*(read(part, memory)[0] for part in both(scope, options)))
@@ -109,9 +107,7 @@ def test_the_kernel_matches_the_definition(
 
 
 @pytest.mark.parametrize(("scope", "options", "memory"), CASES, ids=str)
-def test_its_gradients_match_the_definition(
-    scope: Any, options: dict[str, Any], memory: str, calls: list[AttentionInputs], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_gradients_match_the_definition(scope, options, memory, calls, monkeypatch):
     """By torch's own definition of them, which it refuses on a CPU and nevertheless has."""
     monkeypatch.setattr(flex_attention, "_validate_device", lambda *_: None)
     gradients = []
@@ -125,7 +121,7 @@ def test_its_gradients_match_the_definition(
     torch.testing.assert_close(actual, expected)
 
 
-def test_other_reads_are_left_to_other_kernels() -> None:
+def test_other_reads_are_left_to_other_kernels():
     """Weights to show, masks of the caller, and what sdpa does without a mask."""
     attention, _ = both(SCOPES[0], {})
     queries, memory = torch.ones(B, Q, WIDTH), attention.make_memory(torch.ones(B, M, WIDTH))

@@ -27,13 +27,11 @@ NO_FONT_HAS_IT = "\U000e0fff"
         ("", 5, 1, " !", " !"),
     ],
 )
-def test_lines_break_at_spaces_and_keep_their_ending(
-    text: str, width: int, lines: int, ending: str, broken: str
-) -> None:
+def test_lines_break_at_spaces_and_keep_their_ending(text, width, lines, ending, broken):
     assert wrap(text, width, lines, ending) == broken
 
 
-def test_a_long_text_ends_in_an_ellipsis() -> None:
+def test_a_long_text_ends_in_an_ellipsis():
     assert shorten("abcdef", 6) == "abcdef"
     assert shorten("abcdefg", 6) == "abcde…"
     assert shorten("日本語文", 6) == "日本…"  # three would leave no room for it
@@ -43,23 +41,23 @@ def test_a_long_text_ends_in_an_ellipsis() -> None:
     ("text", "turned"),
     [("abc", False), ("שלום", True), ("12 سلام", True), ("a שלום", False), ("12", False), ("日", False)],
 )
-def test_the_first_letter_decides_the_direction(text: str, turned: bool) -> None:
+def test_the_first_letter_decides_the_direction(text, turned):
     assert is_right_to_left(text) is turned
 
 
-def test_separate_letters_are_joined_into_a_word() -> None:
+def test_separate_letters_are_joined_into_a_word():
     fonts = choose_fonts("a\u0303b")
     assert fonts.display("a\u0303b") == "a\u0303b"
     assert fonts.display("\u0303") == "◌\u0303"
 
 
-def test_joiners_are_kept_inside_words_and_named_alone() -> None:
+def test_joiners_are_kept_inside_words_and_named_alone():
     fonts = choose_fonts("a\u200cb\u200d")
     assert fonts.display("a\u200cb") == "a\u200cb"
     assert fonts.display("\u200d") == "U+200D"
 
 
-def test_missing_glyphs_are_reported_briefly() -> None:
+def test_missing_glyphs_are_reported_briefly():
     assert choose_fonts("abc").warning == ""
     assert choose_fonts("\t").warning == ""  # it prints nothing in any font
     unseen = "".join(map(chr, range(0x1FBF0 + 10, 0x1FBF0 + 14)))  # unassigned
@@ -70,7 +68,7 @@ def test_missing_glyphs_are_reported_briefly() -> None:
         assert message.startswith("no installed font has U+1E")
 
 
-def test_ideographs_use_the_font_of_the_language() -> None:
+def test_ideographs_use_the_font_of_the_language():
     if choose_fonts("日").missing or choose_fonts("한").missing:
         pytest.skip("no installed font has ideographs (Debian: fonts-noto-cjk)")
     families = [choose_fonts(text).families[1] for text in ("日本の", "한국漢", "汉字")]

@@ -16,7 +16,7 @@ def make_series(steps: int, columns: tuple[str, ...] = ("a", "b"), name: str = "
     return Series(name, numbers, columns, np.arange(float(steps)), tuple(map(str, range(steps))))
 
 
-def test_scaling_uses_only_the_training_part() -> None:
+def test_scaling_uses_only_the_training_part():
     """0 to 4 have mean 2 and deviation sqrt 2, whatever comes later."""
     series = make_series(23)
     windows = WindowSpec(3, 2, ("a",), ("b",))
@@ -28,7 +28,7 @@ def test_scaling_uses_only_the_training_part() -> None:
     assert (target.mean, target.scale) == (source.mean[:1], source.scale[:1])
 
 
-def test_a_window_does_not_read_its_targets() -> None:
+def test_a_window_does_not_read_its_targets():
     """Known columns continue; the targets are absent."""
     series = make_series(23)
     (pair, *_) = WindowSpec(3, 2, ("a",), ("b",)).pairs(series, Span(5, 11))
@@ -44,7 +44,7 @@ def test_a_window_does_not_read_its_targets() -> None:
 
 @pytest.mark.parametrize("known_columns", [(), ("b",)])
 @pytest.mark.parametrize("stride", [1, 3])
-def test_training_windows_are_cut_on_access(known_columns: tuple[str, ...], stride: int) -> None:
+def test_training_windows_are_cut_on_access(known_columns, stride):
     """The same windows as pairs, scaled, of two series one after the other; none reaches over to the other."""
     read = [(make_series(17, name="x"), Span(0, 11)), (make_series(13, name="y"), Span(0, 7))]
     windows = WindowSpec(3, 2, ("a",), known_columns)
@@ -62,7 +62,7 @@ def test_training_windows_are_cut_on_access(known_columns: tuple[str, ...], stri
         assert np.shares_memory(rows[0].source, rows[1].source)
 
 
-def test_windows_of_a_high_level_keep_their_digits() -> None:
+def test_windows_of_a_high_level_keep_their_digits():
     """Half units at a hundred million, where single precision has steps of eight."""
     series = make_series(23, ("a",))
     series.numbers[:] = 1e8 + series.numbers / 2
@@ -78,7 +78,7 @@ def test_windows_of_a_high_level_keep_their_digits() -> None:
     assert digest(pairs[0]) == digest(single)
 
 
-def test_missing_values_are_filled_from_the_past_only() -> None:
+def test_missing_values_are_filled_from_the_past_only():
     """Of what is measured from step 5 on, no window is forecast from before step 6."""
     series = make_series(23)
     series.numbers[:5, 1] = np.nan

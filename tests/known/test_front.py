@@ -30,7 +30,7 @@ def records(**unequal: float) -> list[RunRecord]:
     ]  # fmt: skip
 
 
-def test_seeds_are_one_point_and_the_front_has_what_no_other_setting_beats() -> None:
+def test_seeds_are_one_point_and_the_front_has_what_no_other_setting_beats():
     (comparison,) = comparisons(records())
     points = cost_points(comparison, "train_flops")
     assert [(point.cost, point.mean, point.is_ahead) for point in points] == [
@@ -43,7 +43,7 @@ def test_seeds_are_one_point_and_the_front_has_what_no_other_setting_beats() -> 
 
 
 @pytest.fixture
-def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def folders(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for run in records():
         info: dict[str, Any] = {"status": "finished", "monitor": "valid_per"}
@@ -53,7 +53,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "runs"
 
 
-def test_the_report_has_the_front_a_picture_and_how_far_matched_costs_are_apart(folders: str) -> None:
+def test_the_report_has_the_front_a_picture_and_how_far_matched_costs_are_apart(folders):
     *files, picture = write_report([folders], against="flops")
     assert picture.name == "report.flops.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -65,13 +65,13 @@ def test_the_report_has_the_front_a_picture_and_how_far_matched_costs_are_apart(
     assert '"against": "train_flops"' in files[0].read_text(encoding="utf-8").replace('"against":"', '"against": "')
 
 
-def test_a_missing_cost_names_the_command_that_measures_it(folders: str) -> None:
+def test_a_missing_cost_names_the_command_that_measures_it(folders):
     files = write_report([folders], against="latency")
     assert not any(file.suffix == ".png" for file in files)
     text = files[1].read_text(encoding="utf-8")
     assert "No run has it; `attnx cost FOLDER` measures it." in text
 
 
-def test_an_unknown_cost_is_refused_before_runs_are_read() -> None:
+def test_an_unknown_cost_is_refused_before_runs_are_read():
     with pytest.raises(UserError, match=r"--against flop: no such cost; did you mean flops\?"):
         write_report(["missing"], against="flop")

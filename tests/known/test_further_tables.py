@@ -36,7 +36,7 @@ def record(
         test=task, **facts)  # fmt: skip
 
 
-def test_errors_by_length_are_means_over_seeds() -> None:
+def test_errors_by_length_are_means_over_seeds():
     """Of short sources 2 edits of 20 symbols and 4 of 20, of long ones 10 of 40 and none of 40: 15 % and 12.5 %."""
     errors = [{2: LengthErrors(10, 1, 2, 20), 9: LengthErrors(10, 5, 10, 40)}]
     errors += [{2: LengthErrors(10, 1, 4, 20), 9: LengthErrors(10, 0, 0, 40)}]
@@ -73,11 +73,11 @@ def test_errors_by_length_are_means_over_seeds() -> None:
         (dict.fromkeys(range(1, 9), 4), [(1, 2), (3, 4), (5, 6), (7, 8)]),
     ],
 )
-def test_lengths_are_grouped_in_order(examples: dict[int, int], groups: list[tuple[int, int]]) -> None:
+def test_lengths_are_grouped_in_order(examples, groups):
     assert group_lengths(examples) == groups
 
 
-def test_settings_of_a_fraction_count_once() -> None:
+def test_settings_of_a_fraction_count_once():
     """Nine of 27 settings: further seeds of some, with the same mean, change no effect."""
     runs = [
         replace(run, path=Path(*values, str(seed)), choices=choices)
@@ -117,7 +117,7 @@ def ablation_runs() -> list[RunRecord]:
     ]  # fmt: skip
 
 
-def test_ablations_change_one_choice_of_the_reference() -> None:
+def test_ablations_change_one_choice_of_the_reference():
     """Not both; the baseline lacks all parts, and its one choice is to have none. Errors are compared by logarithms."""
     (comparison,) = comparisons(ablation_runs())
     result = ablations(comparison, parse_reference(REFERENCE))
@@ -153,7 +153,7 @@ def search_runs() -> list[RunRecord]:
     ]
 
 
-def test_ablations_of_many_numbers_compare_the_numbers() -> None:
+def test_ablations_of_many_numbers_compare_the_numbers():
     """And not the quarter of them in which they are."""
     (comparison,) = comparisons(search_runs())
     reference = parse_reference(["scorer=dot", "optimizer.lr=0.001"])
@@ -162,7 +162,7 @@ def test_ablations_of_many_numbers_compare_the_numbers() -> None:
     assert len([change for change in changed if change.factor == "lr"]) == 11
 
 
-def test_grouped_numbers_are_tested_by_the_settings_in_a_group() -> None:
+def test_grouped_numbers_are_tested_by_the_settings_in_a_group():
     """Rates of one quarter differ by far more than their seeds; the quarters do not."""
     (comparison,) = comparisons(search_runs())
     main = comparison.rankings[0]
@@ -173,7 +173,7 @@ def test_grouped_numbers_are_tested_by_the_settings_in_a_group() -> None:
     assert "variance of settings" in main.effects_summary[0]
 
 
-def test_a_test_without_the_reference_has_no_ablations() -> None:
+def test_a_test_without_the_reference_has_no_ablations():
     """Another one has them; a key that no test has is refused."""
     runs = [*ablation_runs(), *(record("dot", seed, 5.0, "other") for seed in (1, 2))]
     report = Report("two", runs)
@@ -183,7 +183,7 @@ def test_a_test_without_the_reference_has_no_ablations() -> None:
         report.markdown(parse_reference(["scorr=dot"]))
 
 
-def test_of_several_references_the_one_with_the_fewest_choices_counts() -> None:
+def test_of_several_references_the_one_with_the_fewest_choices_counts():
     """Here it is the one without a bias, a choice that the others do not make."""
     runs = ablation_runs()
     runs += [replace(run, choices={**run.choices, "attention.bias": "alibi"}) for run in runs if run.seed == 0]
@@ -195,7 +195,7 @@ def test_of_several_references_the_one_with_the_fewest_choices_counts() -> None:
     assert ("bias", "relative") in [(change.factor, change.value) for change in result.changed]
 
 
-def test_values_of_a_reference_are_read_as_those_of_runs() -> None:
+def test_values_of_a_reference_are_read_as_those_of_runs():
     words = ["scorer.hidden_sizes=[19, 7]", "query=[token]", "optimizer.lr=4e-3", "scorer.depth=2.0", "name=yes"]
     expected = {"scorer.hidden_sizes": "[19,7]", "query": "token", "optimizer.lr": "0.004", "scorer.depth": "2"}
     assert parse_reference(words) == {**expected, "name": "yes"}
@@ -211,7 +211,7 @@ def test_values_of_a_reference_are_read_as_those_of_runs() -> None:
         (["scorer=additive"], "--reference scorer=additive: 0 settings have these values"),
     ],
 )
-def test_an_unclear_reference_is_refused(words: list[str], message: str) -> None:
+def test_an_unclear_reference_is_refused(words, message):
     (comparison,) = comparisons(ablation_runs())
     with pytest.raises(UserError) as error:
         list(ablation_section(comparison, parse_reference(words)))

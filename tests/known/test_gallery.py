@@ -45,7 +45,7 @@ from attnx.reports.figures.panels import DPI, left_edges
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_page_is_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_is_up_to_date(tmp_path, monkeypatch):
     shutil.copy(ROOT / "plugins" / "gaussian.py", tmp_path)
     monkeypatch.setenv("ATTNX_PLUGINS", str(tmp_path))
     choices = [choice for part in drawable_parts() for choice in variants_to_draw(part)]
@@ -56,7 +56,7 @@ def test_the_page_is_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert sum(file.stat().st_size for file in pictures) < 1_000_000
 
 
-def test_a_formula_may_have_words() -> None:
+def test_a_formula_may_have_words():
     code, words_last, words_between = (
         formula_markdown(registry.describe(*part))
         for part in (("scorer", "dot"), ("normalizer", "monotonic"), ("query", "self_attentive"))
@@ -66,7 +66,7 @@ def test_a_formula_may_have_words() -> None:
     assert words_between.startswith("`q = w`; in a classifier r of them, `q_i = w_i`, and `")
 
 
-def test_choices_that_change_a_picture_are_shown() -> None:
+def test_choices_that_change_a_picture_are_shown():
     def drawn_options(kind: str, name: str) -> list[dict[str, Any]]:
         return [dict(choice.options) for choice in variants_to_draw(registry.describe(kind, name))]
 
@@ -80,7 +80,7 @@ def test_choices_that_change_a_picture_are_shown() -> None:
     assert drawn_options("query", "token") == [{}]
 
 
-def test_the_page_describes_the_example_that_is_drawn() -> None:
+def test_the_page_describes_the_example_that_is_drawn():
     sentences = [
         f"Step {REPEAT_STEP} has the query of step {REPEATED_STEP}, and position {REPEAT_STEP} is almost equal to",
         f"The vector of position {LONG_POSITION} ",
@@ -94,7 +94,7 @@ def test_the_page_describes_the_example_that_is_drawn() -> None:
 class TestTheExample:
     """What the page says of it."""
 
-    def test_the_example_reads_its_targets(self) -> None:
+    def test_the_example_reads_its_targets(self):
         """Vectors of length 2.4 score 5.76 with themselves and exp(-1/2) times that with a neighbor: 1 to 0.10."""
         weights = read_example(scorer="dot").weights
         best = weights.argmax(axis=1)
@@ -103,24 +103,24 @@ class TestTheExample:
         assert all(weights[step].max() > 0.75 for step in range(STEPS) if step not in {*hard, REPEATED_STEP})
         assert (weights[:, POSITIONS:] == 0).all()
 
-    def test_parts_without_history_repeat_their_weights(self) -> None:
+    def test_parts_without_history_repeat_their_weights(self):
         for scorer in ("dot", "additive"):
             weights = read_example(scorer=scorer).weights
             np.testing.assert_allclose(weights[REPEATED_STEP], weights[REPEAT_STEP], atol=1e-6)
 
-    def test_windows_and_history_distinguish_equal_positions(self) -> None:
+    def test_windows_and_history_distinguish_equal_positions(self):
         for choice in ({"scope": "local"}, {"scorer": "location"}, {"scorer": "coverage"}, {"bias": "alibi"}):
             weights = read_example(**choice).weights  # type: ignore[arg-type]
             assert weights[REPEATED_STEP].argmax() == REPEATED_STEP
             assert weights[REPEAT_STEP].argmax() == REPEAT_STEP
 
-    def test_a_long_vector_attracts_inner_products_but_not_cosine(self) -> None:
+    def test_a_long_vector_attracts_inner_products_but_not_cosine(self):
         """Position 4's is half as long again as that of position 0; a cosine there is 1, and its strength 5."""
         dot, cosine = read_example(scorer="dot"), read_example(scorer=("cosine", {"learned": False}))
         assert dot.scores[LONG_POSITION, LONG_POSITION] == pytest.approx(1.5 * dot.scores[0, 0], rel=1e-5)
         assert cosine.scores[LONG_POSITION, LONG_POSITION] == pytest.approx(cosine.scores[0, 0], rel=1e-5) == 5.0
 
-    def test_decoder_states_appear_step_by_step(self) -> None:
+    def test_decoder_states_appear_step_by_step(self):
         earlier = np.tri(STEPS, STEPS, -1, dtype=np.bool_)
         alone = read_example(scope="history")
         assert (alone.decoder_states, len(alone.columns)) == (STEPS, STEPS)
@@ -133,14 +133,14 @@ class TestTheExample:
         assert both.allowed_mask[:, :POSITIONS].all()
         assert not both.allowed_mask[:, POSITIONS:-STEPS].any()
 
-    def test_a_gain_is_shown_at_the_target(self) -> None:
+    def test_a_gain_is_shown_at_the_target(self):
         reading = read_example(scope=("local", {"center": "predictive", "window": 2}))
         assert reading.gain is not None
         steps = [step for step in range(STEPS) if step not in (REPEATED_STEP, REPEAT_STEP)]
         assert (abs(reading.gain.argmax(axis=1) - target_positions().numpy())[steps] <= 1).all()
         assert read_example(scope="local").gain is None
 
-    def test_drawing_is_deterministic_and_keeps_the_random_state(self) -> None:
+    def test_drawing_is_deterministic_and_keeps_the_random_state(self):
         state = torch.get_rng_state()
         first, second = read_example(scorer="additive"), read_example(scorer="additive")
         assert torch.equal(torch.get_rng_state(), state)
@@ -148,7 +148,7 @@ class TestTheExample:
         assert first.is_fitted
         assert not read_example(scorer="dot").is_fitted
 
-    def test_normalizers_are_shown_next_to_softmax(self) -> None:
+    def test_normalizers_are_shown_next_to_softmax(self):
         weights = row_weights("softmax")
         assert weights[:ALLOWED_COUNT].sum() == pytest.approx(1)
         assert (weights[ALLOWED_COUNT:] == 0).all()
@@ -157,7 +157,7 @@ class TestTheExample:
         assert (np.diff(rising) > 0).all()
 
 
-def test_heads_are_shown_with_what_they_make_together() -> None:
+def test_heads_are_shown_with_what_they_make_together():
     """The window of a head is of three positions around the step; a share of the second map is subtracted."""
     local, both, mean = head_maps(("standard", {"heads": 2, "head_scopes": ["local", "global"]})).values()
     distance = abs(np.arange(POSITIONS) - target_positions().numpy()[:, None])
@@ -186,7 +186,7 @@ def pixel(figure: Figure, axes: int, x: float, y: float) -> NDArray[np.float64]:
     return image[int(len(image) - up), int(across)]
 
 
-def test_panels_show_scores_masks_and_weights() -> None:
+def test_panels_show_scores_masks_and_weights():
     """Two steps over two source positions and three states; position 1 is forbidden to step 0."""
     scores = np.array([[0.0, 1, 2, 3, 4], [4, 3, 2, 1, 0]])
     weights = np.array([[1.0, 0, 0, 0, 0], [0, 0, 0, 0, 1]])
@@ -215,7 +215,7 @@ def test_panels_show_scores_masks_and_weights() -> None:
 
 
 @pytest.mark.parametrize("needs", VECTORS)
-def test_the_selection_of_a_query_input_is_colored(needs: str) -> None:
+def test_the_selection_of_a_query_input_is_colored(needs):
     figure = draw_step(needs, "query=any")
     for name, vector in VECTORS.items():
         x, y = vector.position
@@ -223,7 +223,7 @@ def test_the_selection_of_a_query_input_is_colored(needs: str) -> None:
         assert (blue - red > 0.3) == (name == needs), name
 
 
-def test_every_part_can_be_drawn_at_a_page_width() -> None:
+def test_every_part_can_be_drawn_at_a_page_width():
     """Nothing lies outside the picture."""
     for part in drawable_parts():
         if part.kind != "scorer" or part.name in ("dot", "concat"):

@@ -20,7 +20,7 @@ def score(scorer: Any, query: list[float], memory: list[list[float]]) -> list[fl
     return scores
 
 
-def test_biased_general() -> None:
+def test_biased_general():
     """W q + b = (2 + 6 + 1, 3 - 2) = (9, 1); (5, 7) . (9, 1) = 52, (-1, 11) . (9, 1) = 2."""
     scorer = BiasedGeneral(query_size=2, memory_size=2)
     with torch.no_grad():
@@ -31,7 +31,7 @@ def test_biased_general() -> None:
 
 
 @pytest.mark.parametrize(("activation", "expected"), [("tanh", [3 / 5, 0.0]), ("sigmoid", [2 / 3, 1 / 2])])
-def test_activated_general(activation: Any, expected: list[float]) -> None:
+def test_activated_general(activation, expected):
     """W q = (3 ln 2, 0), b = -2 ln 2; the forms are 3 ln 2 - 2 ln 2 = ln 2 and 2 ln 2 - 2 ln 2 = 0."""
     scorer = ActivatedGeneral(query_size=1, memory_size=2, activation=activation)
     with torch.no_grad():
@@ -40,7 +40,7 @@ def test_activated_general(activation: Any, expected: list[float]) -> None:
     assert score(scorer, [1.0], [[1.0, 13.0], [2 / 3, 17.0]]) == pytest.approx(expected)
 
 
-def test_low_rank() -> None:
+def test_low_rank():
     """Rank 1: A q = 2 * 2 - 3 = 1 and B m = 5 + 7 + 11, 5 - 11: their products."""
     scorer = LowRank(query_size=2, memory_size=3, rank=1)
     with torch.no_grad():
@@ -49,7 +49,7 @@ def test_low_rank() -> None:
     assert score(scorer, [2.0, 3.0], [[5.0, 7.0, 11.0], [5.0, 0.0, -11.0]]) == [23.0, -6.0]
 
 
-def test_low_rank_is_multiplicative_by_a_matrix_of_that_rank() -> None:
+def test_low_rank_is_multiplicative_by_a_matrix_of_that_rank():
     """q . W m with W = A' B."""
     scorer, plain = LowRank(query_size=5, memory_size=7, rank=2), Multiplicative(query_size=5, memory_size=7)
     with torch.no_grad():

@@ -31,7 +31,7 @@ def weights_of(scorer: Gmm, steps: int, positions: int, normalizer: str = "expon
     return weights
 
 
-def test_scores_without_bounds_have_finite_gradients() -> None:
+def test_scores_without_bounds_have_finite_gradients():
     """A center beyond 3e19 positions, whose distance has no square in single precision."""
     scorer = constant("exponential", [0.0], [45.0], [0.0])
     queries, keys = torch.zeros(1, 1, 1, requires_grad=True), scorer.project_keys(torch.zeros(1, 4, 2))
@@ -42,7 +42,7 @@ def test_scores_without_bounds_have_finite_gradients() -> None:
     assert all(gradient is not None and gradient.isfinite().all() for gradient in gradients)
 
 
-def test_far_centers_have_weights_in_half_precision() -> None:
+def test_far_centers_have_weights_in_half_precision():
     scorer = Gmm(query_size=3, components=2).half()
     keys = scorer.project_keys(torch.zeros(1, 4, 2).half())
     queries = scorer.project_queries(torch.zeros(1, 1500, 3).half())
@@ -50,7 +50,7 @@ def test_far_centers_have_weights_in_half_precision() -> None:
     assert torch.softmax(scores / 0.1, -1).isfinite().all()
 
 
-def test_graves() -> None:
+def test_graves():
     """alpha = 2 and 3, beta = ln 2 each, steps of 1 and 2: phi(t, u) = 2 2^-(t - u)^2 + 3 2^-(2t - u)^2, u from 1.
 
     With ``normalizer=exponential`` they are the weights; no sum divides them.
@@ -63,7 +63,7 @@ def test_graves() -> None:
     torch.testing.assert_close(weights_of(scorer, steps=2, positions=3), torch.tensor(expected))
 
 
-def test_version_2() -> None:
+def test_version_2():
     """Weights of 1/4 and 3/4, widths of ln 2 = softplus(0) and ln 3 = softplus(ln 2), steps of ln 2."""
     scorer = constant("softplus", [0.0, LN3], [0.0, 0.0], [0.0, LN2])
 
@@ -74,19 +74,19 @@ def test_version_2() -> None:
     torch.testing.assert_close(weights_of(scorer, steps=2, positions=3), torch.tensor(expected))
 
 
-def test_a_softmax_divides_by_the_sum() -> None:
+def test_a_softmax_divides_by_the_sum():
     scorer = constant("softplus", [0.0, LN3], [0.0, 0.0], [0.0, LN2])
     mixture = weights_of(scorer, steps=2, positions=3)
     softmax = weights_of(scorer, steps=2, positions=3, normalizer="softmax")
     torch.testing.assert_close(softmax, mixture / mixture.sum(-1, keepdim=True))
 
 
-def test_no_step_moves_no_center() -> None:
+def test_no_step_moves_no_center():
     assert weights_of(constant("exponential", [0.0], [0.0], [0.0]), steps=0, positions=3).shape == (0, 3)
 
 
 @pytest.mark.parametrize("form", ["softplus", "exponential"])
-def test_it_starts_with_its_steps_and_widths(form: Any) -> None:
+def test_it_starts_with_its_steps_and_widths(form):
     """A query of zeros that no hidden layer moves: the first center is the step, and a height falls by its width."""
     scorer = Gmm(query_size=3, components=2, form=form, hidden_size=None, initial_step=2.0, initial_width=5.0)
     keys = scorer.project_keys(torch.zeros(1, 7, 13))
@@ -95,7 +95,7 @@ def test_it_starts_with_its_steps_and_widths(form: Any) -> None:
     torch.testing.assert_close(scores[0, 0, 1] - scores[0, 0, 6], torch.tensor(5**2 / (2 * 5**2)))
 
 
-def test_the_centers_are_carried() -> None:
+def test_the_centers_are_carried():
     """Three steps in two calls are as in one."""
     scorer = Gmm(query_size=3, components=2)
     keys, queries = scorer.project_keys(torch.zeros(1, 7, 13)), scorer.project_queries(torch.randn(1, 3, 3))
@@ -106,7 +106,7 @@ def test_the_centers_are_carried() -> None:
     torch.testing.assert_close(last, centers)
 
 
-def test_centers_far_from_the_start_in_16_bits() -> None:
+def test_centers_far_from_the_start_in_16_bits():
     """16 bits hold every other whole number above 256; a center that moves by 1 a step is still at each of them."""
     scorer = constant("exponential", [0.0], [0.0], [0.0])
     keys, carry = torch.zeros(1, 700, 1, dtype=torch.bfloat16), None
@@ -120,7 +120,7 @@ def test_centers_far_from_the_start_in_16_bits() -> None:
     assert largest == list(range(1, 601))
 
 
-def test_no_row_is_without_weights_in_16_bits() -> None:
+def test_no_row_is_without_weights_in_16_bits():
     """A narrow component that is 150 positions away scores far below the least number of 16 bits."""
     scorer = Gmm(query_size=1, components=1, initial_width=0.3)
     keys = torch.zeros(1, 8, 1, dtype=torch.float16)
@@ -131,7 +131,7 @@ def test_no_row_is_without_weights_in_16_bits() -> None:
     assert scores.isfinite().all()
 
 
-def test_a_large_first_width_can_be_set() -> None:
+def test_a_large_first_width_can_be_set():
     """``softplus`` of it is the number itself, whose exponential is too large for a float."""
     scorer = Gmm(query_size=1, components=1, hidden_size=None, initial_width=800)
     assert torch.nn.functional.softplus(scorer.parameters_of_query[0].bias[2]).item() == pytest.approx(800)

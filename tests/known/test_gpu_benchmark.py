@@ -25,7 +25,7 @@ CHOICES: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def benchmark(monkeypatch: pytest.MonkeyPatch) -> Import:
+def benchmark(monkeypatch):
     """Import a module of the folder of benchmarks."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     return importlib.import_module
@@ -33,9 +33,7 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> Import:
 
 @pytest.mark.parametrize("lengths", [[5, 2, 4], [5, 5, 5]], ids=["ragged", "equal"])
 @pytest.mark.parametrize("schedule", CHOICES)
-def test_the_model_by_hand_is_that_of_attnx(
-    schedule: str, lengths: list[int], benchmark: Import, build_model: Any
-) -> None:
+def test_the_model_by_hand_is_that_of_attnx(schedule, lengths, benchmark, build_model):
     """With the same weights the loss and its gradients are the same."""
     by_hand: Any = benchmark("peers.by_hand")
     model = build_model(**{"scorer": ("additive", {"hidden_size": by_hand.HIDDEN}), **CHOICES[schedule]})
@@ -59,7 +57,7 @@ def test_the_model_by_hand_is_that_of_attnx(
         torch.testing.assert_close(weight.grad, expected_gradients[name], rtol=1e-4, atol=1e-6)
 
 
-def test_batches_by_hand_have_rows_of_similar_length(benchmark: Import) -> None:
+def test_batches_by_hand_have_rows_of_similar_length(benchmark):
     by_hand: Any = benchmark("peers.by_hand")
     pairs = [("ab" * (row % 7 + 1), ["A", "B"] * (row % 7 + 1)) for row in range(70)]
     batches, symbols = by_hand.make_batches(pairs, 10)
@@ -70,7 +68,7 @@ def test_batches_by_hand_have_rows_of_similar_length(benchmark: Import) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 17])
-def test_searches_by_hand_find_the_best_outputs(size: int, benchmark: Import) -> None:
+def test_searches_by_hand_find_the_best_outputs(size, benchmark):
     """A beam as wide as there are symbols finds the best of all outputs of two steps; one of 1 the likeliest start."""
     by_hand, decoding = benchmark("peers.by_hand"), benchmark("peers.decoding_by_hand")
     torch.manual_seed(0)
@@ -100,7 +98,7 @@ def _log_prob(model: Any, by_hand: Any, source: torch.Tensor, output: tuple[int,
     return -loss.detach() * target.shape[1]
 
 
-def test_the_transformer_by_hand_is_that_of_attnx(benchmark: Import) -> None:
+def test_the_transformer_by_hand_is_that_of_attnx(benchmark):
     """With the same weights the logits are the same."""
     by_hand, section = benchmark("peers.transformer_by_hand"), benchmark("gpu_sections.transformer")
     sizes = section.Sizes(symbols=23, size=14, layers=3, heads=7, tokens=0)
@@ -112,7 +110,7 @@ def test_the_transformer_by_hand_is_that_of_attnx(benchmark: Import) -> None:
     assert sum(weight.numel() for weight in copied.parameters()) == sum(map(torch.numel, model.parameters()))
 
 
-def test_the_decoder_by_hand_is_that_of_attnx(benchmark: Import) -> None:
+def test_the_decoder_by_hand_is_that_of_attnx(benchmark):
     """With the same weights the logits are the same; and decoded by copied memories the same is written."""
     by_hand, speed = benchmark("peers.transformer_by_hand"), benchmark("decoder_speed")
     torch.manual_seed(0)
@@ -131,14 +129,14 @@ def test_the_decoder_by_hand_is_that_of_attnx(benchmark: Import) -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_a_gpu_it_ends_in_one_line(benchmark: Import, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_gpu_it_ends_in_one_line(benchmark, capsys):
     assert benchmark("gpu").main([]) == 2
     printed = capsys.readouterr()
     assert printed.err == "no GPU is available; --check proves the program on a CPU\n"
     assert not printed.out
 
 
-def test_a_check_measures_and_writes_rows(benchmark: Import, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_check_measures_and_writes_rows(benchmark, tmp_path, capfd):
     """In a process of the section; and a file that is there already is not written over."""
     gpu, results = benchmark("gpu"), benchmark("gpu_sections.results")
     file = tmp_path / "a" / "gpu.json"
@@ -156,9 +154,7 @@ def test_a_check_measures_and_writes_rows(benchmark: Import, tmp_path: Path, cap
     assert "toy sizes" in capfd.readouterr().err
 
 
-def test_the_file_is_complete_after_every_case(
-    benchmark: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_file_is_complete_after_every_case(benchmark, tmp_path, monkeypatch):
     """A case that fails, one that cannot run and one that comes too late are rows; the others are still measured."""
     gpu, cases, results = map(benchmark, ("gpu", "gpu_sections.cases", "gpu_sections.results"))
     file, counts = tmp_path / "gpu.json", []
@@ -195,7 +191,7 @@ def test_the_file_is_complete_after_every_case(
     assert rows[4] == ("idle", "e", {"ms": 1.5}, "")
 
 
-def test_a_section_that_takes_too_long_is_a_row(benchmark: Import, tmp_path: Path) -> None:
+def test_a_section_that_takes_too_long_is_a_row(benchmark, tmp_path):
     """Its process and what that has started end, and the rows so far stay."""
     gpu, cases, results = map(benchmark, ("gpu", "gpu_sections.cases", "gpu_sections.results"))
     file, row = tmp_path / "gpu.json", cases.Row("main_run", "a", {"ms": 1.5})
@@ -206,7 +202,7 @@ def test_a_section_that_takes_too_long_is_a_row(benchmark: Import, tmp_path: Pat
     assert second[:4] == ("main_run", "main_run", {}, "failed: stopped after its 0 s")
 
 
-def test_a_complete_measurement_fits_into_its_time(benchmark: Import) -> None:
+def test_a_complete_measurement_fits_into_its_time(benchmark):
     """Each section into four minutes and each command into ten, the first two of them with the start into fifteen."""
     gpu = benchmark("gpu")
     assert sum(gpu.CALLS, ()) == gpu.SECTIONS
@@ -216,7 +212,7 @@ def test_a_complete_measurement_fits_into_its_time(benchmark: Import) -> None:
     assert max(map(len, gpu.plan().splitlines())) < 2000
 
 
-def test_the_ledger_compares_figures_of_one_file(benchmark: Import) -> None:
+def test_the_ledger_compares_figures_of_one_file(benchmark):
     """The latest file that has all rows of a line; the bound itself passes, and what no file has is not run."""
     cases, ledger, results = map(benchmark, ("gpu_sections.cases", "gpu_sections.ledger", "gpu_sections.results"))
 
@@ -242,7 +238,7 @@ def test_the_ledger_compares_figures_of_one_file(benchmark: Import) -> None:
     assert (find(half).figure, find(half).verdict) == (None, "not run")
 
 
-def test_the_main_command_is_compared_with_a_cpu_of_any_file(benchmark: Import) -> None:
+def test_the_main_command_is_compared_with_a_cpu_of_any_file(benchmark):
     cases, ledger, results = map(benchmark, ("gpu_sections.cases", "gpu_sections.ledger", "gpu_sections.results"))
     machine = {"card": "NVIDIA H200", "torch": "2.11", "commit": "abc", "date": "2026-01-02"}
     files = [
@@ -255,7 +251,7 @@ def test_the_main_command_is_compared_with_a_cpu_of_any_file(benchmark: Import) 
     assert (entry.figure, entry.verdict, entry.machine["card"]) == (0.25, "PASS", "NVIDIA H200")
 
 
-def test_predictions_are_of_the_card(benchmark: Import) -> None:
+def test_predictions_are_of_the_card(benchmark):
     """Two reciprocals a pair and unit of 132 multiprocessors; bytes of eleven passes over the bandwidth."""
     ledger, cards = benchmark("gpu_sections.ledger"), benchmark("gpu_sections.cards")
     attnx, broadcast, speed, _ = ledger.operator_lines((16, 400, 400, 256))
@@ -266,21 +262,21 @@ def test_predictions_are_of_the_card(benchmark: Import) -> None:
         assert speed.prediction(card) == pytest.approx(milliseconds / 0.3134, rel=1e-3)
 
 
-def test_flop_of_a_transformer(benchmark: Import) -> None:
+def test_flop_of_a_transformer(benchmark):
     """A layer of width 3 has 108 weights, the output 5 x 3; a query and key cost 12 x 3 with their gradients."""
     section = benchmark("gpu_sections.transformer")
     sizes = section.Sizes(symbols=5, size=3, layers=2, heads=1, tokens=0)
     assert section.flop_of_a_token(sizes, 7) == 6 * (2 * 108 + 15) + 2 * 7 * 36
 
 
-def test_the_ledger_on_the_page_is_that_of_the_kept_files(benchmark: Import) -> None:
+def test_the_ledger_on_the_page_is_that_of_the_kept_files(benchmark):
     gpu, tables = benchmark("gpu"), benchmark("gpu_sections.tables")
     page = gpu.PAGE.read_text(encoding="utf-8")
     assert tables.START + gpu.kept_ledger(gpu.RESULTS) + tables.END in page
     assert all(not benchmark("gpu_sections.results").read_results(file).is_check for file in gpu.RESULTS.glob("*.json"))
 
 
-def test_a_kept_file_fills_the_ledger(benchmark: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kept_file_fills_the_ledger(benchmark, tmp_path, monkeypatch):
     gpu, cases, results, tables = map(
         benchmark, ("gpu", "gpu_sections.cases", "gpu_sections.results", "gpu_sections.tables")
     )
@@ -304,7 +300,7 @@ def test_a_kept_file_fills_the_ledger(benchmark: Import, tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("name", ["busy_time", "cards", "tables"])
-def test_examples_in_docstrings(name: str, benchmark: Import) -> None:
+def test_examples_in_docstrings(name, benchmark):
     result = doctest.testmod(benchmark(f"gpu_sections.{name}"))
     assert result.attempted
     assert not result.failed

@@ -31,7 +31,7 @@ from attnx.data.graphemes import split_graphemes
         ("\uac00\u11a8", "\uac00\u11a8", "\uac01", "\u1100\u1161\u11a8", "\u1100\u1161\u11a8"),
     ],
 )
-def test_by_hand(text: str, as_is: str, nfc: str, nfd: str, jamo: str) -> None:
+def test_by_hand(text, as_is, nfc, nfd, jamo):
     assert split_graphemes(text, "as_is") == tuple(as_is)
     assert split_graphemes(text, "nfc") == tuple(nfc)
     assert split_graphemes(text, "nfd") == tuple(nfd)
@@ -39,7 +39,7 @@ def test_by_hand(text: str, as_is: str, nfc: str, nfd: str, jamo: str) -> None:
 
 
 @pytest.mark.parametrize("writing", ["nfd", "jamo"])
-def test_every_syllable_is_decomposed(writing: str) -> None:
+def test_every_syllable_is_decomposed(writing):
     """Syllables are numbered from U+AC00 by 19 leads, 21 vowels and 28 tails, the first tail being none."""
     for number in range(19 * 21 * 28):
         lead, vowel, tail = number // (21 * 28), number // 28 % 21, number % 28
@@ -48,13 +48,13 @@ def test_every_syllable_is_decomposed(writing: str) -> None:
 
 
 @pytest.mark.parametrize("neighbor", ["\uabff", "\ud7a4", "\u3131", "\uffa1"])
-def test_other_characters_are_not_decomposed(neighbor: str) -> None:
+def test_other_characters_are_not_decomposed(neighbor):
     """The code points before the first and after the last syllable, and jamo of older standards, stay whole."""
     assert split_graphemes(neighbor, "jamo") == split_graphemes(neighbor, "nfd") == (neighbor,)
 
 
 @pytest.mark.parametrize("writing", ["nfc", "nfd", "jamo"])
-def test_decomposed_input_gives_the_same_graphemes(writing: str) -> None:
+def test_decomposed_input_gives_the_same_graphemes(writing):
     """Words that look the same are cut alike, and no form loses anything."""
     word = "\ud55c\uae00 \u1ebft \u304c\u0958 a"
     typed = [word, *(unicodedata.normalize(form, word) for form in ("NFC", "NFD"))]

@@ -26,7 +26,7 @@ LISTS: list[dict[str, Any]] = [
 ]
 
 
-def test_every_second_head_reads_a_window() -> None:
+def test_every_second_head_reads_a_window():
     """The first and third read their own step alone, with a weight of 1; the others all five positions."""
     attention: Any = build(scorer="dot", heads=HEADS, query_size=WIDTH, memory_size=WIDTH, **LISTS[0])
     memory = attention.make_memory(torch.randn(2, 5, WIDTH))
@@ -37,7 +37,7 @@ def test_every_second_head_reads_a_window() -> None:
 
 @pytest.mark.parametrize("lists", LISTS, ids=lambda lists: "-".join(lists))
 @pytest.mark.parametrize("is_fast", [False, True], ids=["definition", "accel"])
-def test_each_head_is_an_attention_of_its_own_parts(lists: dict[str, Any], is_fast: bool) -> None:
+def test_each_head_is_an_attention_of_its_own_parts(lists, is_fast):
     """Whose keys may have a width of their own."""
     attention: Any = build(scorer="scaled", heads=HEADS, query_size=WIDTH, memory_size=WIDTH, **lists)
     queries, states = torch.randn(2, 3, WIDTH), torch.randn(2, 7, WIDTH)
@@ -56,12 +56,12 @@ def test_each_head_is_an_attention_of_its_own_parts(lists: dict[str, Any], is_fa
     assert attention.is_distribution == ("head_normalizers" not in lists)
 
 
-def test_the_sources_are_those_of_the_scope() -> None:
+def test_the_sources_are_those_of_the_scope():
     attention: Any = build(scope="history", heads=2, query_size=4, memory_size=4, head_scopes=["local", "global"])
     assert [head.scope.sources for head in attention.heads] == [("decoder",)] * 2
 
 
-def test_a_transformer_decodes_as_it_trains() -> None:
+def test_a_transformer_decodes_as_it_trains():
     torch.manual_seed(0)
     options = TransformerOptions(
         hidden_size=16,
@@ -90,7 +90,7 @@ def test_a_transformer_decodes_as_it_trains() -> None:
         "model=transformer scorer=scaled attention.heads=4 attention.head_scopes=[local,global]",
     ],
 )
-def test_a_list_composes(words: str) -> None:
+def test_a_list_composes(words):
     attnx.compose(words.split())
 
 
@@ -119,6 +119,6 @@ def test_a_list_composes(words: str) -> None:
         ),
     ],
 )
-def test_a_list_that_cannot_be_is_refused(words: str, message: str) -> None:
+def test_a_list_that_cannot_be_is_refused(words, message):
     with pytest.raises(UserError, match=message):
         attnx.compose(words.split())

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -15,7 +13,6 @@ from attnx.attention.multi_head import MultiHeadAttention
 from attnx.attention.scorers.additive import Additive
 from attnx.errors import UserError
 
-BuildModel = Callable[..., Any]
 LN3 = math.log(3)
 SOURCE = torch.tensor([[3, 5, 7], [11, 13, 0]])
 INPUTS = torch.tensor([[1, 5, 3, 8], [1, 7, 2, 2]])
@@ -28,7 +25,7 @@ def plain(heads: MultiHeadAttention) -> MultiHeadAttention:
     return heads
 
 
-def test_two_heads_by_hand() -> None:
+def test_two_heads_by_hand():
     """Units apart: the first head scores 0 and ln 3, the second ln 3 and 0; each reads its own half of the values."""
     attention = plain(build(scorer="dot", heads=2, query_size=2, memory_size=2, values_size=4))
     states = torch.tensor([[[0.0, LN3], [LN3, 0.0]]])
@@ -39,7 +36,7 @@ def test_two_heads_by_hand() -> None:
     torch.testing.assert_close(read.context, torch.tensor([[[1.0, 2.0 + 12.0, 9.0 + 5.0, 12.0 + 6.0]]]))
 
 
-def test_a_head_for_each_feature_weighs_each_feature() -> None:
+def test_a_head_for_each_feature_weighs_each_feature():
     """Multi-dimensional weights: each feature has its own score of each position, and its own weights."""
     attention = plain(build(scorer="dot", heads=3, query_size=3, memory_size=3))
     states = torch.tensor([[[LN3, 2.0, 0.0], [0.0, 6.0, LN3]]])
@@ -49,7 +46,7 @@ def test_a_head_for_each_feature_weighs_each_feature() -> None:
 
 
 @pytest.mark.parametrize("scorer", ["dot", "additive"])  # heads without parameters are folded into the batch
-def test_one_row_is_shared_by_all(scorer: str) -> None:
+def test_one_row_is_shared_by_all(scorer):
     """A memory of one row is read by each row of queries, and one row of queries reads each row of a memory."""
     attention = build(scorer=scorer, heads=2, query_size=4, memory_size=4)
     queries, states = torch.randn(3, 5, 4), torch.randn(3, 7, 4)
@@ -61,7 +58,7 @@ def test_one_row_is_shared_by_all(scorer: str) -> None:
         torch.testing.assert_close((shared.context, shared.weights), (expanded.context, expanded.weights))
 
 
-def test_two_heads_are_two_attentions() -> None:
+def test_two_heads_are_two_attentions():
     """With projections: each head is an attention over Q_i q, K_i m and V_i v, and O joins what they read."""
     both = build(scorer="additive", scope="local", heads=2, query_size=5, memory_size=14, values_size=22)
     queries, states, values = torch.randn(2, 3, 5), torch.randn(2, 7, 14), torch.randn(2, 7, 22)
@@ -76,7 +73,7 @@ def test_two_heads_are_two_attentions() -> None:
     torch.testing.assert_close(result.context, torch.cat(contexts, -1) @ both.out.weight.T)
 
 
-def test_one_mask_and_one_step_broadcast_over_rows() -> None:
+def test_one_mask_and_one_step_broadcast_over_rows():
     """As they do with one head: what is 1 in front is the same for every row."""
     heads = build(scorer="additive", scope=("local", {"window": 1}), heads=2, query_size=6, memory_size=6)
     queries, memory = torch.randn(3, 5, 6), heads.make_memory(torch.randn(3, 7, 6))
@@ -86,7 +83,7 @@ def test_one_mask_and_one_step_broadcast_over_rows() -> None:
     torch.testing.assert_close(shared, expanded)
 
 
-def test_dropout_is_drawn_per_head() -> None:
+def test_dropout_is_drawn_per_head():
     """Values are the identity, so that a context is its head's weights: kept ones are doubled."""
     attention = plain(build(scorer="dot", heads=2, query_size=2, memory_size=2, values_size=6))
     values = torch.eye(3).repeat(1, 2)[None]
@@ -98,7 +95,7 @@ def test_dropout_is_drawn_per_head() -> None:
     torch.testing.assert_close(context.flatten(), torch.tensor([2 / 3, 0, 2 / 3, 0, 2 / 3, 0]))
 
 
-def test_each_head_has_its_own_gradients() -> None:
+def test_each_head_has_its_own_gradients():
     """Named or given as an instance, a scorer's parameters are not shared among heads."""
     for scorer in ("additive", Additive(7, 7)):
         first, second = build(scorer=scorer, heads=2, query_size=5, memory_size=14).heads
@@ -112,12 +109,12 @@ def test_each_head_has_its_own_gradients() -> None:
         ({"memory_size": 7, "values_size": 6}, "the width of the memory, 7"),
     ],
 )
-def test_a_width_not_divisible_by_heads_is_refused(sizes: dict[str, int], what: str) -> None:
+def test_a_width_not_divisible_by_heads_is_refused(sizes, what):
     with pytest.raises(UserError, match=rf"attention\.heads=2 does not divide {what}; choose another number of heads"):
         build(heads=2, query_size=5, **sizes)
 
 
-def test_a_model_refuses_a_width_not_divisible_by_heads(build_model: BuildModel) -> None:
+def test_a_model_refuses_a_width_not_divisible_by_heads(build_model):
     """A history's memory is as wide as the decoder's state, 26 here."""
     build_model(scope="history", attention=("standard", {"heads": 2}), model={"bridge": "zeros"})
     with pytest.raises(UserError, match=r"attention\.heads=3 does not divide the width of the values, 26"):
@@ -126,7 +123,7 @@ def test_a_model_refuses_a_width_not_divisible_by_heads(build_model: BuildModel)
 
 @pytest.mark.parametrize("scorer", ["additive", "coverage"])
 @pytest.mark.parametrize("scope", ["global", "encoder_decoder"])
-def test_weights_of_every_head(build_model: BuildModel, scope: str, scorer: str) -> None:
+def test_weights_of_every_head(build_model, scope, scorer):
     """(b, h, t, m), of whatever is read, and a past of every head."""
     model = build_model(scope=scope, scorer=scorer, attention=("standard", {"heads": 2}))
     weights = model(SOURCE, SOURCE > 0, INPUTS, need_weights=True).weights
@@ -138,6 +135,6 @@ def test_weights_of_every_head(build_model: BuildModel, scope: str, scorer: str)
     assert past is None if scorer == "additive" else past.cumulative.shape == (2, 2, 3)
 
 
-def test_one_head_equals_plain_attention() -> None:
+def test_one_head_equals_plain_attention():
     """No projections around a single one."""
     assert not isinstance(build(query_size=5, memory_size=7), MultiHeadAttention)

@@ -24,7 +24,7 @@ def build_encoder(**options: Any) -> Any:
     return registry.build("encoder", ("hierarchical", {"hidden_size": 3, "query_size": 4, **options}), input_size=2)
 
 
-def test_equal_scores_by_hand() -> None:
+def test_equal_scores_by_hand():
     """Yang et al. 2016, equations 6 and 9: without learned vectors all words of a sentence weigh the same, and all
     sentences: 1/3 x 1/2 for each of three words, 1 x 1/2 for one word that is a sentence.
     """
@@ -38,7 +38,7 @@ def test_equal_scores_by_hand() -> None:
 
 
 @pytest.mark.usefixtures("float64")
-def test_a_sentence_is_read_by_itself() -> None:
+def test_a_sentence_is_read_by_itself():
     """Its vector and its words' shares are those of the sentence alone (equations 1 to 7)."""
     encoder, inputs = build_encoder(), torch.randn(2, 5, 2)
     encoded = encoder(inputs, MASK, sentence_ends=ENDS)
@@ -51,7 +51,7 @@ def test_a_sentence_is_read_by_itself() -> None:
 
 
 @pytest.mark.usefixtures("float64")
-def test_the_order_of_sentences_is_read_by_the_second_encoder() -> None:
+def test_the_order_of_sentences_is_read_by_the_second_encoder():
     encoder, inputs = build_encoder(scorer="additive", normalizer="sparsemax"), torch.randn(1, 4, 2)
     ends = torch.tensor([[False, True, False, True]])
     first = encoder(inputs, MASK[:1, :4], sentence_ends=ends).layers[-1]
@@ -67,13 +67,13 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("override", REFUSALS)
-def test_choices_that_cannot_be_are_refused(override: str) -> None:
+def test_choices_that_cannot_be_are_refused(override):
     model = [] if override.startswith("model") else ["model=classifier"]
     with pytest.raises(UserError, match=REFUSALS[override]):
         compose(["task=classification", "encoder=hierarchical", *model, override])
 
 
-def test_sources_without_sentences_are_refused() -> None:
+def test_sources_without_sentences_are_refused():
     config = small_config(model={"name": "classifier"}, encoder={"name": "hierarchical"}, task={"name": "g2p"})
     config["encoder"] |= {"scorer": "dot", "normalizer": "softmax"}
     with pytest.raises(UserError, match="task=g2p"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ import torch
 from torch import Tensor
 
 pytestmark = pytest.mark.usefixtures("float64")
-BuildModel = Callable[..., Any]
 
 LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
 SOURCE = torch.tensor([[3, 5, 7], [11, 13, 0]])
@@ -42,7 +40,7 @@ def by_hand(model: Any, inputs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @pytest.fixture
-def looping(build_model: BuildModel) -> Any:
+def looping(build_model):
     """A plain RNN; the mean of the products as score; the context joins the input."""
     return build_model(
         scorer=("scaled", {"scale": "dimension"}),
@@ -54,7 +52,7 @@ def looping(build_model: BuildModel) -> Any:
     )
 
 
-def test_training_matches_the_explicit_loop(looping: Any) -> None:
+def test_training_matches_the_explicit_loop(looping):
     """Logits, weights and gradients are those of the loop above."""
     logits, weights = by_hand(looping, INPUTS)
     output = looping(SOURCE, SOURCE_MASK, INPUTS, need_weights=True)
@@ -66,7 +64,7 @@ def test_training_matches_the_explicit_loop(looping: Any) -> None:
         torch.testing.assert_close(actual, expected)
 
 
-def test_decoding_matches_the_explicit_loop(looping: Any) -> None:
+def test_decoding_matches_the_explicit_loop(looping):
     """Step by step the same; at the first two there is nothing to read, and the context is zeros."""
     logits, _ = by_hand(looping, INPUTS)
     state = looping.init_state(SOURCE, SOURCE_MASK)
@@ -78,7 +76,7 @@ def test_decoding_matches_the_explicit_loop(looping: Any) -> None:
 
 @pytest.mark.parametrize("schedule", ["run_then_attend", "step_by_step"])
 @pytest.mark.parametrize("include_self", [False, True])
-def test_three_steps_by_hand(build_model: BuildModel, include_self: bool, schedule: str) -> None:
+def test_three_steps_by_hand(build_model, include_self, schedule):
     """States 3/5, 4/5, 3/5 of one unit, queried with the last; symbol k scores k times the context.
 
     Scores at step 1 are 12/25 and, with itself, 16/25; at step 2 9/25, 12/25 and, with itself, 9/25.
@@ -109,7 +107,7 @@ def test_three_steps_by_hand(build_model: BuildModel, include_self: bool, schedu
 
 @pytest.mark.parametrize("bridge", ["zeros", "learned"])
 @pytest.mark.parametrize("feed", ["now", "next", "none"])
-def test_a_history_model_works_without_a_source(build_model: BuildModel, feed: str, bridge: str) -> None:
+def test_a_history_model_works_without_a_source(build_model, feed, bridge):
     """Nothing of the source is read and no parameter of it exists; every parameter there is gets a gradient."""
     model = build_model(scope="history", query=["previous_state"], model={"feed": feed, "bridge": bridge})
     output = model(SOURCE, SOURCE_MASK, INPUTS)
@@ -119,7 +117,7 @@ def test_a_history_model_works_without_a_source(build_model: BuildModel, feed: s
     assert model.source_encoder is None
 
 
-def test_a_history_model_works_with_an_encoder(build_model: BuildModel) -> None:
+def test_a_history_model_works_with_an_encoder(build_model):
     """The decoder starts from it and reads its own states alone; the encoder learns by way of the start."""
     model = build_model(scope="history", model={"bridge": "last"})
     output = model(SOURCE, SOURCE_MASK, INPUTS, need_weights=True)

@@ -58,7 +58,7 @@ def loop(model: Any, rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("recursive", [False, True])
-def test_past_and_horizon_form_one_stream(recursive: bool) -> None:
+def test_past_and_horizon_form_one_stream(recursive):
     """Two targets and one column that is known; beside each row whether the targets before it are there."""
     selected = config()
     selected["task"]["forecast"] = "recursive" if recursive else "direct"
@@ -86,7 +86,7 @@ def test_past_and_horizon_form_one_stream(recursive: bool) -> None:
 
 
 @pytest.mark.parametrize("scope", ["history", "global", "local"])
-def test_every_scope_covers_the_past(scope: str) -> None:
+def test_every_scope_covers_the_past(scope):
     resolved: Any = resolve_model(config(scope=node("scope", scope)))
     network = resolved.network
     assert (network.sources, network.bridge, network.plan.feed) == (("decoder",), "zeros", "now")
@@ -103,7 +103,7 @@ def test_every_scope_covers_the_past(scope: str) -> None:
         ({"query": {"current_state": {}}}, "model.feed=now contradicts query=current_state"),
     ],
 )
-def test_an_invalid_configuration_is_refused(choices: dict[str, Any], message: str) -> None:
+def test_an_invalid_configuration_is_refused(choices, message):
     with pytest.raises(UserError) as error:
         resolve_model(config(**choices))
     assert message in str(error.value)

@@ -20,7 +20,7 @@ def build_hops(hops: int = 2, **options: Any) -> Hops:
     return attention
 
 
-def test_two_hops_by_hand() -> None:
+def test_two_hops_by_hand():
     """Equation 4 with H = 2 I: q_1 = (ln 3, 0) on the keys (1, 0) and (0, 0) has the weights 3/4 and 1/4.
 
     Values (0, 1) and (0, 5) give o_1 = (0, 2), q_2 = (2 ln 3, 2), weights 9/10 and 1/10, and o_2 = (0, 1.4).
@@ -35,7 +35,7 @@ def test_two_hops_by_hand() -> None:
 
 
 @pytest.mark.parametrize("heads", [1, 2])
-def test_hops_share_parts_and_read_what_is_allowed(heads: int) -> None:
+def test_hops_share_parts_and_read_what_is_allowed(heads):
     """Parameters: those of one attention, H, and P where widths differ. A hidden position changes nothing."""
     attention = build(scorer="additive", query_size=6, memory_size=4, hops=3, heads=heads)
     assert isinstance(attention, Hops)
@@ -49,7 +49,7 @@ def test_hops_share_parts_and_read_what_is_allowed(heads: int) -> None:
     torch.testing.assert_close(*results)
 
 
-def test_one_hop_is_plain_attention() -> None:
+def test_one_hop_is_plain_attention():
     assert not isinstance(build(scorer="dot", query_size=2, memory_size=2, hops=1), Hops)
     scorer = registry.build("scorer", "coverage", query_size=2, memory_size=2)
     with pytest.raises(UserError, match="its parts read earlier steps"):
@@ -66,12 +66,12 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("override", REFUSALS)
-def test_hops_that_cannot_be_are_refused(override: str) -> None:
+def test_hops_that_cannot_be_are_refused(override):
     with pytest.raises(UserError, match=REFUSALS[override]):
         compose([*([] if "hops" in override else ["attention.hops=2"]), override])
 
 
-def test_a_pointer_and_a_classifier_refuse_hops_without_a_state() -> None:
+def test_a_pointer_and_a_classifier_refuse_hops_without_a_state():
     with pytest.raises(UserError, match="no meaning beside model=pointer"):
         compose(["recipe=pointer", "task=pointing", "attention.hops=2"])
     with pytest.raises(UserError, match=r"query=\[self_attentive\] holds none"):

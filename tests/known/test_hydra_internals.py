@@ -21,13 +21,13 @@ from attnx.config.hydra_internals import (
 FOLDER = Path(attnx.__file__).parent
 
 
-def test_one_module_uses_private_apis() -> None:
+def test_one_module_uses_private_apis():
     for name in ("hydra._internal", "hydra.core.global_hydra", "hydra.core.override_parser"):
         files = [file for file in FOLDER.rglob("*.py") if name in file.read_text("utf-8")]
         assert [str(file.relative_to(FOLDER)) for file in files] == ["config/hydra_internals.py"], name
 
 
-def test_the_grid_sweeper_has_what_sweeps_use() -> None:
+def test_the_grid_sweeper_has_what_sweeps_use():
     """It checks each batch by the method that attnx replaces."""
     sweeper = basic_sweeper(max_batch_size=None)
     assert f"{type(sweeper).__module__}.{type(sweeper).__qualname__}" == BASIC_SWEEPER
@@ -37,13 +37,13 @@ def test_the_grid_sweeper_has_what_sweeps_use() -> None:
     assert [list(job) for job in split_jobs(parsed)] == [["scorer=dot", "seed=1"], ["scorer=mlp", "seed=1"]]
 
 
-def test_overrides_are_parsed() -> None:
+def test_overrides_are_parsed():
     override = override_parser().parse_override("scope.window=1,2")
     assert override.is_sweep_override()
     assert list(override.sweep_string_iterator()) == ["1", "2"]
 
 
-def test_a_faster_composition_resolves_references_of_groups(tmp_path: Path) -> None:
+def test_a_faster_composition_resolves_references_of_groups(tmp_path):
     """Where a list of defaults has some, its map is made; as a user's own files may have."""
     for name, text in {
         "config": "defaults: [first: one, second: '${first}']",

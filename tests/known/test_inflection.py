@@ -20,7 +20,7 @@ def write(path: Path, *places: int, first: str = "") -> Path:
     return path
 
 
-def test_any_order_of_columns_is_read(tmp_path: Path) -> None:
+def test_any_order_of_columns_is_read(tmp_path):
     """By default the order of UniMorph; by number or by name any other, with what else there is."""
     expected = read_inflections(write(tmp_path / "first.tsv"), UNIMORPH, "split", [])
     assert expected[1].source == ("[N]", "[DAT]", "[SG]", "e", "v")
@@ -43,12 +43,12 @@ def test_any_order_of_columns_is_read(tmp_path: Path) -> None:
         ("whole", ("[N;ABL(PL;PSS(2,SG))]",)),
     ],
 )
-def test_a_bundle_becomes_source_symbols(bundles: str, symbols: tuple[str, ...]) -> None:
+def test_a_bundle_becomes_source_symbols(bundles, symbols):
     task = Inflection(features=bundles)
     assert task.tokenize("ev\tN;ABL(PL;PSS(2,SG))") == (*symbols, "e", "v")
 
 
-def test_several_forms_are_references(tmp_path: Path) -> None:
+def test_several_forms_are_references(tmp_path):
     path = tmp_path / "table.tsv"
     path.write_text("dream\tdreamed\tV;PST\n\ndream\tdreamt\tV;PST\n", encoding="utf-8")
     (pair,) = read_inflections(path, UNIMORPH, "split", [])
@@ -64,7 +64,7 @@ def test_several_forms_are_references(tmp_path: Path) -> None:
         ("ev\teve\t;", "the features are empty in"),
     ],
 )
-def test_a_bad_line_is_reported_with_its_place(line: str, problem: str, tmp_path: Path) -> None:
+def test_a_bad_line_is_reported_with_its_place(line, problem, tmp_path):
     path = write(tmp_path / "table.tsv")
     path.write_text(f"{path.read_text(encoding='utf-8')}{line}\n", encoding="utf-8")
     with pytest.raises(UserError, match=rf"^{path}:4: {problem}"):
@@ -75,9 +75,7 @@ def test_a_bad_line_is_reported_with_its_place(line: str, problem: str, tmp_path
     ("places", "what", "columns"),
     [((0, 2, 1), "the form 'N;ABL;PL'", "1,2,3"), ((2, 1, 0), "the lemma 'N;ABL;PL'", "3,1,2")],
 )
-def test_features_in_another_column_are_refused(
-    places: tuple[int, ...], what: str, columns: str, tmp_path: Path
-) -> None:
+def test_features_in_another_column_are_refused(places, what, columns, tmp_path):
     path = write(tmp_path / "table.tsv", *places)
     with pytest.raises(UserError) as refusal:
         read_inflections(path, UNIMORPH, "split", [])
@@ -87,12 +85,12 @@ def test_features_in_another_column_are_refused(
         assert len(read_inflections(path, columns.split(","), "split", [])) == 3
 
 
-def test_columns_are_three() -> None:
+def test_columns_are_three():
     with pytest.raises(UserError, match=r"^task.columns=\[1,2\]: name three, those of the lemma, the features and"):
         Inflection(columns=[1, 2])
 
 
-def test_what_is_no_lemma_with_features_is_refused() -> None:
+def test_what_is_no_lemma_with_features_is_refused():
     task = Inflection()
     for text, problem in (
         ("ev", "1 column; expected a lemma"),
@@ -103,7 +101,7 @@ def test_what_is_no_lemma_with_features_is_refused() -> None:
             task.tokenize(text)
 
 
-def test_a_held_out_split_shares_no_lemma(tmp_path: Path) -> None:
+def test_a_held_out_split_shares_no_lemma(tmp_path):
     path = tmp_path / "table.tsv"
     lines = [f"{number * 7919}x\t{number}y{case}\tN;{case}" for number in range(211) for case in ("DAT", "ABL", "GEN")]
     path.write_text("\n".join(lines), encoding="utf-8")
@@ -113,7 +111,7 @@ def test_a_held_out_split_shares_no_lemma(tmp_path: Path) -> None:
     assert all(len(part) == 3 * len(names) for part, names in zip(data.pairs, lemmas, strict=True))
 
 
-def test_a_task_reads_its_splits_and_counts_shared_sources(tmp_path: Path) -> None:
+def test_a_task_reads_its_splits_and_counts_shared_sources(tmp_path):
     path = str(write(tmp_path / "table.tsv"))
     task = Inflection(train=path, valid=path, test=path)
     data = task.load()
@@ -122,7 +120,7 @@ def test_a_task_reads_its_splits_and_counts_shared_sources(tmp_path: Path) -> No
     assert task.detokenize(["e", "v", "e"]) == "eve"
 
 
-def test_the_metrics_by_hand() -> None:
+def test_the_metrics_by_hand():
     """Of two forms one is right; the other has a wrong letter."""
     forms, references = [list("eve"), list("gitmi")], [[tuple("eve")], [tuple("gitti"), tuple("gitmekti")]]
     values = {}

@@ -49,7 +49,7 @@ def intervals(task: Any, predictions: Sequence[Prediction], tags: Sequence[str] 
     return measure_intervals(task, tags, predictions, bootstrap_metrics(task, tags, predictions))
 
 
-def test_zero_errors_have_an_interval_above_zero() -> None:
+def test_zero_errors_have_an_interval_above_zero():
     """0 of n is 0 to 1 - 0.025^(1/n): here 0.37 %. Edits that never occur have no interval rather than 0 to 0."""
     interval = intervals(Rates(), words(0, 1000))
     assert interval == {"test_word_error_rate": pytest.approx((0, 100 * (1 - 0.025 ** (1 / 1000))))}
@@ -57,7 +57,7 @@ def test_zero_errors_have_an_interval_above_zero() -> None:
     assert intervals(Rates(), words(7, 0))["test_word_error_rate"] == pytest.approx((100 * 0.025 ** (1 / 7), 100))
 
 
-def test_a_proportion_has_the_interval_of_its_count() -> None:
+def test_a_proportion_has_the_interval_of_its_count():
     """By the quantiles of the beta distribution; of many examples as the normal distribution has it."""
     low, high = intervals(Rates(), words(3, 17))["test_word_error_rate"]
     assert (low, high) == pytest.approx((100 * beta.ppf(0.025, 3, 18), 100 * beta.ppf(0.975, 4, 17)))
@@ -65,7 +65,7 @@ def test_a_proportion_has_the_interval_of_its_count() -> None:
     assert (high - low) / 2 == pytest.approx(norm.ppf(0.975) * 100 * math.sqrt(0.3 * 0.7 / 1000), rel=0.02)
 
 
-def test_a_mean_over_tags_is_never_certain() -> None:
+def test_a_mean_over_tags_is_never_certain():
     """Of two tags without a mistake: half of what each may have, added as squares. Without words of a third
     there is no mean.
     """
@@ -78,7 +78,7 @@ def test_a_mean_over_tags_is_never_certain() -> None:
     assert intervals(Rates(), predictions, ("x", "y", "z")).keys() == interval.keys() - {"test_word_error_rate_macro"}
 
 
-def test_a_mean_over_tags_is_as_certain_as_its_examples() -> None:
+def test_a_mean_over_tags_is_as_certain_as_its_examples():
     """Of many examples the interval is that of the bootstrap over them."""
     counts = [Proportion(300, 1000), Proportion(100, 1000), Proportion(550, 1000)]
     low, high = interval_of_mean(counts)
@@ -87,14 +87,14 @@ def test_a_mean_over_tags_is_as_certain_as_its_examples() -> None:
     assert (high - low) / 2 == pytest.approx(norm.ppf(0.975) * deviation, rel=0.03)
 
 
-def test_other_metrics_have_bootstrap_percentiles() -> None:
+def test_other_metrics_have_bootstrap_percentiles():
     predictions = words(8, 12)
     drawn = bootstrap_metrics(Rates(), (), predictions)
     expected = np.percentile(drawn["test_phone_error_rate"], [2.5, 97.5])
     assert intervals(Rates(), predictions)["test_phone_error_rate"] == pytest.approx(tuple(expected))
 
 
-def test_overlapping_examples_widen_the_interval() -> None:
+def test_overlapping_examples_widen_the_interval():
     """Their rate has the interval of draws in blocks, which is wider than the exact one of as many examples."""
     mixed = [word for number in range(10) for word in words(10 * (number % 2), 10 * (1 - number % 2))]
     separate, together = (intervals(task, mixed)["test_word_error_rate"] for task in (Rates(), Windows()))
@@ -102,7 +102,7 @@ def test_overlapping_examples_widen_the_interval() -> None:
 
 
 @pytest.mark.parametrize("metric", ["answer_accuracy", "well_formed"])
-def test_answers_have_a_binomial_interval(metric: str) -> None:
+def test_answers_have_a_binomial_interval(metric):
     """Of all and of each size."""
     metric: Any = registry.build("metric", metric)
     for size, order in ((3, [2, 1, 0]), (4, [0, 1, 2, 3])):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,20 +65,20 @@ def of(module: str, text: str) -> Exception:
 
 
 @pytest.fixture(autouse=True)
-def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def _forgotten(monkeypatch):
     """Nothing was built yet in this process."""
     monkeypatch.setattr(kernels, "_failures", {})
     kernels.warn_once.cache_clear()
 
 
 @pytest.fixture
-def logged_warnings(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+def logged_warnings(caplog):
     caplog.set_level(logging.WARNING)
     return lambda: [record.getMessage() for record in caplog.records]
 
 
 @pytest.fixture
-def read() -> Callable[..., tuple[Tensor, Tensor]]:
+def read():
     """Read once with kernels, in this order, and once by the definition."""
     attention: Any = accel.enable(build(query_size=5, memory_size=11))
     queries, memory = torch.randn(2, 3, 5), attention.make_memory(torch.randn(2, 7, 11))
@@ -93,7 +92,7 @@ def read() -> Callable[..., tuple[Tensor, Tensor]]:
     return outcome
 
 
-def test_the_next_kernel_takes_over(read: Callable[..., Any], logged_warnings: Callable[[], list[str]]) -> None:
+def test_the_next_kernel_takes_over(read, logged_warnings):
     broken, good = NotBuilt(), Plain()
     torch.testing.assert_close(*read(broken, good), rtol=0, atol=0)
     assert (broken.reads, good.reads) == (0, 1)
@@ -104,9 +103,7 @@ def test_the_next_kernel_takes_over(read: Callable[..., Any], logged_warnings: C
     )
 
 
-def test_a_failing_kernel_is_tried_and_reported_once(
-    read: Callable[..., Any], logged_warnings: Callable[[], list[str]]
-) -> None:
+def test_a_failing_kernel_is_tried_and_reported_once(read, logged_warnings):
     """In a process, whatever attention has such a kernel."""
     first, second = NotBuilt(), NotBuilt()
     for line in ([first], [first], [second]):
@@ -115,7 +112,7 @@ def test_a_failing_kernel_is_tried_and_reported_once(
     assert len(logged_warnings()) == 1
 
 
-def test_a_long_reason_is_shortened(read: Callable[..., Any], logged_warnings: Callable[[], list[str]]) -> None:
+def test_a_long_reason_is_shortened(read, logged_warnings):
     read(Raises(ImportError("libtriton.so: " + 300 * "x")))
     (line,) = logged_warnings()
     reason = line.partition("computes: ")[2]
@@ -124,7 +121,7 @@ def test_a_long_reason_is_shortened(read: Callable[..., Any], logged_warnings: C
     assert reason.endswith("x…")
 
 
-def test_a_kernel_is_built_once(read: Callable[..., Any], logged_warnings: Callable[[], list[str]]) -> None:
+def test_a_kernel_is_built_once(read, logged_warnings):
     kernel = Plain()
     read(kernel), read(kernel)
     assert (kernel.builds, kernel.reads) == (1, 2)
@@ -141,9 +138,7 @@ def test_a_kernel_is_built_once(read: Callable[..., Any], logged_warnings: Calla
     ],
     ids=lambda error: type(error).__module__ + "." + type(error).__name__,
 )
-def test_a_kernel_that_fails_to_compile_falls_back(
-    error: Exception, read: Callable[..., Any], logged_warnings: Callable[[], list[str]]
-) -> None:
+def test_a_kernel_that_fails_to_compile_falls_back(error, read, logged_warnings):
     broken, good = Raises(error), Plain()
     for _ in range(2):
         torch.testing.assert_close(*read(broken, good), rtol=0, atol=0)
@@ -154,17 +149,13 @@ def test_a_kernel_that_fails_to_compile_falls_back(
 
 
 @pytest.mark.parametrize("error", [ValueError("sizes"), RuntimeError("index out of range"), MemoryError()])
-def test_other_errors_are_raised(
-    error: Exception, read: Callable[..., Any], logged_warnings: Callable[[], list[str]]
-) -> None:
+def test_other_errors_are_raised(error, read, logged_warnings):
     with pytest.raises(type(error)):
         read(Raises(error), Plain())
     assert not logged_warnings()
 
 
-def test_a_kernel_for_another_device_is_skipped(
-    read: Callable[..., Any], logged_warnings: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kernel_for_another_device_is_skipped(read, logged_warnings, monkeypatch):
     monkeypatch.setattr(NotBuilt, "device", "cuda", raising=False)
     kernel = NotBuilt()
     torch.testing.assert_close(*read(kernel), rtol=0, atol=0)
@@ -172,7 +163,7 @@ def test_a_kernel_for_another_device_is_skipped(
     assert not logged_warnings()
 
 
-def test_heads_are_read_as_rows(logged_warnings: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heads_are_read_as_rows(logged_warnings, monkeypatch):
     """A kernel that would read all heads together, and cannot be built."""
     monkeypatch.setattr(NotBuilt, "supports_heads_as_batch", True, raising=False)
     attention: Any = accel.enable(build(query_size=4, memory_size=6, scorer="multiplicative", heads=2))
@@ -187,7 +178,7 @@ def test_heads_are_read_as_rows(logged_warnings: Callable[[], list[str]], monkey
 
 
 @pytest.fixture
-def no_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_triton(monkeypatch):
     """Nothing of Triton was imported yet."""
     for name in [name for name in vars(additive) if name.startswith("triton_")]:
         monkeypatch.delattr(additive, name)
@@ -197,14 +188,14 @@ def no_triton(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_triton")
-def test_without_triton_there_is_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_triton_there_is_no_kernel(monkeypatch):
     monkeypatch.setattr(sys, "path", [place for place in sys.path if not (Path(place) / "triton").is_dir()])
     reason = kernels.build_failure(CudaAdditive(), torch.device("cuda", 0))
     assert reason == "No module named 'triton'"
 
 
 @pytest.mark.usefixtures("no_triton")
-def test_a_broken_triton_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_triton_is_reported(tmp_path, monkeypatch):
     (tmp_path / "triton").mkdir()
     (tmp_path / "triton" / "__init__.py").write_text("raise OSError('libtriton.so: wrong ELF class')\n", "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
@@ -213,7 +204,7 @@ def test_a_broken_triton_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_a_gpu_triton_is_not_used(logged_warnings: Callable[[], list[str]]) -> None:
+def test_without_a_gpu_triton_is_not_used(logged_warnings):
     """Whatever CUDA says, it is one line."""
     assert kernels.build_failure(CudaAdditive(), torch.device("cuda", 0))
     (line,) = logged_warnings()
@@ -222,7 +213,7 @@ def test_without_a_gpu_triton_is_not_used(logged_warnings: Callable[[], list[str
 
 
 @pytest.mark.parametrize("heads", [1, 2])
-def test_reads_without_triton_on_a_cpu(heads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_without_triton_on_a_cpu(heads, monkeypatch):
     """Nothing of it is imported for a read on a CPU."""
     monkeypatch.setitem(sys.modules, "attnx.accel.attention.additive.triton_kernels", None)
     attention: Any = accel.enable(build(query_size=6, memory_size=6, heads=heads))

@@ -20,7 +20,7 @@ NEEDED = {
 PAGE = Path(__file__).parents[2] / "docs" / "known-as.md"
 
 
-def test_a_word_of_others_leads_to_what_exists() -> None:
+def test_a_word_of_others_leads_to_what_exists():
     for target in {target for targets in KNOWN_AS.values() for target in targets}:
         key, _, value = target.partition("=")
         kind, _, option = key.partition(".")
@@ -32,7 +32,7 @@ def test_a_word_of_others_leads_to_what_exists() -> None:
             assert option in parts_by_option(kind), target
 
 
-def test_a_word_of_others_names_no_such_choice_or_option_itself() -> None:
+def test_a_word_of_others_names_no_such_choice_or_option_itself():
     """Where it did, the hint would never be seen."""
     for word, target in ((word, target) for word, targets in KNOWN_AS.items() for target in targets):
         kind, _, option = target.partition("=")[0].partition(".")
@@ -50,11 +50,11 @@ def test_a_word_of_others_names_no_such_choice_or_option_itself() -> None:
         (unknown_key("decoding.beam_width"), "; did you mean beam_size?"),
     ],
 )
-def test_messages_on_words_of_others(message: str, hint: str) -> None:
+def test_messages_on_words_of_others(message, hint):
     assert f"{hint};" in f"{message};"
 
 
-def test_the_page_lists_every_word() -> None:
+def test_the_page_lists_every_word():
     """As people search for it: with spaces."""
     rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
     expected = [
@@ -64,7 +64,7 @@ def test_the_page_lists_every_word() -> None:
     assert rows == ["| known as | in attnx |", *expected]
 
 
-def test_the_page_names_options_that_exist() -> None:
+def test_the_page_names_options_that_exist():
     """Also those that are called the same everywhere, which it lists beside the table."""
     options = re.findall(r"`([a-z_]+)\.([a-z_]+)[=`]", PAGE.read_text(encoding="utf-8"))
     assert len(options) > len(KNOWN_AS) / 2

@@ -37,7 +37,7 @@ def keys(memory: Memory) -> list[list[float]]:
 
 
 @torch.no_grad()
-def test_a_step_writes_its_position_and_copies_none() -> None:
+def test_a_step_writes_its_position_and_copies_none():
     """Until there is no room left: then all are copied to twice the room."""
     memory = grow(position(2.0), 3.0)
     place = memory.keys.data_ptr()
@@ -51,7 +51,7 @@ def test_a_step_writes_its_position_and_copies_none() -> None:
 
 
 @torch.no_grad()
-def test_a_state_that_goes_on_twice_is_copied() -> None:
+def test_a_state_that_goes_on_twice_is_copied():
     """Both continuations have their own positions, whichever was first, and the state has none of them."""
     state = grow(position(2.0), 3.0)
     first, second = grow(state, 5.0, 7.0), grow(state, 11.0)
@@ -61,7 +61,7 @@ def test_a_state_that_goes_on_twice_is_copied() -> None:
 
 
 @torch.no_grad()
-def test_rows_are_selected_with_their_room() -> None:
+def test_rows_are_selected_with_their_room():
     """Rows that repeat go on apart, in place, after one copy; the rows they were taken from go on, too."""
     state = grow(position(2.0), 3.0)
     selected = index_select_tree(state, torch.tensor([1, 1]))
@@ -75,7 +75,7 @@ def test_rows_are_selected_with_their_room() -> None:
 
 
 @torch.no_grad()
-def test_positions_join_the_last_source() -> None:
+def test_positions_join_the_last_source():
     both = concat_sources(position(2.0), position(3.0))
     padded = both._replace(mask=both.mask & torch.tensor([[False, True], [True, True]]), has_padding=True)
     grown = grow(padded, 5.0, 7.0)
@@ -83,7 +83,7 @@ def test_positions_join_the_last_source() -> None:
     assert grown.mask.tolist() == [[False, True, True, True], [True] * 4]
 
 
-def test_gradients_need_a_copy_of_their_own() -> None:
+def test_gradients_need_a_copy_of_their_own():
     """What a gradient is computed from is never written to."""
     memory = grow(position(2.0)._replace(keys=torch.ones(2, 1, 1, requires_grad=True)), 3.0, 5.0)
     assert memory.cache is None
@@ -92,7 +92,7 @@ def test_gradients_need_a_copy_of_their_own() -> None:
     assert grow(cached, 11.0).cache is None
 
 
-def test_what_inference_mode_made_is_copied_outside_of_it() -> None:
+def test_what_inference_mode_made_is_copied_outside_of_it():
     """torch refuses to write into such tensors."""
     with torch.inference_mode():
         state = grow(position(2.0), 3.0, 5.0)
@@ -101,7 +101,7 @@ def test_what_inference_mode_made_is_copied_outside_of_it() -> None:
 
 
 @pytest.mark.parametrize("encoder_layers", [0, 1])
-def test_the_copy_for_a_token_does_not_grow(encoder_layers: int, allocated_sizes: Any) -> None:
+def test_the_copy_for_a_token_does_not_grow(encoder_layers, allocated_sizes):
     """A step makes no tensor as large as the memory of a layer, however long it is."""
     size, rows = 24, 3
     options = TransformerOptions(size, heads=2, dropout=0.0, self_attention=AttentionSite("scaled"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ LN3 = math.log(3)
 WIDTH, HEADS = 12, 4
 
 
-def test_two_heads_read_one_head_of_keys_by_hand() -> None:
+def test_two_heads_read_one_head_of_keys_by_hand():
     """Keys 0 and ln 3, values 4 and 8. The heads' queries are 1 and -1: weights 1/4 and 3/4, and 3/4 and 1/4."""
     attention = build(scorer="dot", heads=2, kv_heads=1, query_size=2, memory_size=2, values_size=2)
     with torch.no_grad():
@@ -66,7 +65,7 @@ FACTORS: dict[str, Any] = {
 }
 
 
-def test_shared_keys_are_equal_keys(combination: dict[str, Any]) -> None:
+def test_shared_keys_are_equal_keys(combination):
     """As if each head had a copy: contexts, weights and gradients, causally, under masks, and by kernels."""
     options, kv_heads, scope, is_fast = combination.values()
     torch.manual_seed(0)
@@ -90,7 +89,7 @@ def test_shared_keys_are_equal_keys(combination: dict[str, Any]) -> None:
                 torch.testing.assert_close(actual, expected, rtol=2e-4, atol=2e-5)
 
 
-def test_one_row_of_queries_reads_every_memory() -> None:
+def test_one_row_of_queries_reads_every_memory():
     shared = build(scorer="scaled", query_size=WIDTH, memory_size=WIDTH, heads=HEADS, kv_heads=2)
     queries, states = torch.randn(1, 3, WIDTH), torch.randn(5, 7, WIDTH)
     one = shared(queries, shared.make_memory(states), need_weights=True)
@@ -100,7 +99,7 @@ def test_one_row_of_queries_reads_every_memory() -> None:
 
 
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])
-def test_a_transformer_decodes_with_a_smaller_cache(kv_heads: int) -> None:
+def test_a_transformer_decodes_with_a_smaller_cache(kv_heads):
     """Steps give what one pass gives; keys and values of a position take kv_heads / heads of the bytes."""
     torch.manual_seed(0)
     options = TransformerOptions(
@@ -122,7 +121,7 @@ def test_a_transformer_decodes_with_a_smaller_cache(kv_heads: int) -> None:
         assert memory.keys[:, :, :5].shape == memory.values[:, :, :5].shape == (3, kv_heads, 5, 6)
 
 
-def test_rms_norm_by_hand() -> None:
+def test_rms_norm_by_hand():
     """(3, 4) has a mean square of 12.5; times weights of 2 and 1."""
     attention = build(scorer="dot", heads=2, qk_norm="rms", query_size=4, memory_size=4)
     with torch.no_grad():
@@ -133,7 +132,7 @@ def test_rms_norm_by_hand() -> None:
     torch.testing.assert_close(keys[0, :, 0], torch.stack([expected, torch.zeros(2)]))
 
 
-def test_l2_norm_by_hand() -> None:
+def test_l2_norm_by_hand():
     """Cosines times the root of the width, which is learned: (3, 4) and (4, 3) have 24 / 25."""
     attention = build(scorer="dot", heads=2, qk_norm="l2", query_size=4, memory_size=4)
     with torch.no_grad():
@@ -146,7 +145,7 @@ def test_l2_norm_by_hand() -> None:
 
 
 @pytest.mark.parametrize("qk_norm", ["l2", "rms"])
-def test_norms_come_before_rotation(qk_norm: Any) -> None:
+def test_norms_come_before_rotation(qk_norm):
     """The rotation of a norm with weights is not the norm of a rotation: keys are rotated last."""
     attention = build(scorer="dot", heads=1, query_size=4, memory_size=4, kv_heads=1)
     assert not isinstance(attention, MultiHeadAttention)
@@ -161,9 +160,6 @@ def attnx_rotated(vectors: Tensor, rotation: Tensor) -> Tensor:
     """(b, h, m, k): the first and second halves are real and imaginary parts, as rotary positions have them."""
     (cos, sin), (real, imaginary) = rotation[:, :, None], vectors.chunk(2, -1)
     return torch.cat([real * cos - imaginary * sin, real * sin + imaginary * cos], -1)
-
-
-Refuse = Callable[[], object]
 
 
 @pytest.mark.parametrize(
@@ -182,11 +178,11 @@ Refuse = Callable[[], object]
         ),
     ],
 )
-def test_what_cannot_be_shared_is_refused(words: str, message: str) -> None:
+def test_what_cannot_be_shared_is_refused(words, message):
     with pytest.raises(UserError, match=message):
         attnx.compose(words.split())
 
 
-def test_a_scorer_given_as_an_instance_is_checked_when_it_is_built() -> None:
+def test_a_scorer_given_as_an_instance_is_checked_when_it_is_built():
     with pytest.raises(UserError, match="scorer=multiplicative maps them by parameters of each head"):
         build(scorer=Multiplicative(3, 3), heads=4, kv_heads=2, query_size=WIDTH, memory_size=WIDTH)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -13,8 +11,6 @@ from attnx.models.resolve import resolve_model
 from attnx.nn.recurrent import top_hidden
 
 pytestmark = pytest.mark.usefixtures("float64")
-BuildModel = Callable[..., Any]
-Composed = Callable[..., dict[str, Any]]
 
 LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
 SOURCE, INPUTS = torch.tensor([[3, 5, 7]] * 3), torch.tensor([[1, 5, 3, 8]] * 3)
@@ -31,9 +27,7 @@ HEARD = {
 
 
 @pytest.mark.parametrize("choices", HEARD.values(), ids=HEARD)
-def test_different_tags_give_different_queries(
-    build_model: BuildModel, compose_config: Composed, choices: dict[str, Any]
-) -> None:
+def test_different_tags_give_different_queries(build_model, compose_config, choices):
     """One source in three rows: those of one tag are alike, that of another is not, and each is what it is alone."""
     assert resolve_model(compose_config(**choices)).needs_tags
     model = build_model(**choices).eval()
@@ -46,7 +40,7 @@ def test_different_tags_give_different_queries(
         torch.testing.assert_close(alone, logits[pick])
 
 
-def test_a_model_without_tag_inputs_ignores_the_tag(build_model: BuildModel, compose_config: Composed) -> None:
+def test_a_model_without_tag_inputs_ignores_the_tag(build_model, compose_config):
     assert not resolve_model(compose_config()).needs_tags
     model = build_model().eval()
     assert model.tag_embedding is None
@@ -54,20 +48,20 @@ def test_a_model_without_tag_inputs_ignores_the_tag(build_model: BuildModel, com
     torch.testing.assert_close(logits[0], logits[1])
 
 
-def test_a_missing_tag_is_tag_0(build_model: BuildModel) -> None:
+def test_a_missing_tag_is_tag_0(build_model):
     model = build_model(query=["language_tag"]).eval()
     left_out, first = model(SOURCE, SOURCE_MASK, INPUTS), model(SOURCE, SOURCE_MASK, INPUTS, torch.zeros_like(TAG))
     assert torch.equal(left_out.logits, first.logits)
 
 
-def test_a_query_of_the_tag_alone_permits_attending_first(compose_config: Composed) -> None:
+def test_a_query_of_the_tag_alone_permits_attending_first(compose_config):
     """It is known for every step before the decoder runs; the context can enter at once."""
     plan = resolve_model(compose_config(query=["language_tag"])).plan
     assert (plan.schedule, plan.feed) == ("attend_then_run", "now")
     assert plan.reason == "the query is language_tag alone, known at the start"
 
 
-def test_a_query_by_hand(build_model: BuildModel) -> None:
+def test_a_query_by_hand(build_model):
     """Embeddings 0 and 1 of two tags over a memory of 0 and ln 3: weights (1/2, 1/2), and (1/4, 3/4), at every step."""
     model = build_model(
         scorer="multiplicative", query=["language_tag"], model={"embedding_dim": 1, "keys_from": "inputs"}
@@ -81,7 +75,7 @@ def test_a_query_by_hand(build_model: BuildModel) -> None:
     torch.testing.assert_close(weights, torch.tensor([[[1 / 2, 1 / 2]] * 4, [[1 / 4, 3 / 4]] * 4]))
 
 
-def test_a_model_with_tags_by_hand(build_model: BuildModel) -> None:
+def test_a_model_with_tags_by_hand(build_model):
     """Beside each input stands the tag's number: h = tanh(ln 2) = 3/5 or tanh(ln 3) = 4/5, in encoder and decoder."""
     cell_config = {"cell": "rnn", "hidden_size": 1}
     model = build_model(
@@ -105,7 +99,7 @@ def test_a_model_with_tags_by_hand(build_model: BuildModel) -> None:
 
 
 @pytest.mark.parametrize("listeners", [["encoder"], ["decoder"], ["encoder", "decoder"]], ids="+".join)
-def test_only_listed_inputs_receive_the_tag(build_model: BuildModel, listeners: list[str]) -> None:
+def test_only_listed_inputs_receive_the_tag(build_model, listeners):
     """By an embedding of width 11 beside the inputs of width 7."""
     model = build_model(model={"tag_inputs": listeners, "tag_dim": 11, "feed": "none"})
     for name, reader in (("encoder", model.source_encoder.encoder.recurrent), ("decoder", model.decoder)):

@@ -29,7 +29,7 @@ SMALL: dict[str, Any] = {"max_depth": 3, "max_args": 4, "min_length": 5, "max_le
         ("[SM [MAX 1 [MED 8 8 2 ] ] [MIN 6 5 ] 9 ]", 2),  # 8 + 5 + 9 = 22
     ],
 )
-def test_a_value_by_hand(expression: str, value: int) -> None:
+def test_a_value_by_hand(expression, value):
     assert evaluate(expression.split()) == value
 
 
@@ -44,7 +44,7 @@ def test_a_value_by_hand(expression: str, value: int) -> None:
         ("", "'': is not one digit or one list"),
     ],
 )
-def test_what_is_no_expression_is_refused(expression: str, problem: str) -> None:
+def test_what_is_no_expression_is_refused(expression, problem):
     with pytest.raises(UserError) as refusal:
         ListOps(**SMALL).tokenize(expression)
     assert str(refusal.value) == problem
@@ -63,7 +63,7 @@ def depth_and_args(symbols: tuple[str, ...]) -> tuple[int, set[int]]:
     return depth, counts
 
 
-def test_expressions_have_the_shape_and_are_different() -> None:
+def test_expressions_have_the_shape_and_are_different():
     shape = Shape(**SMALL)
     drawn = list(islice(draw_expressions(shape, 3), 1009))
     shapes = [depth_and_args(symbols) for symbols in drawn]
@@ -76,7 +76,7 @@ def test_expressions_have_the_shape_and_are_different() -> None:
     assert drawn != list(islice(draw_expressions(shape, 4), 1009))
 
 
-def test_splits_share_no_expression_and_labels_are_values() -> None:
+def test_splits_share_no_expression_and_labels_are_values():
     task = ListOps(**SMALL, examples=211, num_held_out=53)
     data = task.load()
     rows = data.train_dataset()
@@ -89,13 +89,13 @@ def test_splits_share_no_expression_and_labels_are_values() -> None:
         assert pair.references == ((str(evaluate(pair.source)),),)
 
 
-def test_more_examples_leave_the_held_out_ones() -> None:
+def test_more_examples_leave_the_held_out_ones():
     few, many = (ListOps(**SMALL, examples=examples, num_held_out=31) for examples in (17, 101))
     assert few.load().pairs.test == many.load().pairs.test == many.test_pairs()
     assert few.load().pairs.valid == many.load().pairs.valid
 
 
-def test_a_note_has_the_share_of_the_most_frequent_value() -> None:
+def test_a_note_has_the_share_of_the_most_frequent_value():
     task = ListOps(max_depth=2, max_args=2, min_length=4, max_length=4, examples=5, num_held_out=101)
     values = [pair.references[0][0] for pair in task.load().pairs.test]
     share = max(values.count(digit) for digit in "0123456789") / 101
@@ -114,13 +114,13 @@ def test_a_note_has_the_share_of_the_most_frequent_value() -> None:
         ),
     ],
 )
-def test_impossible_shapes_are_refused(words: list[str], problem: str) -> None:
+def test_impossible_shapes_are_refused(words, problem):
     with pytest.raises(UserError) as refusal:
         compose(["task=listops", "model=classifier", "+query=self_attentive", *words])
     assert str(refusal.value) == problem
 
 
-def test_too_few_different_expressions_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_few_different_expressions_are_an_error(monkeypatch):
     """Four operators and 100 pairs of digits."""
     monkeypatch.setattr(expressions, "MAX_DRAWS", 20_000)
     task = ListOps(max_depth=2, max_args=2, min_length=4, max_length=4, examples=1000)

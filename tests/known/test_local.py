@@ -22,14 +22,14 @@ def allowed(step: int, memory_mask: torch.Tensor = ALL, **options: Any) -> list[
     )
 
 
-def test_dilation_leaves_gaps() -> None:
+def test_dilation_leaves_gaps():
     """Beltagy et al. 2020, figure 2c: a window of 2 with gaps of size dilation reaches twice as far."""
     assert allowed(4, window=2, dilation=2) == [0, 2, 4, 6, 8]
     assert allowed(5, window=1, dilation=3) == [2, 5, 8]
     assert allowed(1, window=1, dilation=3) == [1, 4]
 
 
-def test_sinks_are_read_by_every_query() -> None:
+def test_sinks_are_read_by_every_query():
     """Xiao et al. 2023: the first positions and a window; once where they overlap."""
     assert allowed(6, window=1, sinks=2) == [0, 1, 5, 6, 7]
     assert allowed(2, window=1, sinks=2) == [0, 1, 2, 3]
@@ -38,7 +38,7 @@ def test_sinks_are_read_by_every_query() -> None:
     assert allowed(8, padded & False, window=0, sinks=2) == []
 
 
-def test_global_tokens_are_read_by_all_and_read_all() -> None:
+def test_global_tokens_are_read_by_all_and_read_all():
     """Beltagy et al. 2020, figure 2d: attention is symmetric."""
     scope = Local(query_size=1, window=0, global_tokens=1)
     mask = scope(torch.zeros(1, 4, 1), torch.arange(4), ALL[..., :4]).allowed_mask
@@ -46,7 +46,7 @@ def test_global_tokens_are_read_by_all_and_read_all() -> None:
 
 
 @pytest.mark.parametrize("options", [{"sinks": 2}, {"global_tokens": 2}])
-def test_the_gaussian_spares_what_is_outside_the_window(options: dict[str, int]) -> None:
+def test_the_gaussian_spares_what_is_outside_the_window(options):
     """A center far away would make their gain 0, and they would never be read."""
     scope = Local(query_size=1, center="predictive", window=1, **options)
     torch.nn.init.ones_(scope.center_predictor[0].weight)
@@ -57,7 +57,7 @@ def test_the_gaussian_spares_what_is_outside_the_window(options: dict[str, int])
     assert (mask.gain[0, 0, 2:7] < 0.2).all()
 
 
-def test_a_decoder_reads_its_first_states_for_ever() -> None:
+def test_a_decoder_reads_its_first_states_for_ever():
     """A loop over a growing memory and one causal pass read the same, by kernels too."""
     for heads in (1, 2):
         scope = ("local", {"window": 1, "sinks": 1, "dilation": 2, "sources": ["decoder"]})

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -15,7 +13,6 @@ from attnx.attention.scorers.additive import Additive
 from attnx.attention.scorers.location import Location
 from attnx.errors import UserError
 
-BuildModel = Callable[..., Any]
 LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
 
 
@@ -31,7 +28,7 @@ def score(scorer: Location, query: float, memory: list[float], last: list[float]
 
 
 @pytest.fixture
-def scorer() -> Location:
+def scorer():
     """One filter over three positions, (ln 2, 0, ln 3); W = 0, U = 1, L = 2, v = 5."""
     scorer = Location(query_size=1, memory_size=1, hidden_size=1, filters=1, kernel_radius=1)
     with torch.no_grad():
@@ -55,11 +52,11 @@ def scorer() -> Location:
         ([1 / 2, 0, 1 / 2], [0, 5 * 35 / 37, 0]),
     ],
 )
-def test_the_features_follow_the_previous_weights(scorer: Location, last: list[float], expected: list[float]) -> None:
+def test_the_features_follow_the_previous_weights(scorer, last, expected):
     assert score(scorer, 13.0, [0.0, 0.0, 0.0], last) == pytest.approx(expected)
 
 
-def test_features_add_to_query_and_memory(scorer: Location) -> None:
+def test_features_add_to_query_and_memory(scorer):
     """L f is (ln 3, 0, ln 2); with h (-ln 3, ln 2, ln 3) and, where W is 1, s = ln 2, it makes tanh of these."""
     assert score(scorer, 13.0, [-LN3, LN2, LN3], [0, 1 / 2, 0]) == pytest.approx([0, 5 * 3 / 5, 5 * 35 / 37])
     with torch.no_grad():
@@ -67,7 +64,7 @@ def test_features_add_to_query_and_memory(scorer: Location) -> None:
     assert score(scorer, LN2, [-LN3, -LN2, -LN2], [0, 1 / 2, 0]) == pytest.approx([5 * 3 / 5, 0, 5 * 3 / 5])
 
 
-def test_cumulative_weights_are_read_beside_the_previous_ones() -> None:
+def test_cumulative_weights_are_read_beside_the_previous_ones():
     """Filters (1, 0, 0) of the previous and (0, 0, ln 2) of the sum: at 1 they see ln 3 at 0 and ln 2 at 2."""
     scorer = Location(1, 1, hidden_size=1, filters=1, kernel_radius=1, reads=["previous", "cumulative"])
     with torch.no_grad():
@@ -83,12 +80,12 @@ def test_cumulative_weights_are_read_beside_the_previous_ones() -> None:
 
 
 @pytest.mark.parametrize(("reads", "message"), [([], "name previous"), (["previous"] * 2, "previous")])
-def test_what_is_read_is_named_once(reads: Any, message: str) -> None:
+def test_what_is_read_is_named_once(reads, message):
     with pytest.raises(UserError, match=message):
         Location(5, 11, reads=reads)
 
 
-def test_the_first_step_equals_additive() -> None:
+def test_the_first_step_equals_additive():
     """Nothing was read: f is zeros, wherever the filters reach."""
     scorer, plain = Location(5, 11, hidden_size=7), Additive(5, 11, hidden_size=7)
     plain.load_state_dict(scorer.additive.state_dict())
@@ -99,7 +96,7 @@ def test_the_first_step_equals_additive() -> None:
     torch.testing.assert_close(result, plain.score(plain.project_queries(queries), plain.project_keys(memory)))
 
 
-def test_the_filter_reads_only_its_width() -> None:
+def test_the_filter_reads_only_its_width():
     """Two filters of 2 * 2 + 1 positions: what was read at position 6 moves the scores of 4 to 8 alone."""
     scorer = Location(5, 11, hidden_size=7, filters=2, kernel_radius=2)
     assert scorer.near.weight.shape == (2, 1, 5)
@@ -109,7 +106,7 @@ def test_the_filter_reads_only_its_width() -> None:
 
 
 @pytest.mark.parametrize("sources", [["encoder"], ["encoder", "decoder"]], ids="+".join)
-def test_the_model_remembers_the_last_weights(build_model: BuildModel, sources: list[str]) -> None:
+def test_the_model_remembers_the_last_weights(build_model, sources):
     """Those before dropout, of the step before and no other."""
     model = build_model(
         scorer="location", scope=("global", {"sources": sources}), attention=("standard", {"dropout": 0.5})
@@ -122,7 +119,7 @@ def test_the_model_remembers_the_last_weights(build_model: BuildModel, sources: 
         torch.testing.assert_close(state.history.previous, read.weights[:, 0])
 
 
-def test_each_source_is_padded_at_its_own_end(build_model: BuildModel) -> None:
+def test_each_source_is_padded_at_its_own_end(build_model):
     """What was read at the end of the source is not near the decoder's first state, which stands behind it."""
     model = build_model(scorer="location", scope="encoder_decoder")
     source = torch.tensor([[3, 5, 7]])

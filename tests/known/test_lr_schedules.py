@@ -34,7 +34,7 @@ def take_rates(optimizer: Optimizer, schedule: LRScheduler, steps: int) -> list[
 
 
 @every_schedule
-def test_rates_are_valid(name: str) -> None:
+def test_rates_are_valid(name):
     """Up to the last step and after it."""
     optimizer, schedule = build(name)
     assert isinstance(schedule, LRScheduler)
@@ -44,7 +44,7 @@ def test_rates_are_valid(name: str) -> None:
 
 
 @every_schedule
-def test_a_restored_schedule_continues(name: str) -> None:
+def test_a_restored_schedule_continues(name):
     optimizer, schedule = build(name)
     take_rates(optimizer, schedule, 7)
     restored_optimizer, restored = build(name)
@@ -53,7 +53,7 @@ def test_a_restored_schedule_continues(name: str) -> None:
     assert take_rates(restored_optimizer, restored, 5) == take_rates(optimizer, schedule, 5)
 
 
-def test_wsd_stays_and_then_falls_by_a_root() -> None:
+def test_wsd_stays_and_then_falls_by_a_root():
     """Of 4 steps half are stable; then 1 - sqrt(0), 1 - sqrt(1/2), and 0 after the last."""
     optimizer = SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
     choice = ("wsd", {"warmup_steps": 2, "stable_share": 0.5})

@@ -33,7 +33,7 @@ FACTORS = {  # for rows of a table; the kernel itself meets all of them in every
 
 
 @pytest.fixture(params=[1, 10**9], ids=["products in C", "products by torch"])
-def products(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def products(request, monkeypatch):
     """Of however few rows."""
     monkeypatch.setattr(bindings, "MIN_ROWS_TO_PACK", request.param)
 
@@ -81,7 +81,7 @@ def as_double(recurrent: Recurrent, *args: Any) -> list[Tensor]:
 @pytest.mark.parametrize("units", UNITS)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("lengths", LENGTHS)
-def test_the_kernel_matches_torch(units: int, way: str, lengths: str) -> None:
+def test_the_kernel_matches_torch(units, way, lengths):
     recurrent = fast("lstm", 7, units, 1, way == "both directions")
     inputs, start = draw_inputs(recurrent)
     length_list = LENGTHS[lengths]
@@ -96,7 +96,7 @@ def test_the_kernel_matches_torch(units: int, way: str, lengths: str) -> None:
 
 @NEEDS_C
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0])
-def test_the_kernel_is_as_exact_as_torch(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kernel_is_as_exact_as_torch(scale, monkeypatch):
     """The largest error against float64 is at most three of torch's in float32, but for the last bits of a sum."""
     recurrent = fast("lstm", 11, 37, 1, True)
     arguments = draw_inputs(recurrent, rows=13, steps=17, scale=scale)[0], torch.randint(1, 18, (13,)), None
@@ -109,7 +109,7 @@ def test_the_kernel_is_as_exact_as_torch(scale: float, monkeypatch: pytest.Monke
 
 
 @NEEDS_C
-def test_table_rows_match_explicit_inputs(combination: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_rows_match_explicit_inputs(combination, monkeypatch):
     """Outputs and gradients, those of the table and of what stands beside its rows included, are those of the rows."""
     units, other_widths, way, lengths, min_rows_to_pack = combination.values()
     monkeypatch.setattr(bindings, "MIN_ROWS_TO_PACK", min_rows_to_pack)
@@ -139,7 +139,7 @@ def test_table_rows_match_explicit_inputs(combination: dict[str, Any], monkeypat
 
 
 @NEEDS_C
-def test_padding_has_no_gradient_wherever_it_is() -> None:
+def test_padding_has_no_gradient_wherever_it_is():
     """Also within a row, where a model of attnx has none; every row is looked up often enough for C."""
     embedding, layer = nn.Embedding(5, 7, padding_idx=0), Recurrent("lstm", 7, 11)
     ids = torch.randint(0, 5, (64, 9))
@@ -152,7 +152,7 @@ def test_padding_has_no_gradient_wherever_it_is() -> None:
 
 
 @NEEDS_C
-def test_row_gradients_are_the_same_with_any_number_of_threads() -> None:
+def test_row_gradients_are_the_same_with_any_number_of_threads():
     rows, ids = torch.randn(300, 517), torch.randint(0, 11, (300,))
     expected = torch.zeros(11, 517, dtype=torch.float64).index_add_(0, ids, rows.double())
     threads, sums = torch.get_num_threads(), []
@@ -167,7 +167,7 @@ def test_row_gradients_are_the_same_with_any_number_of_threads() -> None:
 
 
 @NEEDS_C
-def test_ids_may_be_of_32_bits() -> None:
+def test_ids_may_be_of_32_bits():
     """As torch's embedding takes them; the C code reads 64 bits."""
     plain = nn.ModuleDict({"embedding": nn.Embedding(20, 8), "lstm": Recurrent("lstm", 8, 16)})
     model, ids = copy.deepcopy(plain), torch.randint(20, (4, 12), dtype=torch.int32)
@@ -179,7 +179,7 @@ def test_ids_may_be_of_32_bits() -> None:
 
 @NEEDS_C
 @pytest.mark.parametrize("number", [-1, 5])
-def test_rows_outside_the_table_are_refused(number: int) -> None:
+def test_rows_outside_the_table_are_refused(number):
     with pytest.raises(IndexError, match="in a table of 5 rows"):
         autograd.lstm(Lookup(torch.randn(5, 7), torch.tensor([[0, number]])), None, None, None, [])
 
@@ -196,7 +196,7 @@ CHANGES: dict[str, Callable[[Tensor], object]] = {
 @NEEDS_C
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("mode", ["gradients", "inference"])
-def test_rows_that_are_changed_or_watched_are_read(change: str, mode: str) -> None:
+def test_rows_that_are_changed_or_watched_are_read(change, mode):
     """As by the definition: in place after the lookup, by a hook of gradients, or to keep them for saliency."""
     if mode == "inference" and change in ("watched", "kept"):
         pytest.skip("there are no gradients")
@@ -236,7 +236,7 @@ def read_hook(total: Tensor, rows: Tensor) -> Tensor:
 
 @NEEDS_C
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_rows_have_a_gradient_for_who_holds_them(question: str) -> None:
+def test_rows_have_a_gradient_for_who_holds_them(question):
     """Asked for only after the LSTM ran, over rows of different lengths; the table's is the same as without."""
     results = []
     for is_fast in (True, False):
@@ -256,7 +256,7 @@ def test_rows_have_a_gradient_for_who_holds_them(question: str) -> None:
 
 
 @NEEDS_C
-def test_rows_without_a_gradient_leave_the_table_without_one() -> None:
+def test_rows_without_a_gradient_leave_the_table_without_one():
     embedding, recurrent = torch.nn.Embedding(5, 7), fast("lstm", 7, 11, 1, False)
     accel.enable(embedding)
     with torch.no_grad():
@@ -266,7 +266,7 @@ def test_rows_without_a_gradient_leave_the_table_without_one() -> None:
 
 
 @NEEDS_C
-def test_lookup_is_preferred_for_embeddings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lookup_is_preferred_for_embeddings(monkeypatch):
     """Rows that come again and again and are read as they are, where no row of the batch is empty."""
     ids, embedding = torch.zeros(3, 4, dtype=torch.int64), torch.nn.Embedding(5, 7)
     accel.enable(embedding)
@@ -290,9 +290,7 @@ def test_lookup_is_preferred_for_embeddings(monkeypatch: pytest.MonkeyPatch) -> 
     "choices", [{}, {"query": ["token"], "model": {"feed": "now", "tag_inputs": ["encoder", "decoder"]}}]
 )
 @pytest.mark.parametrize("part", ["encoder", "decoder"])
-def test_a_model_learns_the_same_with_lookup(
-    part: str, choices: dict[str, Any], build_model: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_learns_the_same_with_lookup(part, choices, build_model, monkeypatch):
     """In either schedule that runs the decoder at once; the padding's embedding stays as it is."""
     options: dict[str, Any] = {part: {"layers": 2}} if not choices else {}
     model = build_model(**choices, **options)
@@ -324,7 +322,7 @@ def test_a_model_learns_the_same_with_lookup(
 
 @NEEDS_C
 @pytest.mark.usefixtures("products")
-def test_padding_changes_nothing() -> None:
+def test_padding_changes_nothing():
     """Not a bit, whatever stands there; and outputs there are 0."""
     recurrent = fast("lstm", 7, 37, 1, True)
     inputs, lengths = draw_inputs(recurrent)[0].detach(), torch.tensor([6, 3, 1, 5, 6])
@@ -339,7 +337,7 @@ def test_padding_changes_nothing() -> None:
 
 @NEEDS_C
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_nothing_is_kept_without_gradients(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_kept_without_gradients(mode, monkeypatch):
     """Though the weights have some: states of two steps are enough, and the numbers are the same to rounding."""
     recurrent, saved_rows = fast("lstm", 7, 37, 1, True), []
     inputs, run = draw_inputs(recurrent)[0], bindings.Direction.run
@@ -360,7 +358,7 @@ def test_nothing_is_kept_without_gradients(mode: Any, monkeypatch: pytest.Monkey
 
 @NEEDS_C
 @pytest.mark.usefixtures("products")
-def test_extreme_numbers_give_exact_gates() -> None:
+def test_extreme_numbers_give_exact_gates():
     """Gates far beyond where sigmoid and tanh end; NaN stays where it is."""
     gates, cells = torch.zeros(4, 4 * 5), torch.full((4, 5), 3.0)
     gates[0], gates[1, :5], gates[1, 5:] = 1e4, -1e4, float("inf")
@@ -377,7 +375,7 @@ def test_extreme_numbers_give_exact_gates() -> None:
 
 
 @NEEDS_C
-def test_results_are_bit_identical_with_any_number_of_threads() -> None:
+def test_results_are_bit_identical_with_any_number_of_threads():
     """Of the cell; what products of matrices do is torch's affair."""
     gates, cells = torch.randn(67, 4 * 251), torch.randn(67, 251)
     assert cells.numel() > bindings.MAX_UNITS_FOR_ONE_THREAD
@@ -395,7 +393,7 @@ def test_results_are_bit_identical_with_any_number_of_threads() -> None:
 
 
 @pytest.mark.parametrize("way", [pytest.param("in C", marks=NEEDS_C), "by torch"])
-def test_a_step_equals_torchs_step(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_equals_torchs_step(way, monkeypatch):
     """Gates and cells that are views of something larger, too."""
     if way == "by torch":
         monkeypatch.setattr(bindings, "library", lambda: None)
@@ -417,7 +415,7 @@ def test_a_step_equals_torchs_step(way: str, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("units", UNITS)
 @pytest.mark.parametrize("value", ["all", "looked up", "added", "multiplied", "one part"])
 @pytest.mark.usefixtures("products")
-def test_a_step_sums_inputs_lookup_and_state(value: str, units: int, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_sums_inputs_lookup_and_state(value, units, way, monkeypatch):
     """Whatever of it there is, and wherever it lies: rows of a table, what is added, parts times the weights."""
     if way == "by torch":
         monkeypatch.setattr(bindings, "library", lambda: None)
@@ -448,7 +446,7 @@ def test_a_step_sums_inputs_lookup_and_state(value: str, units: int, way: str, m
 
 
 @NEEDS_C
-def test_a_product_is_bit_identical_for_any_threads_and_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_product_is_bit_identical_for_any_threads_and_rows(monkeypatch):
     """How it is summed depends on nothing: a row alone, one among many, on one thread or on several."""
     if not bindings.library().lstm_has_fast_products():
         pytest.skip("products are torch's on this processor")
@@ -474,7 +472,7 @@ def test_a_product_is_bit_identical_for_any_threads_and_rows(monkeypatch: pytest
 
 
 @NEEDS_C
-def test_a_kept_graph_gives_the_same_gradients_twice() -> None:
+def test_a_kept_graph_gives_the_same_gradients_twice():
     """Those of a graph that is kept are the same twice; one number may stand for those of all outputs."""
     recurrent = fast("lstm", 7, 16, 1, True)
     inputs, lengths = draw_inputs(recurrent)[0], torch.tensor([6, 3, 1, 8, 6])
@@ -488,7 +486,7 @@ def test_a_kept_graph_gives_the_same_gradients_twice() -> None:
 
 
 @NEEDS_C
-def test_gradients_of_only_weights_or_only_inputs() -> None:
+def test_gradients_of_only_weights_or_only_inputs():
     recurrent = fast("lstm", 7, 16)
     inputs, start = draw_inputs(recurrent)
     every = torch.autograd.grad(recurrent.run([inputs]).outputs[-1].sum(), [inputs, *recurrent.parameters()])
@@ -505,7 +503,7 @@ def test_gradients_of_only_weights_or_only_inputs() -> None:
 
 
 @NEEDS_C
-def test_each_bias_has_its_own_gradient() -> None:
+def test_each_bias_has_its_own_gradient():
     """Equal ones, but a change of one in place is none of the other."""
     recurrent = fast("lstm", 7, 16)
     recurrent.run([draw_inputs(recurrent)[0]]).outputs[-1].sum().backward()
@@ -516,7 +514,7 @@ def test_each_bias_has_its_own_gradient() -> None:
 
 
 @NEEDS_C
-def test_second_gradients_are_refused() -> None:
+def test_second_gradients_are_refused():
     """Without the C file, or in float64, torch has them."""
     recurrent = fast("lstm", 7, 16)
     inputs = draw_inputs(recurrent)[0]
@@ -541,7 +539,7 @@ class Asks(torch.nn.Module):
 
 
 @NEEDS_C
-def test_unsupported_calls_are_left_to_torch() -> None:
+def test_unsupported_calls_are_left_to_torch():
     inputs = torch.randn(2, 3, 5)
     supported: list[bool] = []
 
@@ -564,14 +562,14 @@ def test_unsupported_calls_are_left_to_torch() -> None:
     assert not any(supported)
 
 
-def test_torch_runs_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_runs_without_a_compiler(monkeypatch):
     monkeypatch.setattr(bindings, "library", lambda: None)
     recurrent = fast("lstm", 7, 16, 1, True)
     inputs = draw_inputs(recurrent)[0], torch.tensor([6, 3, 1, 8, 6]), None
     torch.testing.assert_close(outcome(recurrent, *inputs), as_double(recurrent, *inputs), rtol=1e-4, atol=1e-5)
 
 
-def test_the_library_is_compiled_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_library_is_compiled_in_the_background(monkeypatch):
     """Wherever a recurrence is an LSTM."""
     sources: list[Path] = []
 

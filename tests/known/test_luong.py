@@ -14,13 +14,13 @@ from attnx.attention.scorers.mlp import Mlp
 from attnx.attention.scorers.multiplicative import Multiplicative
 
 
-def test_dot() -> None:
+def test_dot():
     """Equation 8, dot: (2, 3) . (5, 7) = 10 + 21, (2, 3) . (-1, 1) = 1."""
     scores = Dot().score(torch.tensor([[2.0, 3.0]]), torch.tensor([[5.0, 7.0], [-1.0, 1.0]]))
     assert scores.tolist() == [[31.0, 1.0]]
 
 
-def test_general() -> None:
+def test_general():
     """Equation 8, general: W m = (5 - 11, 14 + 11) = (-6, 25); (2, 3) . (-6, 25) = -12 + 75."""
     scorer = Multiplicative(query_size=2, memory_size=3)
     with torch.no_grad():
@@ -31,7 +31,7 @@ def test_general() -> None:
     assert scores.tolist() == [[63.0]]
 
 
-def test_concat() -> None:
+def test_concat():
     """Equation 8, concat: v . tanh(W [h_t; h_s]) is ``mlp`` of one layer."""
     scorer = Mlp(query_size=1, memory_size=1, depth=1, hidden_sizes=[2])
     with torch.no_grad():
@@ -46,7 +46,7 @@ def test_concat() -> None:
     torch.testing.assert_close(compared, torch.tensor([[11.0]]))
 
 
-def test_alignment() -> None:
+def test_alignment():
     """Equation 7: scores ln 1, ln 3 and ln 4 weigh 1/8, 3/8 and 4/8; the context is the states' mean by them."""
     attention = build(scorer="dot", query_size=2, memory_size=2)
     states = torch.tensor([[[0.0, 8.0], [math.log(3), 0.0], [math.log(4), 16.0]]])
@@ -56,7 +56,7 @@ def test_alignment() -> None:
     torch.testing.assert_close(read.context, torch.tensor([[context]]))
 
 
-def test_local_m() -> None:
+def test_local_m():
     """p_t = t: the window [p_t - D, p_t + D] moves along, and waits at the end of a shorter source."""
     allowed_mask = Local(query_size=2, window=1)(
         torch.zeros(2, 6, 2), torch.arange(6), torch.tensor([[[1, 1, 1, 1, 1]], [[1, 1, 1, 0, 0]]], dtype=torch.bool)
@@ -67,7 +67,7 @@ def test_local_m() -> None:
     ]
 
 
-def test_local_m_renormalizes() -> None:
+def test_local_m_renormalizes():
     """The softmax runs over the window alone: equal scores at step 0 weigh 1/2 each, at step 2 a third."""
     attention = build(scorer="dot", scope=("local", {"window": 1}), query_size=2, memory_size=2)
     read = attention(torch.zeros(1, 3, 2), attention.make_memory(torch.ones(1, 5, 2)), need_weights=True)
@@ -76,7 +76,7 @@ def test_local_m_renormalizes() -> None:
 
 
 @pytest.fixture
-def local_p() -> Local:
+def local_p():
     """D = 2, so sigma = D / 2 = 1; sigmoid(v tanh(W h)) is 3/4 at h = ln 3, where tanh(h) = 4/5 and v h' = ln 3."""
     scope = Local(query_size=1, center="predictive", window=2)
     with torch.no_grad():
@@ -85,7 +85,7 @@ def local_p() -> Local:
     return scope
 
 
-def test_local_p_center(local_p: Local) -> None:
+def test_local_p_center(local_p):
     """Equation 9: p_t = S sigmoid(...) = 8 * 3/4 = 6; the window is 4..8, of which 8 is beyond the end."""
     field = local_p(torch.tensor([[[math.log(3)]]]), torch.tensor([5]), torch.ones(1, 1, 8, dtype=torch.bool))
     assert field.allowed_mask.int().tolist() == [[[0, 0, 0, 0, 1, 1, 1, 1]]]
@@ -95,7 +95,7 @@ def test_local_p_center(local_p: Local) -> None:
     assert field.allowed_mask.int().tolist() == [[[0, 1, 1, 1, 0, 0, 0, 0]]]
 
 
-def test_local_p_gaussian(local_p: Local) -> None:
+def test_local_p_gaussian(local_p):
     """Equation 10: weights of 1/4 each are multiplied by exp(-(s - p)^2 / (2 sigma^2)), and not renormalized."""
     attention = build(scorer="dot", scope=local_p, query_size=1, memory_size=1)
     memory = attention.make_memory(torch.zeros(1, 8, 1), values=torch.ones(1, 8, 1))
@@ -105,7 +105,7 @@ def test_local_p_gaussian(local_p: Local) -> None:
     torch.testing.assert_close(read.context, torch.tensor([[[sum(inside)]]]))
 
 
-def test_local_p_center_far_from_the_start_in_16_bits(local_p: Local) -> None:
+def test_local_p_center_far_from_the_start_in_16_bits(local_p):
     """16 bits hold every other position above 256, and every fourth above 512; the center is still exact."""
     queries, mask = torch.tensor([[[math.log(3)]]]), torch.ones(1, 1, 1000, dtype=torch.bool)
     with torch.autocast("cpu", torch.bfloat16):
@@ -118,7 +118,7 @@ def test_local_p_center_far_from_the_start_in_16_bits(local_p: Local) -> None:
     torch.testing.assert_close(field.gain[0, 0][inside], gains[inside])
 
 
-def test_local_p_learns_its_center(local_p: Local) -> None:
+def test_local_p_learns_its_center(local_p):
     """The Gaussian is what carries a gradient to the center: d/dp exp(-(s - p)^2 / 2) = (s - p) exp(...)."""
     queries = torch.tensor([[[math.log(3)]]], requires_grad=True)
     gain = local_p(queries, torch.tensor([0]), torch.ones(1, 1, 8, dtype=torch.bool)).gain
@@ -128,7 +128,7 @@ def test_local_p_learns_its_center(local_p: Local) -> None:
     torch.testing.assert_close(queries.grad, torch.tensor([[[math.exp(-1 / 2) * slope]]]))
 
 
-def test_a_window_of_one_position_has_a_sigma_of_a_half() -> None:
+def test_a_window_of_one_position_has_a_sigma_of_a_half():
     """D = 0 would make sigma 0; a half keeps the Gaussian: exp(-(1/2)^2 / (2 * 1/4)) = exp(-1/2)."""
     scope = Local(query_size=1, center="predictive", window=0)
     torch.nn.init.zeros_(scope.center_predictor[2].weight)  # sigmoid(0) = 1/2, p = 5 / 2, read at 2, the even one

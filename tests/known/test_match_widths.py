@@ -35,7 +35,7 @@ def whole_heads(config: Config) -> float:
     return float(factor * size**2 + size * (config["model"]["feedforward_size"] or 4 * size))
 
 
-def test_encoder_and_decoder_are_scaled_together() -> None:
+def test_encoder_and_decoder_are_scaled_together():
     """A decoder of 40 and an encoder of 80 cost 8,000; with 40 and 20 the model costs 2,000, so both are doubled."""
     first, second, same = match_widths([seq2seq(80, 40), seq2seq(), seq2seq(80, 40, seed=5)], squares)
     assert first.overrides == same.overrides == ()
@@ -43,12 +43,12 @@ def test_encoder_and_decoder_are_scaled_together() -> None:
     assert (second.value, second.residual) == (8000, 0)
 
 
-def test_a_wider_model_is_narrowed() -> None:
+def test_a_wider_model_is_narrowed():
     _, second = match_widths([seq2seq(), seq2seq(80, 40)], squares)
     assert set(second.overrides) == {"encoder.hidden_size=40", "decoder.hidden_size=20"}
 
 
-def test_heads_stay_whole_and_feed_forward_layers_make_up_for_the_rest() -> None:
+def test_heads_stay_whole_and_feed_forward_layers_make_up_for_the_rest():
     """6 * 256^2 = 393,216 = 7 s^2 at 237: the nearest multiple of 8 is 240, and 3 s^2 + s f gives f = 918."""
     first, second = match_widths([transformer(), transformer(scorer="multiplicative")], whole_heads)
     assert second.overrides == ("model.hidden_size=240", "model.feedforward_size=918")
@@ -57,7 +57,7 @@ def test_heads_stay_whole_and_feed_forward_layers_make_up_for_the_rest() -> None
     assert second.is_close
 
 
-def test_what_cannot_be_close_says_so() -> None:
+def test_what_cannot_be_close_says_so():
     words = ["model.form=decoder_only", "model.feedforward_size=0", "model.hidden_size=16"]
     _, second = match_widths([transformer(*words), transformer(*words, scorer="multiplicative")], whole_heads)
     assert second.overrides == ()  # 8 would be farther
@@ -65,14 +65,14 @@ def test_what_cannot_be_close_says_so() -> None:
     assert not second.is_close
 
 
-def test_a_model_without_a_width_is_refused() -> None:
+def test_a_model_without_a_width_is_refused():
     config = seq2seq()
     bare = {**config, "encoder": {"name": "recurrent"}, "decoder": {"name": "recurrent"}}
     with pytest.raises(UserError, match="model=seq2seq has no width to match"):
         match_widths([config, bare], lambda config: float("hidden_size" in config["encoder"]))
 
 
-def test_a_configuration_that_cannot_be_measured_is_refused() -> None:
+def test_a_configuration_that_cannot_be_measured_is_refused():
     def measure(config: Config) -> float:
         if config["decoder"]["hidden_size"] == 20:
             raise UserError("does not fit its data")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
 
@@ -19,7 +16,7 @@ SOURCE, INPUTS = torch.tensor([[3, 5, 7], [11, 13, 0]]), torch.tensor([[1, 5, 3,
 STATES = torch.tensor([[[2.0, 8.0], [4.0, 0.0], [9.0, 1.0]]])
 
 
-def test_means_by_hand() -> None:
+def test_means_by_hand():
     """2, then (2 + 4) / 2, then 15 / 3; the carry is the sums, and how many."""
     part, step = MeanState(state_size=2), QueryContext(torch.zeros(1, 3, 5), state=STATES)
     means, carry = part(step, part.init_carry(step.token))
@@ -28,7 +25,7 @@ def test_means_by_hand() -> None:
     assert torch.equal(part(QueryContext(step.token[:, :0], state=STATES[:, :0]), carry)[1], carry)
 
 
-def test_a_query_advances_what_its_inputs_carry() -> None:
+def test_a_query_advances_what_its_inputs_carry():
     query = Query([CurrentState(2), MeanState(2)])
     step = QueryContext(torch.zeros(1, 3, 5), state=STATES)
     carries, vectors = query.init_carries(step.token), []
@@ -41,7 +38,7 @@ def test_a_query_advances_what_its_inputs_carry() -> None:
 
 
 @pytest.mark.parametrize("is_fast", [False, True], ids=["definition", "accel"])
-def test_a_model_decodes_as_it_trains(build_model: Callable[..., Any], is_fast: bool) -> None:
+def test_a_model_decodes_as_it_trains(build_model, is_fast):
     model = build_model(query=["mean_state"]).eval()
     if is_fast:
         accel.enable(model)
@@ -65,6 +62,6 @@ def test_a_model_decodes_as_it_trains(build_model: Callable[..., Any], is_fast: 
         ("recipe=pointer task=pointing", "mean_state carries something from step to step"),
     ],
 )
-def test_models_without_steps_to_carry_over_refuse_it(words: str, message: str) -> None:
+def test_models_without_steps_to_carry_over_refuse_it(words, message):
     with pytest.raises(UserError, match=message):
         attnx.compose([*words.split(), "+query=mean_state"])

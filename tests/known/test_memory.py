@@ -27,7 +27,7 @@ def memory(*numbers: float, absent: int = 0) -> Memory:
     return Memory(keys, torch.cat([2 * keys, 3 * keys], -1), memory_mask, (len(numbers),))
 
 
-def test_memories_are_joined_and_extended() -> None:
+def test_memories_are_joined_and_extended():
     """Two sources, then one more position of the second."""
     both = concat_sources(memory(2.0, 3.0, 5.0, absent=1), memory(7.0))
     assert both.source_sizes == (3, 1)
@@ -39,7 +39,7 @@ def test_memories_are_joined_and_extended() -> None:
     assert both.source_sizes == (3, 1), "what was there is as it was"
 
 
-def test_hide_future_masks_later_positions() -> None:
+def test_hide_future_masks_later_positions():
     """Each query sees the whole first source, as far as it is there, and the first so many positions of the last."""
     both = concat_sources(memory(2.0, 3.0, absent=1), memory(5.0, 7.0, 11.0))
     expected = [[1, 0, 0, 0, 0], [1, 0, 1, 0, 0], [1, 0, 1, 1, 1]]
@@ -49,7 +49,7 @@ def test_hide_future_masks_later_positions() -> None:
     assert actual.int().tolist() == [[expected[1]], [[1, 0, 1, 1, 0]]]
 
 
-def test_a_causal_memory_ends_with_its_queries() -> None:
+def test_a_causal_memory_ends_with_its_queries():
     """The last of two queries reads all four positions, the one before three; padding stays hidden."""
     whole = memory(2.0, 3.0, 5.0, 7.0)._replace(has_padding=False)
     assert query_mask(whole, 2).shape == (1, 1, 4)
@@ -60,14 +60,14 @@ def test_a_causal_memory_ends_with_its_queries() -> None:
     assert query_mask(padded, 2).int().tolist() == [[[1, 0, 1, 1, 1, 0], [1, 0, 1, 1, 1, 1]]]
 
 
-def test_unread_positions_have_zero_weight() -> None:
+def test_unread_positions_have_zero_weight():
     """As many zeros as there are positions."""
     assert [tensor.tolist() for tensor in empty_history(memory(2.0, 3.0))[:2]] == [[[0.0, 0.0]]] * 2
     heads = memory(2.0, 3.0)._replace(keys=torch.ones(1, 5, 2, 7), values=torch.ones(1, 5, 2, 3))
     assert empty_history(heads).cumulative.shape == (1, 5, 2)
 
 
-def test_the_history_grows_with_the_memory() -> None:
+def test_the_history_grows_with_the_memory():
     """Reads of weights (1/4, 3/4), then (1/2, 1/4, 1/4) over one position more: sums (3/4, 1, 1/4)."""
     context = torch.zeros(1, 1, 2)
     read = AttentionOutput(context, torch.tensor([[[1 / 4, 3 / 4]]]))
@@ -81,18 +81,18 @@ def test_the_history_grows_with_the_memory() -> None:
 
 
 @pytest.mark.parametrize("leading", [(3,), (3, 2)], ids=["one head", "heads"])
-def test_step_weights_are_padded_and_stacked(leading: tuple[int, ...]) -> None:
+def test_step_weights_are_padded_and_stacked(leading):
     """Steps stand one after another, as wide as the last; what was not there yet weighs 0."""
     actual = stack_step_weights([torch.ones(*leading, 1, positions) for positions in (0, 2, 5)])
     expected = torch.tensor([[0, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 1, 1.0]])
     assert torch.equal(actual, expected.expand(*leading, 3, 5))
 
 
-def test_padded_positions_become_zeros() -> None:
+def test_padded_positions_become_zeros():
     assert pad_positions(torch.ones(2, 3), 5).tolist() == [[1.0, 1.0, 1.0, 0.0, 0.0]] * 2
 
 
-def test_an_unpadded_memory_is_not_copied() -> None:
+def test_an_unpadded_memory_is_not_copied():
     """Absent positions become zero in a copy; the input is unchanged."""
     states, memory_mask = torch.full((2, 3, 5), float("nan")), torch.ones(2, 3, dtype=torch.bool)
     result, _, values = zero_padding(states, memory_mask, None)
@@ -114,7 +114,7 @@ class HalfOfShortSources(nn.Module):
 
 
 @pytest.mark.parametrize("positions", [1, 2])
-def test_a_gain_may_be_of_one_source(positions: int) -> None:
+def test_a_gain_may_be_of_one_source(positions):
     attention = build(scorer="dot", scope=HalfOfShortSources(), query_size=1, memory_size=1)
     both = concat_sources(memory(*[1.0] * positions), memory(1.0, 1.0, 1.0))
     weights = attention(torch.zeros(1, 1, 1), both, need_weights=True).weights

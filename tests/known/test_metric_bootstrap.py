@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -89,9 +88,7 @@ LETTERS = words("a b c d e", "a c", "b b c d e", "e", "a b c d", "a b x d e f")
     ],
     ids=["symbols", "tags", "numbers"],
 )
-def test_a_draw_equals_the_metrics_of_the_drawn_examples(
-    task: Any, predictions: list[Prediction], tags: Sequence[str]
-) -> None:
+def test_a_draw_equals_the_metrics_of_the_drawn_examples(task, predictions, tags):
     draws = draw_scores(task, tags, predictions)
     complete = nn.ModuleDict(task.metrics(tags))
     task.update(
@@ -111,7 +108,7 @@ def test_a_draw_equals_the_metrics_of_the_drawn_examples(
         assert draws[name].mean() == pytest.approx(float(value), rel=0.05)
 
 
-def test_many_examples_are_resampled_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_examples_are_resampled_in_blocks(monkeypatch):
     """What fits into memory changes no draw."""
     complete = draw_scores(Shown(SYMBOLS), (), LETTERS)
     monkeypatch.setattr("attnx.reports.stats.bootstrap.MAX_COUNTS_IN_MEMORY", 7)
@@ -119,14 +116,14 @@ def test_many_examples_are_resampled_in_blocks(monkeypatch: pytest.MonkeyPatch) 
     assert all((complete[name] == separate[name]).all() for name in ("test_per", "test_wer"))
 
 
-def test_the_mean_over_tags_is_resampled() -> None:
+def test_the_mean_over_tags_is_resampled():
     draws = draw_scores(Shown(SYMBOLS), ("x", "y"), words(*["a"] * 20, tags=["x", "y"] * 10))
     names = {f"test_{metric}_{which}" for metric in SYMBOLS for which in (MACRO, MICRO, "x", "y")}
     assert draws.keys() == names
     assert (draws["test_wer_macro"] == 100).all()
 
 
-def test_corpus_scores_are_resampled() -> None:
+def test_corpus_scores_are_resampled():
     pytest.importorskip("sacrebleu")
     task = Shown({"bleu": make_metric("bleu"), "ter": make_metric("ter")}, right="texts")
     texts = ["a b c d e", "a b c d f", "a b x d e", "e d c b a"]
@@ -140,7 +137,7 @@ def test_corpus_scores_are_resampled() -> None:
     assert len(np.unique(draws["test_ter"])) > 4
 
 
-def test_scores_by_size_are_resampled() -> None:
+def test_scores_by_size_are_resampled():
     """A size that some draw lacks is not reported; a size in all draws is."""
     judged = Shown(
         {"accuracy": lambda: RatioBySize(lambda prediction, answer: (float(prediction == answer.order), 1.0), 100)},
@@ -162,7 +159,7 @@ def alike(count: int) -> list[Prediction]:
     return [Prediction(Pair((), (("b",),), name=str(number)), [text], 0.0, None) for number, text in labels]
 
 
-def test_neighboring_examples_are_resampled_in_blocks() -> None:
+def test_neighboring_examples_are_resampled_in_blocks():
     """100 blocks tell as much as 100 examples: the error is that of them, not of the 1,000 that they hold."""
     metrics = {"wer": make_metric("word_error_rate")}
     separate = draw_scores(Shown(metrics), (), alike(1000))["test_wer"].std()
@@ -172,7 +169,7 @@ def test_neighboring_examples_are_resampled_in_blocks() -> None:
     assert together == pytest.approx(100 * math.sqrt(0.25 / 100 * 2 / 3), rel=0.15)
 
 
-def test_overlapping_windows_are_resampled_in_blocks(tmp_path: Path) -> None:
+def test_overlapping_windows_are_resampled_in_blocks(tmp_path):
     file = tmp_path / "series.csv"
     rows = [f"{name},2024-01-{1 + day:02d},{day}" for name in ("b", "a") for day in range(12)]
     file.write_text("\n".join(["of,day,y", *rows]) + "\n")
@@ -216,14 +213,14 @@ class Longest(Metric):
         return self.longest
 
 
-def test_metrics_without_sums_are_left_out() -> None:
+def test_metrics_without_sums_are_left_out():
     task = Shown({"median": Listing, "longest": Longest, "wer": make_metric("word_error_rate")})
     assert draw_scores(task, (), LETTERS).keys() == {"test_wer"}
     assert draw_scores(Shown({}), (), LETTERS) == draw_scores(Shown({"longest": Longest}), (), LETTERS) == {}
     assert draw_scores(task, (), LETTERS[:1]) == {}
 
 
-def test_resampling_leaves_the_task_unchanged() -> None:
+def test_resampling_leaves_the_task_unchanged():
     """Metrics of the task's own class compute, synchronize and remember as before."""
     draw_scores(Shown(SYMBOLS), (), LETTERS)
     metric: Any = registry.build("metric", "phone_error_rate")

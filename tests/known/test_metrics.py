@@ -7,7 +7,6 @@ import pickle
 
 import pytest
 import torch
-from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_sum
 
 from attnx.metrics.error_rates import PhoneErrorRate, WordErrorRate
@@ -35,7 +34,7 @@ EDITS, LENGTH, WRONG, WORDS = 0 + 1 + 1 + 5, 3 + 3 + 2 + 5, 3, 4
         ("ab", [""], 2, 0),
     ],
 )
-def test_the_closest_reference_is_chosen(prediction: str, references: list[str], edits: int, choices: int) -> None:
+def test_the_closest_reference_is_chosen(prediction, references, edits, choices):
     """Fewest edits, the first of equals."""
     answers = [list(reference) for reference in references]
     result = nearest_reference(list(prediction), answers)
@@ -43,13 +42,13 @@ def test_the_closest_reference_is_chosen(prediction: str, references: list[str],
     assert result[1] is answers[choices]
 
 
-def test_a_long_symbol_counts_once() -> None:
+def test_a_long_symbol_counts_once():
     """The edit AE -> AA is one substitution; AE is not A and E; tuples do as well as lists."""
     assert nearest_reference(["K", "AE"], [("K", "AA")])[0] == 1
     assert nearest_reference(["AE"], [("A", "E")])[0] == 2
 
 
-def test_percentages_by_hand() -> None:
+def test_percentages_by_hand():
     """Seven edits over 13 symbols; three wrong words of four."""
     phones, words = PhoneErrorRate(), WordErrorRate()
     assert phones(PREDICTIONS, REFERENCES).item() == pytest.approx(100 * EDITS / LENGTH)
@@ -59,14 +58,14 @@ def test_percentages_by_hand() -> None:
     assert words.sums.tolist() == [WRONG, WORDS]
 
 
-def test_the_length_is_that_of_the_closest_reference() -> None:
+def test_the_length_is_that_of_the_closest_reference():
     """One edit from ``ab``, two from ``abcde``: 1 of 2 symbols, although the longer one would look better."""
     metric = PhoneErrorRate()
     metric.update([list("abc")], [[list("abcde"), list("ab")]])
     assert metric.compute().item() == 50.0
 
 
-def test_more_edits_than_symbols() -> None:
+def test_more_edits_than_symbols():
     """A rate may exceed 100: three insertions, one symbol."""
     metric = PhoneErrorRate()
     metric.update([list("abcd")], [[["a"]]])
@@ -74,7 +73,7 @@ def test_more_edits_than_symbols() -> None:
 
 
 @pytest.mark.parametrize("metric", [PhoneErrorRate, WordErrorRate])
-def test_merged_halves_equal_the_complete_set(metric: type[Metric]) -> None:
+def test_merged_halves_equal_the_complete_set(metric):
     """Unlike halves, whose mean of rates would differ, are reduced as two processes are."""
     complete, first, second = metric(), metric(), metric()
     complete.update(PREDICTIONS, REFERENCES)
@@ -86,7 +85,7 @@ def test_merged_halves_equal_the_complete_set(metric: type[Metric]) -> None:
 
 
 @pytest.mark.parametrize("metric", [PhoneErrorRate, WordErrorRate])
-def test_states_are_whole_numbers_reduced_by_sum(metric: type[Metric]) -> None:
+def test_states_are_whole_numbers_reduced_by_sum(metric):
     """What one process holds twice counts twice, after the reduction that torchmetrics would call."""
     instance = metric()
     instance.update(PREDICTIONS, REFERENCES)
@@ -96,18 +95,18 @@ def test_states_are_whole_numbers_reduced_by_sum(metric: type[Metric]) -> None:
     assert all(torch.equal(getattr(instance, name), 2 * state) for name, state in state_before.items())
 
 
-def test_the_reduction_of_every_state_is_known() -> None:
+def test_the_reduction_of_every_state_is_known():
     """The private attribute of torchmetrics that the bootstrap of a test reads."""
     assert PhoneErrorRate()._reductions == {"sums": dim_zero_sum}
 
 
-def test_error_rates_have_names_for_symbols_and_sequences() -> None:
+def test_error_rates_have_names_for_symbols_and_sequences():
     assert isinstance(build("metric", "symbol_error_rate"), PhoneErrorRate)
     assert isinstance(build("metric", "sequence_error_rate"), WordErrorRate)
 
 
 @pytest.mark.parametrize("metric", [PhoneErrorRate, WordErrorRate])
-def test_reset_copy_and_pickle(metric: type[Metric]) -> None:
+def test_reset_copy_and_pickle(metric):
     """A reset metric has forgotten; a copy has not."""
     instance = metric()
     instance.update(PREDICTIONS, REFERENCES)
@@ -119,7 +118,7 @@ def test_reset_copy_and_pickle(metric: type[Metric]) -> None:
 
 
 @pytest.mark.parametrize("metric", [PhoneErrorRate, WordErrorRate])
-def test_invalid_input_is_refused_and_not_counted(metric: type[Metric]) -> None:
+def test_invalid_input_is_refused_and_not_counted(metric):
     """A word without references and lists of unlike length are errors, and no half of the batch is kept."""
     instance = metric()
     with pytest.raises(ValueError, match="no reference for the prediction 'K AE'"):
@@ -131,14 +130,14 @@ def test_invalid_input_is_refused_and_not_counted(metric: type[Metric]) -> None:
 
 
 @pytest.mark.parametrize("metric", [PhoneErrorRate, WordErrorRate])
-def test_an_empty_update_counts_nothing(metric: type[Metric]) -> None:
+def test_an_empty_update_counts_nothing(metric):
     """A batch of no words is no error, and the rate of no words is NaN."""
     instance = metric()
     instance.update([], [])
     assert torch.isnan(instance.compute())
 
 
-def test_both_rates_have_names() -> None:
+def test_both_rates_have_names():
     """The registry builds them."""
     assert isinstance(build("metric", "phone_error_rate"), PhoneErrorRate)
     assert isinstance(build("metric", "word_error_rate"), WordErrorRate)

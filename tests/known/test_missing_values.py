@@ -33,7 +33,7 @@ def series() -> Series:
     return fill_missing(Series("", numbers, ("a", "b"), np.arange(7.0), tuple("0123456")))[0]
 
 
-def test_windows_read_filled_values_and_are_scored_on_measured_ones() -> None:
+def test_windows_read_filled_values_and_are_scored_on_measured_ones():
     pairs = {pair.name: pair for pair in WINDOWS.pairs(series(), Span(2, 7))}
     assert list(pairs) == ["2", "3", "4", "5"]
     np.testing.assert_array_equal(pairs["2"].features, [[2, 3], [5, 3]])
@@ -45,7 +45,7 @@ def test_windows_read_filled_values_and_are_scored_on_measured_ones() -> None:
     np.testing.assert_array_equal(rows[2].target, pairs["4"].target)
 
 
-def test_a_window_without_measurements_is_dropped() -> None:
+def test_a_window_without_measurements_is_dropped():
     """Of column a alone there is nothing behind the fourth step; a part of such windows is refused."""
     alone = WindowSpec(2, 2, ("a",))
     assert alone.valid_starts(series(), Span(0, 7)).tolist() == [2, 3]
@@ -57,7 +57,7 @@ def test_a_window_without_measurements_is_dropped() -> None:
         split_series(series(), WindowSpec(1, 1, ("a",)), SeriesSplit.parse([2, 2, 3]))
 
 
-def test_a_batch_masks_missing_targets() -> None:
+def test_a_batch_masks_missing_targets():
     """In the place of the rest stands the last number before, or the mean; what is padding is not real anyway."""
     target = np.array([[NAN, 3], [5, NAN], [NAN, NAN]], dtype=np.float32)
     batch = collate([Row(target, target, 0), Row(target[:1], np.ones((1, 2), np.float32), 1)])
@@ -82,7 +82,7 @@ class FixedForecaster(torch.nn.Module):
         return Output(self.rows, None, None)
 
 
-def test_missing_values_add_no_loss() -> None:
+def test_missing_values_add_no_loss():
     """Errors 3 of two numbers that were measured and 1 of a third: (9 + 9 + 1) / 3; no gradient from the others."""
     target = np.array([[NAN, 3], [5, NAN], [NAN, 7]], dtype=np.float32)
     model = FixedForecaster(torch.tensor([[[50.0, 6.0], [2.0, 50.0], [50.0, 8.0]]]))
@@ -94,7 +94,7 @@ def test_missing_values_add_no_loss() -> None:
     assert model.read[0].tolist() == [[0, 0], [0, 3], [5, 3]]
 
 
-def test_missing_values_add_no_quantile_loss() -> None:
+def test_missing_values_add_no_quantile_loss():
     """Too low by 4 of one number out of two: 2 by the median, 3 by 0.75, the mean 5 / 2; and measured likewise."""
     target = np.array([[10, NAN]], dtype=np.float32)
     written = torch.tensor([[[6.0, 50.0, 6.0, -50.0]]])
@@ -106,14 +106,14 @@ def test_missing_values_add_no_quantile_loss() -> None:
     assert metric.compute().item() == pytest.approx(5 / 2)
 
 
-def test_missing_values_do_not_count_in_errors() -> None:
+def test_missing_values_do_not_count_in_errors():
     """But a forecast that is not a number is an error."""
     assert aligned_errors([np.array([[2.0, 5.0]])], [np.array([[1.0, NAN]])]).tolist() == [1]
     (result,) = aligned_errors([np.array([[NAN]])], [np.array([[1.0]])]).tolist()
     assert math.isnan(result)
 
 
-def test_a_map_is_fitted_to_whole_columns() -> None:
+def test_a_map_is_fitted_to_whole_columns():
     """The second column would teach another rule, and lacks a number; of no column at all it is the last value."""
     past, future = np.array([[2.0, 2.0], [3.0, 3.0]]), np.array([[4.0, 9.0], [5.0, NAN]])
     fitted = Linear.fit([(past, future)])

@@ -8,7 +8,7 @@ import importlib
 import importlib.metadata
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -43,7 +43,7 @@ def steps(*limits: Any) -> Iterator[Step]:
 
 
 @pytest.fixture(scope="module")
-def fla(triton_that: Callable[[str], ModuleType]) -> Iterator[ModuleType]:
+def fla(triton_that):
     """Its operations, interpreted; no tile is looked for, the first serves."""
     pytest.importorskip("fla", reason="flash-linear-attention is not installed: the extra fla")
     triton_that("interprets")
@@ -59,7 +59,7 @@ def fla(triton_that: Callable[[str], ModuleType]) -> Iterator[ModuleType]:
 
 
 @pytest.fixture(autouse=True)
-def _on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _on_a_cpu(monkeypatch):
     monkeypatch.setattr(mixers, "DEVICE", "cpu")
     monkeypatch.setattr(mixers, "_failures", {})
     forget()
@@ -73,7 +73,7 @@ def forget() -> None:
 
 
 @pytest.fixture
-def _tf32() -> Iterator[None]:
+def _tf32():
     """A GPU would round the factors of products; the interpreter does not."""
     torch.set_float32_matmul_precision("high")
     yield
@@ -81,7 +81,7 @@ def _tf32() -> Iterator[None]:
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+def calls(monkeypatch):
     """The arguments of each call of a kernel; kernels are not tried before, which takes time."""
     made: list[dict[str, Any]] = []
     find = mixers._find
@@ -128,7 +128,7 @@ def results(mixer: Any, mask: Tensor | None) -> dict[str, Tensor]:
 
 @pytest.mark.usefixtures("fla", "_tf32")
 @pytest.mark.parametrize("choice", MIXERS, ids=lambda choice: choice[0])
-def test_kernels_match_the_definition(choice: tuple[str, dict[str, Any]], calls: list[dict[str, Any]]) -> None:
+def test_kernels_match_the_definition(choice, calls):
     """Outputs, the state after and all gradients, from a state before, of rows of 67 positions and of 5."""
     fast, plain = both(choice)
     actual, expected = (results(mixer, MASK) for mixer in (fast, plain))
@@ -140,9 +140,7 @@ def test_kernels_match_the_definition(choice: tuple[str, dict[str, Any]], calls:
 
 @pytest.mark.usefixtures("fla")
 @pytest.mark.parametrize("choice", MIXERS, ids=lambda choice: choice[0])
-def test_kernels_match_the_definition_in_16_bits(
-    choice: tuple[str, dict[str, Any]], calls: list[dict[str, Any]]
-) -> None:
+def test_kernels_match_the_definition_in_16_bits(choice, calls):
     """Of two heads, under autocast, within its rounding; the state stays in float32.
 
     In float16, since the interpreter takes the bits of a bfloat16 for a number.
@@ -159,7 +157,7 @@ def test_kernels_match_the_definition_in_16_bits(
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], list[str]]:
+def fake(monkeypatch):
     """A package whose function is this one; where it computes nothing, what is logged of it."""
 
     def install(function: Any) -> list[str]:
@@ -182,7 +180,7 @@ def require_definition(choice: tuple[str, dict[str, Any]] = ("retention", {})) -
 
 
 @pytest.mark.usefixtures("_tf32")
-def test_an_older_version_is_left_out_with_a_line(fake: Callable[[Any], list[str]]) -> None:
+def test_an_older_version_is_left_out_with_a_line(fake):
     lines = fake(lambda q, k, v, g, scale, initial_state: None)
     require_definition()
     assert "chunk_simple_gla of flash-linear-attention is left out" in lines[0]
@@ -191,7 +189,7 @@ def test_an_older_version_is_left_out_with_a_line(fake: Callable[[Any], list[str
 
 
 @pytest.mark.usefixtures("_tf32")
-def test_a_kernel_that_cannot_be_built_is_left_out_with_a_line(fake: Callable[[Any], list[str]]) -> None:
+def test_a_kernel_that_cannot_be_built_is_left_out_with_a_line(fake):
     """It is tried once, with gradients, though the call has none."""
     tried = []
 
@@ -210,14 +208,14 @@ def test_a_kernel_that_cannot_be_built_is_left_out_with_a_line(fake: Callable[[A
 
 
 @pytest.mark.usefixtures("_tf32")
-def test_without_the_package_the_definition_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_definition_computes(monkeypatch):
     for name in [name for name in sys.modules if name.startswith("fla.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "fla", None)
     require_definition()
 
 
-def test_exact_products_are_left_to_the_definition(fake: Callable[[Any], list[str]]) -> None:
+def test_exact_products_are_left_to_the_definition(fake):
     """Of single precision without TF32, of double precision, of one position, and of none."""
     lines = fake(lambda **_: pytest.fail("called"))
     require_definition()
@@ -232,7 +230,7 @@ def test_exact_products_are_left_to_the_definition(fake: Callable[[Any], list[st
     assert lines == []
 
 
-def test_a_faster_mixer_is_one() -> None:
+def test_a_faster_mixer_is_one():
     """It has the weights of its definition, and fast paths can be disabled."""
     for choice in MIXERS:
         fast, plain = both(choice)
@@ -243,7 +241,7 @@ def test_a_faster_mixer_is_one() -> None:
         assert [type(part) for part in fast.modules()] == [type(part) for part in plain.modules()]
 
 
-def test_the_start_table_names_what_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_start_table_names_what_computes(monkeypatch):
     fast, plain = both(("delta", {}))
     monkeypatch.setattr(importlib.metadata, "version", lambda package: "0.6.0")
     gpu, cpu = torch.device("cuda"), torch.device("cpu")

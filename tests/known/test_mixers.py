@@ -33,7 +33,7 @@ def build_identity(name: str, size: int = 1, **options: Any) -> Any:
     return mixer
 
 
-def test_linear_by_hand() -> None:
+def test_linear_by_hand():
     """Of 1 and 2 the features are 2 and 3; the second position reads (3 * 2 * 1 + 3 * 3 * 2) / (3 * 2 + 3 * 3)."""
     outputs, state = build_identity("linear", heads=1)(torch.tensor([[[1.0], [2.0]]]))
     torch.testing.assert_close(outputs, torch.tensor([[[1.0], [24 / 15]]]))
@@ -48,7 +48,7 @@ def swish(number: float) -> float:
     return number * sigmoid(number)
 
 
-def test_retention_by_hand() -> None:
+def test_retention_by_hand():
     """The second key is turned by one radian, and the first head forgets 1/32 of what it holds."""
     mixer = build_identity("retention", size=2, heads=1, value_ratio=1)
     _, state = mixer(torch.tensor([[[1.0, 0], [1, 0]]]))
@@ -57,7 +57,7 @@ def test_retention_by_hand() -> None:
     assert state.position.item() == 2
 
 
-def test_gated_linear_by_hand() -> None:
+def test_gated_linear_by_hand():
     """Without weights and biases of the gates each is the sixteenth root of 1/2."""
     mixer = build_identity("gated_linear", size=2, heads=1)
     with torch.no_grad():
@@ -68,7 +68,7 @@ def test_gated_linear_by_hand() -> None:
 
 
 @pytest.mark.parametrize("factor", [1, 2])
-def test_delta_by_hand(factor: int) -> None:
+def test_delta_by_hand(factor):
     """Keys of one unit have length 1; the second value replaces a share of the first."""
     mixer = build_identity("delta", heads=1, convolution=1, negative_eigenvalues=factor == 2)
     _, state = mixer(torch.tensor([[[1.0], [2.0]]]))
@@ -77,7 +77,7 @@ def test_delta_by_hand(factor: int) -> None:
     torch.testing.assert_close(state.products, torch.tensor([[[[second]]]]), rtol=1e-5, atol=1e-5)
 
 
-def test_gated_delta_by_hand() -> None:
+def test_gated_delta_by_hand():
     """With e^A = 1 and softplus(c) = 1 the state decays by e before the second value replaces a share of it."""
     mixer = build_identity("gated_delta", heads=1, convolution=1, value_ratio=1)
     with torch.no_grad():
@@ -90,7 +90,7 @@ def test_gated_delta_by_hand() -> None:
     torch.testing.assert_close(state.products, torch.tensor([[[[second]]]]), rtol=1e-5, atol=1e-5)
 
 
-def test_lstm_by_hand() -> None:
+def test_lstm_by_hand():
     """All weights are 1 and all biases 0, so that each gate sees the input plus the last output."""
     mixer = build_identity("lstm")
     with torch.no_grad():
@@ -105,7 +105,7 @@ def test_lstm_by_hand() -> None:
     torch.testing.assert_close(state.cell, torch.tensor([[cell]]))
 
 
-def test_a_short_convolution_by_hand() -> None:
+def test_a_short_convolution_by_hand():
     """It weighs the last position by 5 and the one before by 3, which the next call still knows."""
     convolution = ShortConvolution(channels=1, width=2)
     with torch.no_grad():
@@ -136,7 +136,7 @@ def require_loop(run: Any, products: Tensor, inputs: list[Tensor], outputs: list
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("strength", [0.1, 30.0])
-def test_a_decaying_chunk_is_a_plain_loop(strength: float) -> None:
+def test_a_decaying_chunk_is_a_plain_loop(strength):
     """The gates may forget all, and their quotients would overflow."""
     inputs = random_inputs(5, 5, 7, 5)
     inputs[3] = -strength * inputs[3].abs()
@@ -150,7 +150,7 @@ def test_a_decaying_chunk_is_a_plain_loop(strength: float) -> None:
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("strength", [0.0, 0.1, 30.0])
-def test_a_chunk_of_the_delta_rule_is_a_plain_loop(strength: float) -> None:
+def test_a_chunk_of_the_delta_rule_is_a_plain_loop(strength):
     queries, keys, values, rates, log_decays = random_inputs(5, 5, 7, 0, 0)
     inputs = [queries, unit_length(keys), values, 2 * rates.sigmoid(), -strength * log_decays.abs()]
     products, expected = torch.randn(2, 3, 5, 7), []
@@ -164,7 +164,7 @@ def test_a_chunk_of_the_delta_rule_is_a_plain_loop(strength: float) -> None:
 
 
 @pytest.mark.parametrize("name", registry.names("mixer"))
-def test_a_state_is_in_single_precision_under_autocast(name: str) -> None:
+def test_a_state_is_in_single_precision_under_autocast(name):
     mixer = registry.build("mixer", name, hidden_size=24)
     with torch.autocast("cpu", torch.bfloat16):
         _, state = mixer(torch.randn(2, 70, 24))
@@ -172,7 +172,7 @@ def test_a_state_is_in_single_precision_under_autocast(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", registry.names("mixer"))
-def test_what_training_keeps_grows_with_the_length(name: str) -> None:
+def test_what_training_keeps_grows_with_the_length(name):
     mixer = registry.build("mixer", name, hidden_size=24)
     assert kept_bytes(mixer, 1024, 24) < 2.1 * kept_bytes(mixer, 512, 24)
 
@@ -203,7 +203,7 @@ class Share(nn.Module):
 
 
 @pytest.mark.usefixtures("float64")
-def test_linear_is_attention_with_a_feature_map_and_a_sum() -> None:
+def test_linear_is_attention_with_a_feature_map_and_a_sum():
     mixer = registry.build("mixer", ("linear", {"heads": 2, "chunk": 3}), hidden_size=14)
     attention = build_multi_head((FeatureProduct(), "global", Share()), 14, 14, 14, 2, AttentionOptions())
     attention.load_state_dict(mixer.state_dict())

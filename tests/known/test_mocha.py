@@ -15,7 +15,7 @@ ALL = torch.ones(1, 2, 3, dtype=torch.bool)
 FIRST = torch.tensor([[1.0, 0.0, 0.0]])
 
 
-def test_weights_by_hand() -> None:
+def test_weights_by_hand():
     """Equations 16 to 23: ends (1/2, 3/8, 1/32), shares of the chunks (1), (1/4, 3/4) and (9/10, 1/10)."""
     weights, carry = Mocha(window=2, noise=0.0)(SCORES[:, :1], ALL[:, :1], FIRST)
     expected = torch.tensor([[[1 / 2 + 3 / 8 * 1 / 4, 3 / 8 * 3 / 4 + 1 / 32 * 9 / 10, 1 / 32 * 1 / 10]]])
@@ -23,7 +23,7 @@ def test_weights_by_hand() -> None:
     torch.testing.assert_close(carry, torch.tensor([[1 / 2, 3 / 8, 1 / 32]]))
 
 
-def test_the_scale_multiplies_the_energies_of_a_chunk() -> None:
+def test_the_scale_multiplies_the_energies_of_a_chunk():
     """At 2 exponentials are squared: the chunk (1, 9) has shares (1/10, 9/10). Ends stay where they are."""
     mocha = Mocha(window=2).eval()
     torch.nn.init.constant_(mocha.scale, 2.0)
@@ -32,7 +32,7 @@ def test_the_scale_multiplies_the_energies_of_a_chunk() -> None:
     torch.testing.assert_close(weights, torch.tensor([[[odds / (1 + odds), 1 / (1 + odds), 0]]]))
 
 
-def test_a_chunk_of_one_position_is_monotonic() -> None:
+def test_a_chunk_of_one_position_is_monotonic():
     """So is a chunk that is longer than the memory no mistake: it begins where the memory does."""
     expected, _ = Monotonic(noise=0.0)(SCORES, ALL, FIRST)
     torch.testing.assert_close(Mocha(window=1, noise=0.0)(SCORES, ALL, FIRST)[0], expected)
@@ -41,7 +41,7 @@ def test_a_chunk_of_one_position_is_monotonic() -> None:
     torch.testing.assert_close(long.sum(-1), expected.sum(-1))
 
 
-def test_a_chunk_far_below_the_others_is_read() -> None:
+def test_a_chunk_far_below_the_others_is_read():
     """Its exponentials are 0 beside exp(300), the highest of the row; within the chunk they are (1/2, 1/2)."""
     scores = torch.tensor([[[-300.0, -300.0, 300.0]]])
     mocha = Mocha(window=2, noise=0.0, bias=600.0)  # so that every position is an end
@@ -49,7 +49,7 @@ def test_a_chunk_far_below_the_others_is_read() -> None:
     torch.testing.assert_close(weights, torch.tensor([[[1 / 2, 1 / 2, 0]]]))
 
 
-def test_a_forbidden_position_has_no_share() -> None:
+def test_a_forbidden_position_has_no_share():
     weights, _ = Mocha(window=3, noise=0.0)(SCORES[:, :1], torch.tensor([[[True, False, True]]]), FIRST)
     # Ends: 1/2 and 1/2 * 1/4; the chunk of the second has the exponentials 1 and 1/3.
     torch.testing.assert_close(weights, torch.tensor([[[1 / 2 + 1 / 8 * 3 / 4, 0, 1 / 8 * 1 / 4]]]))

@@ -38,7 +38,7 @@ def decoder_only(**options: Any) -> dict[str, Any]:
     return {"name": "transformer", "form": "decoder_only", "prefix": "causal", **sizes, **options}
 
 
-def test_operations_of_additive_attention_by_hand() -> None:
+def test_operations_of_additive_attention_by_hand():
     rows, queries, positions, hidden = 2, 3, 5, 7
     attention = attnx.attention.build(
         scorer=("additive", {"hidden_size": hidden}), query_size=13, memory_size=26
@@ -50,7 +50,7 @@ def test_operations_of_additive_attention_by_hand() -> None:
     assert counter.by_part.total() == keys + projected + scores + contexts
 
 
-def test_operations_of_an_lstm_by_hand() -> None:
+def test_operations_of_an_lstm_by_hand():
     rows, steps, inputs, hidden = 2, 3, 5, 7
     recurrent = Recurrent("lstm", inputs, hidden)
     states = torch.randn(rows, steps, inputs, requires_grad=True)
@@ -65,7 +65,7 @@ def test_operations_of_an_lstm_by_hand() -> None:
     assert counter.by_part.total() == 3 * forward - first_state
 
 
-def test_operations_of_a_transformer_layer_with_shared_keys_by_hand() -> None:
+def test_operations_of_a_transformer_layer_with_shared_keys_by_hand():
     size, units, heads, width = 24, 29, 4, 6
     attention = {"name": "standard", "heads": heads, "kv_heads": 2}
     cost = cost_of(model=decoder_only(position_encoding="none"), attention=attention, scorer="dot")
@@ -80,7 +80,7 @@ def test_operations_of_a_transformer_layer_with_shared_keys_by_hand() -> None:
     assert cost.train_flops == pytest.approx(sum(cost.train_parts.values()))
 
 
-def test_operations_of_a_decoded_step_of_a_mixer_by_hand() -> None:
+def test_operations_of_a_decoded_step_of_a_mixer_by_hand():
     size, units, heads, width = 24, 29, 4, 6
     cost = cost_of(model=decoder_only(mixer={"name": "linear", "heads": heads}))
     projections, state = 4 * 2 * size * size, 2 * 2 * heads * width * width
@@ -91,7 +91,7 @@ def test_operations_of_a_decoded_step_of_a_mixer_by_hand() -> None:
     assert {"mixer", "feed-forward", "output"} <= set(cost.train_parts)
 
 
-def test_a_decoded_step_of_attention_reads_each_position_once() -> None:
+def test_a_decoded_step_of_attention_reads_each_position_once():
     cost = cost_of(model=decoder_only(), scorer="dot", attention={"name": "standard", "heads": 1})
     short, long = cost.decode_flops[128], cost.decode_flops[8192]
     assert long - short == (8192 - 128) * 2 * 2 * 24
@@ -110,14 +110,14 @@ def test_a_decoded_step_of_attention_reads_each_position_once() -> None:
         {"model": {"name": "classifier"}},
     ],
 )
-def test_operations_are_the_same_without_numbers(choices: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operations_are_the_same_without_numbers(choices, monkeypatch):
     counted = cost_of(**choices)
     monkeypatch.setattr(model_cost, "MIN_META_FLOPS", 0)
     assert counted.train_flops
     assert counted == cost_of(**choices)
 
 
-def test_what_looks_at_its_numbers_is_counted_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_looks_at_its_numbers_is_counted_with_them(monkeypatch):
     monkeypatch.setattr(model_cost, "MIN_META_FLOPS", 0)
     cost = cost_of(model={"name": "classifier"}, encoder={"name": "hierarchical"})
     assert cost.train_flops
@@ -126,7 +126,7 @@ def test_what_looks_at_its_numbers_is_counted_with_them(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("choices", [{}, {"model": decoder_only(mixer="delta")}, {"model": decoder_only()}])
-def test_long_rows_lie_on_a_parabola(choices: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_rows_lie_on_a_parabola(choices, monkeypatch):
     data = data_of(tuple("abcd" * 64), tuple("vwxy" * 64)[:-1])
     counted = cost_of(data, **choices)
     monkeypatch.setattr(model_cost, "MAX_COUNTED_LENGTH", 255)
@@ -134,14 +134,14 @@ def test_long_rows_lie_on_a_parabola(choices: dict[str, Any], monkeypatch: pytes
     assert counted.train_flops == pytest.approx(extrapolated.train_flops)
 
 
-def test_counting_draws_no_random_number_and_keeps_the_fast_paths() -> None:
+def test_counting_draws_no_random_number_and_keeps_the_fast_paths():
     before, fast_paths = torch.random.get_rng_state(), torch.backends.mkldnn.enabled
     cost_of(model={"name": "seq2seq", "dropout": 0.3})
     assert torch.equal(before, torch.random.get_rng_state())
     assert torch.backends.mkldnn.enabled == fast_paths
 
 
-def test_a_model_that_cannot_be_counted_has_no_number_and_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_cannot_be_counted_has_no_number_and_a_reason(monkeypatch):
     def fail(self: nn.Module, queries: Tensor, keys: Tensor) -> Tensor:
         raise RuntimeError("numbers\nof its own")
 

@@ -34,14 +34,14 @@ def groups_of(means: tuple[float, ...], deviations: tuple[float, ...], count: in
     ]
 
 
-def test_equal_variances_are_pooled() -> None:
+def test_equal_variances_are_pooled():
     """Each variance is 2 with one degree of freedom; together they have three."""
     variances, degrees = moderate_variances([[0.0, 2.0], [1.0, 3.0], [4.0, 6.0]])
     assert variances == pytest.approx([2, 2, 2])
     assert degrees == pytest.approx([3, 3, 3])
 
 
-def test_the_prior_is_that_of_smyth() -> None:
+def test_the_prior_is_that_of_smyth():
     """Two log variances, of two degrees of freedom each, whose variance is trigamma(1) + trigamma(2).
 
     So the prior has four degrees of freedom, of which half count, and the variance exp(digamma(2) - digamma(1)) / 2.
@@ -53,14 +53,14 @@ def test_the_prior_is_that_of_smyth() -> None:
     assert degrees == pytest.approx([4, 4])
 
 
-def test_a_constant_group_has_no_variance_and_one_value_has_that_of_the_others() -> None:
+def test_a_constant_group_has_no_variance_and_one_value_has_that_of_the_others():
     variances, degrees = moderate_variances([[5.0, 5.0, 5.0], [1.0, 3.0, 5.0], [7.0]])
     assert variances == pytest.approx([0, 4, 4])
     assert degrees.min() >= 1
     assert not moderate_variances([[5.0, 5.0], [6.0, 6.0], [1.0]]).degrees.any()
 
 
-def test_equal_values_have_no_variance() -> None:
+def test_equal_values_have_no_variance():
     """The mean of three equal values may be rounded, and so may differ from them."""
     values = [100 * errors / 36 for errors in range(1, 37)]
     assert any(np.var([value] * 3) > 0 for value in values)
@@ -68,7 +68,7 @@ def test_equal_values_have_no_variance() -> None:
 
 
 @pytest.mark.parametrize("gap", [0.8, 1.2, 2.0])
-def test_two_groups_give_students_test(gap: float) -> None:
+def test_two_groups_give_students_test(gap):
     """Two-sided; one-sided where the first is named the best, as it is with a two-sided p below 0.05."""
     groups = groups_of((0.0, gap), (1.0, 1.0), 5)
     result = compare_with_best(groups)
@@ -80,7 +80,7 @@ def test_two_groups_give_students_test(gap: float) -> None:
     assert second.test == SEEDS
 
 
-def test_many_values_give_the_normal_range() -> None:
+def test_many_values_give_the_normal_range():
     """With 500 values the variance is known: the largest of 15 differences is that of six normal numbers."""
     groups = groups_of((0.0, *[0.05] * 5), (1.0,) * 6, 500)
     result = compare_with_best(groups).differences
@@ -88,7 +88,7 @@ def test_many_values_give_the_normal_range() -> None:
     assert [difference(gap).high - 0.05 for gap in result[1:]] == pytest.approx([half] * 5, rel=0.03)
 
 
-def test_differences_from_a_control_are_dunnetts() -> None:
+def test_differences_from_a_control_are_dunnetts():
     """Of two, two-sided, 5 %, with a known variance: 2.21 (Dunnett 1964, table II)."""
     groups = groups_of((0.0, 1.0, -1.0), (1.0,) * 3, 400)
     first, second = map(difference, compare_with_control(groups))
@@ -96,7 +96,7 @@ def test_differences_from_a_control_are_dunnetts() -> None:
     assert first.high - 1 == pytest.approx(2.21 * math.sqrt(2 / 400), rel=0.03)
 
 
-def test_the_best_of_several_is_named() -> None:
+def test_the_best_of_several_is_named():
     result = compare_with_best(groups_of((9.0, 1.0, 8.0), (1.0, 1.0, 1.0), 5))
     assert result.is_sole_best
     assert result.differences[1] is None
@@ -104,14 +104,14 @@ def test_the_best_of_several_is_named() -> None:
     assert not compare_with_best(groups_of((1.5, 1.0, 8.0), (1.0, 1.0, 1.0), 5)).is_sole_best
 
 
-def test_a_noisy_best_is_not_named_by_the_others_calm() -> None:
+def test_a_noisy_best_is_not_named_by_the_others_calm():
     """Its lead of 1.2 is many standard deviations of the others; by its own seeds alone it is less than sure."""
     calm = groups_of((1.2,) * 7, (0.05,) * 7, 3)
     result = compare_with_best([[-1.5, 0.0, 1.5], *calm])
     assert not result.is_sole_best
 
 
-def test_groups_far_behind_do_not_hide_differences_in_front() -> None:
+def test_groups_far_behind_do_not_hide_differences_in_front():
     """Beside groups that vary a thousand times as much the first two differ by ten of their standard deviations."""
     front = groups_of((1.0, 2.0), (0.1, 0.1), 3)
     far = groups_of((800.0, 900.0, 1000.0), (100.0, 20.0, 300.0), 3)
@@ -121,7 +121,7 @@ def test_groups_far_behind_do_not_hide_differences_in_front() -> None:
     assert all(difference(gap).p < 0.05 for gap in result.differences[2:])
 
 
-def test_a_varying_group_does_not_make_constant_ones_vary() -> None:
+def test_a_varying_group_does_not_make_constant_ones_vary():
     result = compare_with_best([[5.0, 5.0, 5.0], [6.0, 6.0, 6.0], [4.0, 7.0, 10.0]])
     assert result.errors[:2].tolist() == [0, 0]
     assert difference(result.differences[1])[:3] == (1, 1, 1)
@@ -129,12 +129,12 @@ def test_a_varying_group_does_not_make_constant_ones_vary() -> None:
 
 
 @pytest.mark.parametrize("extreme", [1e3, 1e12, 1e150])
-def test_extreme_values_are_compared(extreme: float) -> None:
+def test_extreme_values_are_compared(extreme):
     result = compare_with_best([[5.0, 5.1], [5.3, 5.2], [5.5, 5.6], [5.0, extreme]])
     assert all(math.isfinite(number) for gap in result.differences if gap for number in gap[:4])
 
 
-def test_the_bootstrap_of_the_largest_difference() -> None:
+def test_the_bootstrap_of_the_largest_difference():
     """Independent normal draws of variance 1: three models differ by the range of three normal numbers."""
     draws = np.random.default_rng(0).normal(size=(40000, 3))
     best, near, far = compare_draws_with_best([0.0, 2.0, 6.0], draws + np.array([0.0, 2.0, 6.0]))
@@ -146,6 +146,6 @@ def test_the_bootstrap_of_the_largest_difference() -> None:
     assert far.p < 0.001
 
 
-def test_models_with_equal_errors_do_not_differ() -> None:
+def test_models_with_equal_errors_do_not_differ():
     draws = np.random.default_rng(0).normal(size=(1000, 1)).repeat(2, axis=1)
     assert compare_draws_with_best([1.0, 1.0], draws) == [None, (0, 0, 0, 1, EXAMPLES)]

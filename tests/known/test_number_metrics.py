@@ -47,17 +47,17 @@ def compute_score(metric: Any, written: Any = WRITTEN, right: Any = RIGHT) -> fl
 
 
 @every_metric
-def test_by_hand(name: str) -> None:
+def test_by_hand(name):
     assert compute_score(METRICS[name]()) == pytest.approx(EXPECTED[name])
 
 
 @every_metric
-def test_a_correct_prediction_has_no_error(name: str) -> None:
+def test_a_correct_prediction_has_no_error(name):
     assert compute_score(METRICS[name](), RIGHT) == pytest.approx(1.0 if name == "empirical_correlation" else 0.0)
 
 
 @every_metric
-def test_two_processes_give_the_same_score(name: str) -> None:
+def test_two_processes_give_the_same_score(name):
     """Sums are merged, not means: the parts are of unlike size."""
     first, two = METRICS[name](), METRICS[name]()
     first.update(WRITTEN[:1], RIGHT[:1])
@@ -69,7 +69,7 @@ def test_two_processes_give_the_same_score(name: str) -> None:
 
 
 @every_metric
-def test_copies_resets_and_empty_metrics(name: str) -> None:
+def test_copies_resets_and_empty_metrics(name):
     metric = METRICS[name]()
     expected = compute_score(metric)
     for copied in (copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))):
@@ -80,13 +80,13 @@ def test_copies_resets_and_empty_metrics(name: str) -> None:
 
 
 @every_metric
-def test_lists_of_different_length_are_refused(name: str) -> None:
+def test_lists_of_different_length_are_refused(name):
     with pytest.raises(ValueError, match="shorter"):
         METRICS[name]().update(WRITTEN, RIGHT[:1])
 
 
 @every_metric
-def test_each_tag_has_a_score(name: str) -> None:
+def test_each_tag_has_a_score(name):
     """A tag with one step of each column correlates with nothing."""
     metric = PerTag(METRICS[name], ["ann", "bob"])
     metric.update(WRITTEN, RIGHT, ["bob", "ann"])
@@ -96,7 +96,7 @@ def test_each_tag_has_a_score(name: str) -> None:
     assert scores["macro"] == pytest.approx((scores["ann"] + scores["bob"]) / 2, nan_ok=True)
 
 
-def test_a_wrong_length_is_penalized() -> None:
+def test_a_wrong_length_is_penalized():
     """Right steps that are left out cost what they are worth; so do wrong ones that are added, and means cost nothing.
 
     Columns 5 and 0 are the mean: those steps are missing anyway.
@@ -110,14 +110,14 @@ def test_a_wrong_length_is_penalized() -> None:
     assert compute_score(METRICS["scaled_error"](), [np.concatenate([right[0] + 0.5, beyond + 1])], right) > complete
 
 
-def test_predicting_the_mean_scores_one() -> None:
+def test_predicting_the_mean_scores_one():
     """Whatever its length, over targets whose mean and deviation are those of the training split."""
     right = [np.array([[3.0, 1.0], [7.0, -1.0]])]
     for steps in (0, 1, 2, 11):
         assert compute_score(METRICS["scaled_error"](), [np.array([[5.0, 0.0]] * steps).reshape(steps, 2)], right) == 1
 
 
-def test_correlations_are_computed_per_column() -> None:
+def test_correlations_are_computed_per_column():
     """By numpy, over many windows with gaps; a column that is always written alike counts 0, a constant one nothing."""
     random = np.random.default_rng(5)
     right = random.normal([3.0, -70.0, 0.0, 11.0], [1.0, 9.0, 4.0, 0.0], (40, 4))
@@ -133,7 +133,7 @@ def test_correlations_are_computed_per_column() -> None:
     assert float(metric.compute()) == pytest.approx((first + second + 0) / 3)
 
 
-def test_relative_errors_use_one_mean() -> None:
+def test_relative_errors_use_one_mean():
     """The mean of all columns and steps together is at 1; of numbers that never differ there is no such error."""
     random = np.random.default_rng(7)
     right = [random.normal([1e4, 3.0], [2.0, 5.0], (3, 2)) for _ in range(9)]
@@ -149,7 +149,7 @@ def test_relative_errors_use_one_mean() -> None:
     assert math.isnan(compute_score(build("metric", "root_relative_squared_error"), [alike[0] + 1], alike))
 
 
-def test_a_high_level_does_not_change_the_relative_error() -> None:
+def test_a_high_level_does_not_change_the_relative_error():
     """Squares of a billion have eighteen digits: errors of 1 and 0 against deviations of 1/2 each."""
     metric = build("metric", ("root_relative_squared_error", {"origin": 1e9}))
     right = [np.array([[1e9 + 2]]), np.array([[1e9 + 3]])]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import math
-from typing import Any
 
 import pytest
 
@@ -50,7 +49,7 @@ def read(annotation: str) -> OptionType:
         ("list[int] | None", [[0], None], [[None]]),
     ],
 )
-def test_a_type_accepts_its_values(annotation: str, accepted: list[Any], refused: list[Any]) -> None:
+def test_a_type_accepts_its_values(annotation, accepted, refused):
     """A number is never taken for a truth value nor the other way round, and nothing is converted."""
     result = read(annotation)
     assert [value for value in accepted if not result.accepts(value)] == []
@@ -68,7 +67,7 @@ def test_a_type_accepts_its_values(annotation: str, accepted: list[Any], refused
         ("bool", "true or false"),
     ],
 )
-def test_a_type_has_a_phrase(annotation: str, phrase: str) -> None:
+def test_a_type_has_a_phrase(annotation, phrase):
     assert read(annotation).phrase == phrase
 
 
@@ -76,13 +75,13 @@ def test_a_type_has_a_phrase(annotation: str, phrase: str) -> None:
     "annotation",
     ["dict", "Size", "dict[str, int]", "tuple[int]", "Tensor", "int & str", "list", "Literal[x]", "Optional[int]"],
 )
-def test_an_unknown_type_is_refused(annotation: str) -> None:
+def test_an_unknown_type_is_refused(annotation):
     """Anything else is refused: ``Size`` too, since what the model supplies has no default."""
     with pytest.raises(ValueError, match=r"."):
         read(annotation)
 
 
-def test_an_unknown_type_names_the_known_ones() -> None:
+def test_an_unknown_type_names_the_known_ones():
     with pytest.raises(ValueError, match="an option cannot have the type dict") as refused:
         read("dict")
     for type_name in (
@@ -105,5 +104,5 @@ def test_an_unknown_type_names_the_known_ones() -> None:
     ("text", "expected"),
     [("00:04:00", 240), ("01:01:01", 3661), ("100:00:00", 360000), ("00:00:00", None), (240, None)],
 )
-def test_seconds(text: Any, expected: float | None) -> None:
+def test_seconds(text, expected):
     assert seconds(text) == expected

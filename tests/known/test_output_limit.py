@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -15,29 +13,29 @@ def limit_of(sources: list[int], targets: list[int]) -> OutputLimit:
     return OutputLimit.from_lengths(np.array([sources, targets]).T)
 
 
-def test_targets_that_grow_with_their_sources_have_a_ratio() -> None:
+def test_targets_that_grow_with_their_sources_have_a_ratio():
     """Ten steps for one, and one for the end: 1.5 times both, and five steps."""
     limit = limit_of([1, 2, 3, 5], [11, 21, 31, 51])
     assert (limit.ratio, limit.extra) == (15.0, 7)
 
 
-def test_short_outputs_of_long_sources_have_a_short_limit() -> None:
+def test_short_outputs_of_long_sources_have_a_short_limit():
     """Labels of two symbols and the end, whatever the source: 4.5, rounded up, and five steps."""
     limit = limit_of([100, 900, 500, 300, 700], [3, 3, 3, 3, 3])
     assert (limit.ratio, limit.extra) == (0.0, 10)
 
 
-def test_long_outputs_that_do_not_depend_on_the_source_fit() -> None:
+def test_long_outputs_that_do_not_depend_on_the_source_fit():
     limit = limit_of([1, 3, 2, 3, 1, 2], [43, 41, 47, 43, 41, 47])
     assert limit.ratio == 0
     assert limit.extra > 47 * 1.4
 
 
-def test_sources_of_one_length_leave_longer_ones_longer_outputs() -> None:
+def test_sources_of_one_length_leave_longer_ones_longer_outputs():
     assert limit_of([7, 7, 7], [8, 8, 8]).ratio == pytest.approx(1.5 * 8 / 7, abs=0.001)
 
 
-def test_nearly_all_training_targets_fit() -> None:
+def test_nearly_all_training_targets_fit():
     random = np.random.default_rng(0)
     sources = random.integers(1, 43, 5003)
     targets = random.poisson(1.7 * sources) + 1
@@ -45,7 +43,7 @@ def test_nearly_all_training_targets_fit() -> None:
     assert (targets <= limit.ratio * sources + limit.extra).mean() > 0.999
 
 
-def test_a_limit_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_limit_is_read_as_it_was_written(tmp_path):
     limit = OutputLimit(1.327, 11)
     limit.save(tmp_path / "limit.json")
     assert OutputLimit.load(tmp_path / "limit.json") == limit

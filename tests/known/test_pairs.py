@@ -25,7 +25,7 @@ def message(path: Path) -> str:
     return str(caught.value)
 
 
-def test_columns_and_repeated_words_become_references(tmp_path: Path) -> None:
+def test_columns_and_repeated_words_become_references(tmp_path):
     """The word `a` stands on two lines and in three columns; two of its pronunciations are equal."""
     path = write(tmp_path, b"a\tAH\tEY\nbe\tB  IY\na\tEY\tAA\n")
     assert read_pairs(path) == [
@@ -34,18 +34,18 @@ def test_columns_and_repeated_words_become_references(tmp_path: Path) -> None:
     ]
 
 
-def test_byte_order_marks_line_endings_and_blank_lines_are_tolerated(tmp_path: Path) -> None:
+def test_byte_order_marks_line_endings_and_blank_lines_are_tolerated(tmp_path):
     """A byte order mark, CRLF, blank lines, spaces around a column, no newline at the end."""
     path = write(tmp_path, b"\xef\xbb\xbfa\tAH\r\n\r\n  \n b \t B IY ")
     assert read_pairs(str(path)) == [Pair(("a",), (("AH",),)), Pair(("b",), (("B", "IY"),))]
 
 
-def test_words_are_split_into_code_points(tmp_path: Path) -> None:
+def test_words_are_split_into_code_points(tmp_path):
     """A letter of two bytes is one symbol."""
     assert read_pairs(write(tmp_path, "né\tn e\n".encode()))[0].source == ("n", "é")
 
 
-def test_gzip_reads_like_plain(tmp_path: Path) -> None:
+def test_gzip_reads_like_plain(tmp_path):
     """Two gzip members in one file are one text."""
     path = write(tmp_path, gzip.compress(b"a\tAH\n") + gzip.compress(b"b\tB\n"), "words.tsv.gz")
     assert [pair.source for pair in read_pairs(path)] == [("a",), ("b",)]
@@ -64,30 +64,28 @@ def test_gzip_reads_like_plain(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("name", ["words.tsv", "words.tsv.gz"])
 @pytest.mark.parametrize(("lines_before", "number"), [(b"", 1), (b"a\tAH\r\n\n", 3), (b"a\tAH\n" * 40_000, 40_001)])
-def test_a_bad_line_is_reported_with_its_number(
-    tmp_path: Path, line: bytes, wrong: str, name: str, lines_before: bytes, number: int
-) -> None:
+def test_a_bad_line_is_reported_with_its_number(tmp_path, line, wrong, name, lines_before, number):
     """The whole message is `file:line: what is wrong`, with blank lines counted, far into a long file too."""
     content = lines_before + line + b"\nb\tB\n"
     path = write(tmp_path, gzip.compress(content) if name.endswith("gz") else content, name)
     assert message(path) == f"{path}:{number}: {wrong}"
 
 
-def test_a_bad_byte_after_a_byte_order_mark_is_located(tmp_path: Path) -> None:
+def test_a_bad_byte_after_a_byte_order_mark_is_located(tmp_path):
     """The mark is no part of the text, so the byte is the second."""
     path = write(tmp_path, b"\xef\xbb\xbfa\xff\tAH\n")
     assert message(path).startswith(f"{path}:1: byte 0xff at byte 2 of the line")
 
 
 @pytest.mark.parametrize("content", [b"", b"\n \n\r\n", b"\xef\xbb\xbf"])
-def test_a_file_without_pairs_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_without_pairs_is_refused(tmp_path, content):
     """An empty file is a mistake, plain or packed."""
     for name, data in (("words.tsv", content), ("words.tsv.gz", gzip.compress(content))):
         path = write(tmp_path, data, name)
         assert message(path).startswith(f"{path}: holds no pairs")
 
 
-def test_a_missing_file_and_a_folder_are_reported(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_folder_are_reported(tmp_path):
     """Both are named, packed or not."""
     for name in ("none.tsv", "none.tsv.gz"):
         assert message(tmp_path / name) == f"{tmp_path / name}: no such file"
@@ -102,7 +100,7 @@ PACKED = gzip.compress(b"a\tAH\n" * 1_000, mtime=0)  # the same bytes in every p
 @pytest.mark.parametrize(
     "content", [b"a\tAH\n", PACKED[:-11], PACKED[:15] + b"\xff" * 8 + PACKED[23:], PACKED[:-8] + b"\0" * 8]
 )
-def test_a_broken_gzip_file_is_reported(tmp_path: Path, content: bytes) -> None:
+def test_a_broken_gzip_file_is_reported(tmp_path, content):
     """Not packed at all, cut short, overwritten inside, wrong checksum."""
     path = write(tmp_path, content, "words.tsv.gz")
     assert message(path).startswith(f"{path}: is a broken gzip file: ")

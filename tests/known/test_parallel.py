@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from attnx.tasks.translation import Translation
 
 
 @pytest.fixture(autouse=True)
-def work_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def work_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -47,26 +47,26 @@ def message(paths: Sequence[Path], languages: Sequence[str] = (), allow_blank: b
     return str(caught.value)
 
 
-def test_two_files_are_read_in_parallel() -> None:
+def test_two_files_are_read_in_parallel():
     """Packed or not, with a byte order mark, CRLF, and no newline at the end."""
     paths = [write("a.de.gz", "Hallo\r\nzwei  Wörter\n"), write("b.en", b"\xef\xbb\xbfhello\ntwo words")]
     assert read(paths) == [Sentence("Hallo", ("hello",)), Sentence("zwei  Wörter", ("two words",))]
 
 
-def test_only_a_line_feed_ends_a_line() -> None:
+def test_only_a_line_feed_ends_a_line():
     """Unicode's other ends of lines are text, or the files would fall out of step."""
     strange = "a\u2028b\u0085c\x0bd\x0ce\x1cf\rg"
     paths = [write("a", f"{strange}\nh\n"), write("b", "x\ny\n")]
     assert [sentence.source for sentence in read(paths)] == [strange, "h"]
 
 
-def test_a_table_is_read() -> None:
+def test_a_table_is_read():
     """Further columns are ignored; lines without text are skipped."""
     path = write("a.tsv", "Hi.\tHallo!\tCC-BY 2.0\n\n  \nRun!\tLauf!\n")
     assert read([path]) == [Sentence("Hi.", ("Hallo!",)), Sentence("Run!", ("Lauf!",))]
 
 
-def test_several_languages_alternate() -> None:
+def test_several_languages_alternate():
     """However they are given: a table each, a text file each, or one table with the language in its third column."""
     turns = [("Hi.", "Hallo!", "de"), ("Hi.", "Salut !", "fr"), ("Run!", "Lauf!", "de")]
     expected = [Sentence(source, (target,), tag) for source, target, tag in turns]
@@ -78,7 +78,7 @@ def test_several_languages_alternate() -> None:
     assert read(texts, ["de", "fr"]) == [*expected, Sentence("Run!", ("Cours !",), "fr")]
 
 
-def test_files_are_read_lazily() -> None:
+def test_files_are_read_lazily():
     """A mistake further on is no matter yet, in files in step and in tables that take turns."""
     texts = [write("en", "Hi.\nRun!\n"), write("de", b"Hallo!\n\xff\n")]
     tables = [write("de.tsv", "Hi.\tHallo!\nno tab\n"), write("fr.tsv", "Hi.\tSalut !\nno tab\n")]
@@ -89,18 +89,18 @@ def test_files_are_read_lazily() -> None:
         next(turns)
 
 
-def test_one_language_may_have_a_name() -> None:
+def test_one_language_may_have_a_name():
     table, texts = write("a.tsv", "Hi.\tHallo!\n"), [write("en", "Hi.\n"), write("de", "Hallo!\n")]
     assert read([table], ["de"]) == read(texts, ["de"]) == [Sentence("Hi.", ("Hallo!",), "de")]
 
 
-def test_unequal_line_counts_are_reported() -> None:
+def test_unequal_line_counts_are_reported():
     paths = [write("a.de", "eins\nzwei\ndrei\n"), write("b.en", "one\ntwo\n")]
     assert message(paths).startswith("b.en: has 2 lines, but a.de has 3")
 
 
 @pytest.mark.parametrize("name", ["b.en", "b.en.gz"])
-def test_a_bad_byte_is_reported_with_its_position(name: str) -> None:
+def test_a_bad_byte_is_reported_with_its_position(name):
     """Far into a file too."""
     good_lines = b"a line\n" * 40_000
     paths = [write("a.de", good_lines + b"last\n"), write(name, good_lines + b"caf\xe9\n")]
@@ -123,11 +123,11 @@ def test_a_bad_byte_is_reported_with_its_position(name: str) -> None:
         ("x" * 70 + "\n", [], f"c.tsv:1: no tab in '{'x' * 57}...'; expected"),
     ],
 )
-def test_a_bad_line_of_a_table_is_reported(content: str, languages: list[str], reason: str) -> None:
+def test_a_bad_line_of_a_table_is_reported(content, languages, reason):
     assert message([write("c.tsv", content)], languages).startswith(reason)
 
 
-def test_blank_sides_are_kept_or_refused() -> None:
+def test_blank_sides_are_kept_or_refused():
     """What is trained on may be blank and is left out later; what is judged may not."""
     paths = [write("a", "x\n \ny\n"), write("b", "1\n2\n\n")]
     assert [sentence.is_blank for sentence in read(paths)] == [False, True, True]
@@ -146,11 +146,11 @@ def test_blank_sides_are_kept_or_refused() -> None:
         (5, ["de", "fr", "it"], "5 files for 3 languages"),
     ],
 )
-def test_an_invalid_number_of_files_is_refused(count: int, languages: list[str], reason: str) -> None:
+def test_an_invalid_number_of_files_is_refused(count, languages, reason):
     assert reason in message([Path(f"{number}.txt") for number in range(count)], languages)
 
 
-def test_unreadable_files_are_reported() -> None:
+def test_unreadable_files_are_reported():
     (folder := Path("folder")).mkdir()
     write("broken.gz", "")
     Path("broken.gz").write_bytes(b"no gzip")
@@ -163,7 +163,7 @@ def test_unreadable_files_are_reported() -> None:
 LINES = [Sentence(f"sentence {number}", (f"Satz {number}",), tag) for number in range(1009) for tag in ("de", "fr")]
 
 
-def test_a_sentence_belongs_to_one_part() -> None:
+def test_a_sentence_belongs_to_one_part():
     """With all its translations, into every language; the shares are met within five deviations."""
     parts = split_sentences(LINES, None, None, 0.1)
     sources = [{sentence.source for sentence in part} for part in parts]
@@ -174,7 +174,7 @@ def test_a_sentence_belongs_to_one_part() -> None:
     assert sorted(sentence for part in parts for sentence in part) == sorted(LINES)
 
 
-def test_the_sentence_alone_decides_its_part() -> None:
+def test_the_sentence_alone_decides_its_part():
     """Not what else there is, nor its order, case, or Unicode form."""
     complete, half = split_sentences(LINES, None, None, 0.1), split_sentences(LINES[1000::-1], None, None, 0.1)
     for all_of_it, some in zip(complete, half, strict=True):
@@ -183,7 +183,7 @@ def test_the_sentence_alone_decides_its_part() -> None:
     assert fold_text("Straße") != fold_text("Strasse.")
 
 
-def test_given_parts_are_unchanged() -> None:
+def test_given_parts_are_unchanged():
     """The other part is held out of the training data, the same sentences as if both were."""
     inputs = LINES[:7]
     both = split_sentences(LINES, None, None, 0.1)
@@ -195,7 +195,7 @@ def test_given_parts_are_unchanged() -> None:
     assert split_sentences(LINES, inputs, inputs, 0.1) == Splits(LINES, inputs, inputs)
 
 
-def test_held_out_translations_become_references() -> None:
+def test_held_out_translations_become_references():
     """Each once; lines to train on stay as they are."""
     lines = [
         Sentence("Hi.", ("Hallo!",), "de"),
@@ -208,7 +208,7 @@ def test_held_out_translations_become_references() -> None:
     assert split_sentences(lines, [], [], share).train == lines
 
 
-def test_held_out_sentences_are_streamed_once() -> None:
+def test_held_out_sentences_are_streamed_once():
     """A second reading finds the same sentences to train on without keeping the others."""
     holdout = SentenceHoldout(None, None, 0.1)
     first = list(holdout.split_off(LINES))
@@ -217,7 +217,7 @@ def test_held_out_sentences_are_streamed_once() -> None:
 
 
 @pytest.mark.parametrize("spare", [0, -1])
-def test_held_out_sentences_are_limited(spare: int) -> None:
+def test_held_out_sentences_are_limited(spare):
     complete = SentenceHoldout(None, None, 0.1)
     remaining = len(LINES) - len(list(complete.split_off(LINES)))
     holdout = SentenceHoldout(None, None, 0.1, max_sentences=remaining + spare)
@@ -228,7 +228,7 @@ def test_held_out_sentences_are_limited(spare: int) -> None:
             list(holdout.split_off(LINES))
 
 
-def test_sources_repeated_from_training_are_counted() -> None:
+def test_sources_repeated_from_training_are_counted():
     training_sources = {sentence.source for sentence in LINES[:4]}  # numbers 0 and 1
     notes = ["1 of 2 sources of the valid split are also in the training split"]
     assert (
@@ -247,7 +247,7 @@ with_datasets = pytest.mark.skipif(
 
 
 @pytest.fixture
-def cached(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def cached(work_folder, monkeypatch):
     """Hugging Face's `datasets`, keeping what it reads in the test's own folder, and off the network."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     datasets = importlib.import_module("datasets")
@@ -268,7 +268,7 @@ READ = [Sentence("Hallo!", ("Hi.",)), Sentence("Lauf!", ("Run!",))]
 
 @with_datasets
 @pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.csv", "a.parquet", "saved", "split", "folder"])
-def test_a_dataset_from_files(name: str, cached: Any) -> None:
+def test_a_dataset_from_files(name, cached):
     """A file or what save_to_disk made is for training; a folder may have more parts."""
     table = cached.Dataset.from_list(ROWS)
     expected = {"train": READ}
@@ -294,7 +294,7 @@ def test_a_dataset_from_files(name: str, cached: Any) -> None:
 
 @with_datasets
 @pytest.mark.parametrize("name", ["a.csv", "folder"])
-def test_words_for_missing_values_are_text(name: str, cached: Any) -> None:
+def test_words_for_missing_values_are_text(name, cached):
     Path("folder").mkdir()
     file = "folder/train.csv" if name == "folder" else name
     write(file, "de,en\nnull,NA\nNone,nan\n,x\n")
@@ -303,7 +303,7 @@ def test_words_for_missing_values_are_text(name: str, cached: Any) -> None:
 
 
 @with_datasets
-def test_nested_columns_are_read(cached: Any) -> None:
+def test_nested_columns_are_read(cached):
     """As translation datasets of the hub have them; None reads as blank, languages take turns."""
     rows = [None, {"en": "Hi.", "de": "Hallo!", "fr": "Salut !"}, {"en": "Run!", "de": "Lauf!"}]
     cached.Dataset.from_list([{"translation": row} for row in rows]).save_to_disk("saved")
@@ -319,7 +319,7 @@ def test_nested_columns_are_read(cached: Any) -> None:
 
 @with_datasets
 @pytest.mark.parametrize("name", ["a.parquet", "saved"])
-def test_a_data_set_equals_its_sentences(name: str, cached: Any) -> None:
+def test_a_data_set_equals_its_sentences(name, cached):
     """The same rows as of a table of text; another data set of the same name is encoded anew."""
     rows = [{"de": f"Haus {row % 13} {row}", "en": f"house {row} {row % 7}"} for row in range(101)]
 
@@ -342,7 +342,7 @@ def test_a_data_set_equals_its_sentences(name: str, cached: Any) -> None:
 
 
 @with_datasets
-def test_an_invalid_dataset_is_reported(cached: Any) -> None:
+def test_an_invalid_dataset_is_reported(cached):
     cached.DatasetDict({"train": cached.Dataset.from_list(ROWS)}).save_to_disk("good")
     cached.DatasetDict({"test": cached.Dataset.from_list(ROWS)}).save_to_disk("untrained")
     blank = cached.Dataset.from_list([*ROWS, {"de": " ", "en": "x", "n": 7}])
@@ -375,7 +375,7 @@ def test_an_invalid_dataset_is_reported(cached: Any) -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_a_missing_datasets_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_datasets_package_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(
         UserError,

@@ -40,7 +40,7 @@ BY_HAND = pytest.approx({"micro": 100 * 7 / 13, "fre": FRENCH, "ita": ITALIAN})
 TONGAN = ([["A"]], [[["A"]]], ["to"])
 
 
-def test_phones_by_hand() -> None:
+def test_phones_by_hand():
     """Tags, their mean, and all words; without a word of each tag there is no mean."""
     assert numbers(phones(BATCH).compute()) == BY_HAND
     scores = phones(BATCH, TONGAN).compute()
@@ -50,7 +50,7 @@ def test_phones_by_hand() -> None:
     assert numbers(scores) == pytest.approx(by_hand)
 
 
-def test_words_by_hand() -> None:
+def test_words_by_hand():
     """One wrong of two, two wrong of two, and a right one: the mean of three tags is not the rate of five words."""
     metric = PerTag(WordErrorRate, TAGS)
     metric.update(*BATCH)  # type: ignore[arg-type]
@@ -58,11 +58,11 @@ def test_words_by_hand() -> None:
     assert numbers(metric.compute()) == {"macro": 50.0, "micro": 60.0, "fre": 50.0, "ita": 100.0, "to": 0.0}
 
 
-def test_batches_add_up() -> None:
+def test_batches_add_up():
     assert numbers(phones(FIRST, SECOND, ([], [], [])).compute()) == BY_HAND
 
 
-def test_two_processes_give_the_same_scores() -> None:
+def test_two_processes_give_the_same_scores():
     """Each has words that the other lacks; torchmetrics gathers counts, so both compute what one would alone."""
     first, second = phones(FIRST), phones(SECOND)
     for part, peer in zip([*first.metrics, first.examples], [*second.metrics, second.examples], strict=True):
@@ -74,7 +74,7 @@ def test_two_processes_give_the_same_scores() -> None:
     assert first.examples.sums.tolist() == [1, 0, 0]
 
 
-def test_reset_copy_and_pickle() -> None:
+def test_reset_copy_and_pickle():
     """A reset metric has forgotten; a copy has not."""
     metric = phones(BATCH)
     copies = [copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))]
@@ -86,13 +86,13 @@ def test_reset_copy_and_pickle() -> None:
         assert numbers(duplicate.compute()) == BY_HAND
 
 
-def test_a_per_tag_metric_is_a_module() -> None:
+def test_a_per_tag_metric_is_a_module():
     """Lightning moves metrics with the model."""
     holder = torch.nn.ModuleDict({"per": phones(BATCH)}).to("cpu")
     assert len([part for part in holder.modules() if isinstance(part, PhoneErrorRate)]) == 1 + len(TAGS)
 
 
-def test_invalid_input_is_refused_and_not_counted() -> None:
+def test_invalid_input_is_refused_and_not_counted():
     metric = phones()
     with pytest.raises(ValueError, match="the tag 'rum' is not one of fre, ita, to"):
         metric.update([["A"], ["B"]], [[["B"]], [["A"]]], ["fre", "rum"])
@@ -104,7 +104,7 @@ def test_invalid_input_is_refused_and_not_counted() -> None:
     assert numbers(metric.compute()) == {"micro": 0.0, "fre": 0.0}
 
 
-def test_an_empty_update_counts_nothing() -> None:
+def test_an_empty_update_counts_nothing():
     """Batches of no words are no error; of no words no tag is measured, and the rate of all of them is NaN."""
     scores = phones(([], [], [])).compute()
     assert list(scores) == ["micro"]
@@ -112,11 +112,11 @@ def test_an_empty_update_counts_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", ["macro", "micro"])
-def test_names_of_means_are_refused_as_tags(name: str) -> None:
+def test_names_of_means_are_refused_as_tags(name):
     with pytest.raises(UserError, match=f"'{name}' cannot be the name of a language"):
         PerTag(PhoneErrorRate, ["fre", name])
 
 
-def test_a_per_tag_metric_is_registered() -> None:
+def test_a_per_tag_metric_is_registered():
     """The registry builds it."""
     assert isinstance(build("metric", "per_tag", make_metric=PhoneErrorRate, tags=TAGS), PerTag)

@@ -7,14 +7,14 @@ import numpy as np
 from attnx.data.permutation import Permutation, TemperatureSampler, temperature_counts
 
 
-def test_each_number_appears_once() -> None:
+def test_each_number_appears_once():
     """Whatever their number, a power of two or not."""
     for count in (*range(68), 1009, 4096, 4097, 100_003):
         order = Permutation(count, seed=(3, 5))
         assert sorted(order(np.arange(count)).tolist()) == list(range(count))
 
 
-def test_positions_are_computed_independently() -> None:
+def test_positions_are_computed_independently():
     """Asked one by one, backwards or at once."""
     order = Permutation(101, seed=(3,))
     at_once = order(np.arange(101)).tolist()
@@ -22,14 +22,14 @@ def test_positions_are_computed_independently() -> None:
     assert order(np.arange(101)[::-1]).tolist() == at_once[::-1]
 
 
-def test_the_input_positions_are_not_modified() -> None:
+def test_the_input_positions_are_not_modified():
     """They belong to the caller."""
     places = np.arange(13)
     Permutation(13, seed=(3,))(places)
     assert places.tolist() == list(range(13))
 
 
-def test_seeds_differ() -> None:
+def test_seeds_differ():
     """Two orders of 101 numbers agree by chance with odds of 1 in 101!."""
     orders = [Permutation(101, seed)(np.arange(101)).tolist() for seed in ((3, 5), (3, 7), (5, 3))]
     assert orders[0] not in orders[1:]
@@ -37,7 +37,7 @@ def test_seeds_differ() -> None:
     assert Permutation(101, (3, 5))(np.arange(101)).tolist() == orders[0]
 
 
-def test_every_number_is_equally_likely_everywhere() -> None:
+def test_every_number_is_equally_likely_everywhere():
     """11 numbers, 2200 orders: each number is expected 200 times at each place, give or take 13.5, here times six."""
     result = np.zeros((11, 11))
     for seed in range(2200):
@@ -45,7 +45,7 @@ def test_every_number_is_equally_likely_everywhere() -> None:
     assert abs(result - 200).max() < 6 * 13.5
 
 
-def test_neighbors_are_separated() -> None:
+def test_neighbors_are_separated():
     """A number follows the one before it 1 time an order on average, so 503 times in 503, give or take 22.4."""
     followed = 0
     for seed in range(503):
@@ -53,13 +53,13 @@ def test_neighbors_are_separated() -> None:
     assert abs(followed - 503 * 100 / 101) < 6 * 22.4
 
 
-def test_a_pool_samples_the_complete_range() -> None:
+def test_a_pool_samples_the_complete_range():
     """Of 100003 numbers, the first 1000 places hold about 100 of each tenth, give or take 9.5."""
     tenths = np.bincount(Permutation(100_003, (3,))(np.arange(1000)) // 10_001, minlength=10)
     assert abs(tenths - 100).max() < 6 * 9.5
 
 
-def test_a_thousand_million_numbers_take_little_memory() -> None:
+def test_a_thousand_million_numbers_take_little_memory():
     """Of 10**9 + 7 numbers the order keeps less than 11 square roots."""
     order = Permutation(10**9 + 7, seed=(3,))
     result = order(np.arange(10**9, 10**9 + 7))
@@ -69,7 +69,7 @@ def test_a_thousand_million_numbers_take_little_memory() -> None:
     assert len(order.wrapped_rows) + sum(len(amounts) for pair in order.rounds for amounts in pair) < 11 * 31_623
 
 
-def test_temperature_sets_the_shares() -> None:
+def test_temperature_sets_the_shares():
     """At temperature 2 the tags 16, 4, 1 are as 4 : 2 : 1, so 12, 6 and 3 of 21."""
     counts = np.array([16, 4, 1])
     assert temperature_counts(counts, 1.0).tolist() == [16, 4, 1]
@@ -77,13 +77,13 @@ def test_temperature_sets_the_shares() -> None:
     assert temperature_counts(counts, float("inf")).tolist() == [7, 7, 7]
 
 
-def test_rounding_remainders_are_distributed() -> None:
+def test_rounding_remainders_are_distributed():
     """8 rows, 3 tags alike: 2.67 each, and the two left over go to the first; a tag without rows gets none."""
     assert temperature_counts(np.array([5, 0, 2, 1]), float("inf")).tolist() == [3, 0, 3, 2]
     assert temperature_counts(np.array([], dtype=np.int64), 2.0).tolist() == []
 
 
-def test_draws_of_a_tag_cycle_through_its_rows() -> None:
+def test_draws_of_a_tag_cycle_through_its_rows():
     """Of 16, 4 and 1 rows each epoch draws 12, 6 and 3: after four epochs every row of the first had its three."""
     rows, starts = np.arange(100, 121), np.array([0, 16, 20, 21])
     tempered = TemperatureSampler(rows, starts, temperature=2.0, seed=3)

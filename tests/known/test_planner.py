@@ -52,7 +52,7 @@ RUN, ATTEND, STEP = "run_then_attend", "attend_then_run", "step_by_step"
         (PlannerInputs(TOKEN, "now", has_scheduled_sampling=True), (STEP,)),
     ],
 )
-def test_the_plan_follows_the_table(facts: PlannerInputs, admitted: tuple[str, ...]) -> None:
+def test_the_plan_follows_the_table(facts, admitted):
     """What is admitted, the best first; with ``auto`` the first is chosen."""
     assert plan(facts).valid_schedules == admitted
     assert plan(facts).schedule == admitted[0]
@@ -81,12 +81,12 @@ def test_the_plan_follows_the_table(facts: PlannerInputs, admitted: tuple[str, .
         (TAG | CONTEXT, "none"),
     ],
 )
-def test_an_unset_feed_is_derived(needs: dict[str, str], feed: str) -> None:
+def test_an_unset_feed_is_derived(needs, feed):
     assert plan(PlannerInputs(needs)).feed == feed
 
 
 @pytest.mark.parametrize("needs", [CURRENT, TOKEN | CURRENT, CURRENT | PREVIOUS])
-def test_a_current_state_now_is_refused(needs: dict[str, str]) -> None:
+def test_a_current_state_now_is_refused(needs):
     with pytest.raises(UserError) as refused:
         plan(PlannerInputs(needs, "now"))
     assert str(refused.value) == (
@@ -120,11 +120,11 @@ def test_a_current_state_now_is_refused(needs: dict[str, str]) -> None:
         ),
     ],
 )
-def test_a_plan_has_a_summary_sentence(facts: PlannerInputs, sentence: str) -> None:
+def test_a_plan_has_a_summary_sentence(facts, sentence):
     assert str(plan(facts)) == sentence
 
 
-def test_a_requested_schedule_is_its_own_reason() -> None:
+def test_a_requested_schedule_is_its_own_reason():
     assert str(plan(PlannerInputs(CURRENT, "none"), STEP)) == "step by step: it was requested"
 
 
@@ -159,7 +159,7 @@ def test_a_requested_schedule_is_its_own_reason() -> None:
         ),
     ],
 )
-def test_a_refusal_states_its_reason(facts: PlannerInputs, expected: str, reason: str) -> None:
+def test_a_refusal_states_its_reason(facts, expected, reason):
     with pytest.raises(UserError) as refused:
         plan(facts, expected)
     assert str(refused.value) == f"model.schedule={expected} is not possible: {reason}"

@@ -22,7 +22,7 @@ def softmax(scores: list[float]) -> list[float]:
     return [math.exp(score) / total for score in scores]
 
 
-def test_the_equations_of_the_recipe() -> None:
+def test_the_equations_of_the_recipe():
     """Vinyals et al. 2015, section 2.3: u_j = v tanh(W e_j + U d_i), p = softmax(u); d_i reads the point last taken.
 
     Everything has width 1. A recurrence without memory, h = tanh(x), makes e_j = tanh(x_j); the first d is that of the
@@ -53,7 +53,7 @@ def test_the_equations_of_the_recipe() -> None:
         assert probabilities == pytest.approx([0, 0, expected[0], 0, *expected[1:]], abs=1e-6)
 
 
-def test_the_recipe_cites_its_paper() -> None:
+def test_the_recipe_cites_its_paper():
     text = (Path(__file__).parents[2] / "conf" / "recipe" / "pointer.yaml").read_text(encoding="utf-8")
     assert "https://arxiv.org/abs/1506.03134" in text
     config = compose(["recipe=pointer", "task=pointing"])
@@ -76,7 +76,7 @@ FOLLOWING = {
 
 
 @pytest.mark.parametrize(("rule", "prefix"), [(rule, prefix) for rule, value in FOLLOWING.items() for prefix in value])
-def test_the_constraint_allows_the_next_symbols(rule: Any, prefix: tuple[int, ...]) -> None:
+def test_the_constraint_allows_the_next_symbols(rule, prefix):
     counts = torch.tensor([[prefix.count(place) for place in range(5)]])
     first = torch.tensor([[bool(prefix) and place == prefix[0] for place in range(5)]])
     allowed_mask = allowed_next(rule, counts, first, torch.arange(5)[None] < 4)
@@ -84,7 +84,7 @@ def test_the_constraint_allows_the_next_symbols(rule: Any, prefix: tuple[int, ..
 
 
 @pytest.mark.parametrize("rule", FOLLOWING)
-def test_something_may_always_follow(rule: Any) -> None:
+def test_something_may_always_follow(rule):
     """Also where there is nothing to point to."""
     none = torch.zeros(1, 0, dtype=torch.bool)
     assert allowed_next(rule, none.long(), none, none).tolist() == [[True]]
@@ -112,7 +112,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("overrides", REFUSED)
-def test_an_unused_option_is_refused(overrides: str) -> None:
+def test_an_unused_option_is_refused(overrides):
     words = ["recipe=pointer", *([] if "task=" in overrides else ["task=pointing"]), *overrides.split()]
     with pytest.raises(attnx.UserError) as refused:
         compose(words)
@@ -123,12 +123,12 @@ def test_an_unused_option_is_refused(overrides: str) -> None:
 @pytest.mark.parametrize(
     "overrides", ["query=previous_state", "query=[token,current_state]", "scope=local scope.window=4", "scorer=dot"]
 )
-def test_other_parts_can_point(overrides: str) -> None:
+def test_other_parts_can_point(overrides):
     config = compose(["recipe=pointer", "task=pointing", *overrides.split()])
     assert str(resolve_model(config).plan).startswith("run, then attend")
 
 
-def test_a_scorer_with_history_forces_steps() -> None:
+def test_a_scorer_with_history_forces_steps():
     config = compose(["recipe=pointer", "task=pointing", "scorer=coverage"])
     summary = resolve_model(config).summary()
     assert summary["schedule"].startswith("step by step: the scorer reads the weights of earlier steps")

@@ -28,13 +28,13 @@ def left_of(points: Any, first: int, two: int, three: int) -> bool:
     return (bx - ax) * (cy - ay) > (by - ay) * (cx - ax)
 
 
-def test_a_hull_by_hand() -> None:
+def test_a_hull_by_hand():
     """From the corner with the lowest number, 1, counter-clockwise: up left, down, right, and back."""
     assert convex_hull(POINTS) == [1, 5, 3, 4, 1]
 
 
 @pytest.mark.parametrize("size", [3, 5, 11, 23])
-def test_a_hull_by_its_definition(size: int) -> None:
+def test_a_hull_by_its_definition(size):
     """Every point that is no corner lies to the left of every side; the lowest number comes first."""
     for points in draw_points(size, 7, size):
         hull = convex_hull(points)
@@ -45,7 +45,7 @@ def test_a_hull_by_its_definition(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [3, 5, 11])
-def test_triangles_by_their_definition(size: int) -> None:
+def test_triangles_by_their_definition(size):
     """No point within the circle of a triangle, as many as Euler says, and each in its order."""
     for points in draw_points(size, 7, size):
         result = triangulation(points)
@@ -64,7 +64,7 @@ def test_triangles_by_their_definition(size: int) -> None:
         assert centers == sorted(centers)
 
 
-def test_collinear_points_have_no_hull() -> None:
+def test_collinear_points_have_no_hull():
     for find in (convex_hull, triangulation):
         with pytest.raises(UserError, match="the points 2 and 4 are both"):
             find(np.array([[0, 0], [1, 1], [0, 1], [1, 1.0]]))
@@ -81,7 +81,7 @@ def brute(distance_matrix: Any) -> float:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7])
-def test_the_shortest_tour_matches_brute_force(size: int) -> None:
+def test_the_shortest_tour_matches_brute_force(size):
     distance_matrix = distances(draw_points(size, 5, size))
     for find in (shortest_tours, local_search_tours):
         tours = find(distance_matrix)
@@ -94,7 +94,7 @@ def test_the_shortest_tour_matches_brute_force(size: int) -> None:
         )
 
 
-def test_a_good_tour_is_hardly_longer_than_the_shortest() -> None:
+def test_a_good_tour_is_hardly_longer_than_the_shortest():
     distance_matrix = distances(draw_points(3, 31, 11))
     ratio = tour_lengths(distance_matrix, local_search_tours(distance_matrix)) / tour_lengths(
         distance_matrix, shortest_tours(distance_matrix)
@@ -103,7 +103,7 @@ def test_a_good_tour_is_hardly_longer_than_the_shortest() -> None:
     assert ratio.mean() < 1.01
 
 
-def test_no_move_of_up_to_three_points_shortens_a_local_optimum() -> None:
+def test_no_move_of_up_to_three_points_shortens_a_local_optimum():
     """Wherever the segment lies, also across the end of the array."""
     matrices = distances(draw_points(5, 101, 13))
     tours, is_shorter = np.tile(np.arange(13), (101, 1)), np.ones(101, dtype=bool)
@@ -119,13 +119,13 @@ def test_no_move_of_up_to_three_points_shortens_a_local_optimum() -> None:
             assert (tour_lengths(matrices, candidates) > lengths - 1e-8).all()
 
 
-def test_a_tour_begins_with_the_lower_of_two_neighbors() -> None:
+def test_a_tour_begins_with_the_lower_of_two_neighbors():
     """0 stands between 3 and 1."""
     assert normalize_tours(np.array([[2, 3, 0, 1]])).tolist() == [[0, 1, 2, 3]]
     assert normalize_tours(np.array([[2, 1, 0, 3]])).tolist() == [[0, 1, 2, 3]]
 
 
-def test_answers_are_independent() -> None:
+def test_answers_are_independent():
     """Tours of unlike sizes, found together or alone."""
     points = [draw_points(size, 1, size)[0].astype(np.float32) for size in (5, 13, 3, 5, 13)]
     for exact in (3, 12):
@@ -133,7 +133,7 @@ def test_answers_are_independent() -> None:
         assert together == [solve("tsp", [point], exact)[0] for point in points]
 
 
-def test_numbers_in_rising_order() -> None:
+def test_numbers_in_rising_order():
     values = np.array([[0.5], [0.25], [0.75], [0.25]], dtype=np.float32)
     assert solve("sorting", [values], 0) == [[1, 3, 0, 2]]
 
@@ -146,7 +146,7 @@ def examples_of(problem: Any, sizes: Sequence[int], count: int, seed: Sequence[i
 
 
 @pytest.mark.parametrize("problem", ["hull", "delaunay", "tsp", "sorting"])
-def test_the_seed_decides_each_example(problem: Any) -> None:
+def test_the_seed_decides_each_example(problem):
     few, extra = examples_of(problem, [3, 7], 5), examples_of(problem, [3, 7], 8)
     assert extra[:5] == few
     assert [len(points) for points, _ in extra] == [3, 7] * 4
@@ -155,13 +155,13 @@ def test_the_seed_decides_each_example(problem: Any) -> None:
     assert all(0 <= number < 1 for points, _ in extra for point in points for number in point)
 
 
-def test_chunks_differ() -> None:
+def test_chunks_differ():
     result = examples_of("sorting", [5], 2 * EXAMPLES_PER_CHUNK + 3)
     assert len(result) == 2 * EXAMPLES_PER_CHUNK + 3
     assert len({str(points) for points, _ in result}) == len(result)
 
 
-def test_the_task_says_which_tours_may_not_be_the_shortest() -> None:
+def test_the_task_says_which_tours_may_not_be_the_shortest():
     few = {"examples": 3, "num_held_out": 2}
     task = Pointing("tsp", sizes="4-6", test=[5, 13], max_exact_points=5, **few)
     task.load()
@@ -173,7 +173,7 @@ def test_the_task_says_which_tours_may_not_be_the_shortest() -> None:
     assert exact.notes == []
 
 
-def test_rows_to_train_on_are_the_examples_encoded() -> None:
+def test_rows_to_train_on_are_the_examples_encoded():
     task = Pointing("hull", sizes=[3, 5], examples=7, num_held_out=2)
     data = task.load()
     posed = list(draw_problems("hull", [3, 5], 7, (1, 0), max_exact_points=12))
@@ -189,7 +189,7 @@ SIZES: dict[Any, list[int]] = {7: [7], (5, 11): [5, 11], "3-6": [3, 4, 5, 6]}
 
 
 @pytest.mark.parametrize("sizes_option", SIZES)
-def test_sizes_are_parsed(sizes_option: Any) -> None:
+def test_sizes_are_parsed(sizes_option):
     task = Pointing(sizes=list(sizes_option) if isinstance(sizes_option, tuple) else sizes_option)
     assert task.sizes == task.test_sizes == SIZES[sizes_option]
 
@@ -205,7 +205,7 @@ MISTAKES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("message", MISTAKES)
-def test_invalid_options_are_refused(message: str) -> None:
+def test_invalid_options_are_refused(message):
     with pytest.raises(UserError) as refused:
         Pointing(**MISTAKES[message]).load()
     assert str(refused.value).startswith(message)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import pickle
-from typing import Any
 
 import numpy as np
 import pytest
@@ -71,16 +70,14 @@ def value(metric: Metric) -> float:
 
 
 @every_case
-def test_by_hand(name: str, options: Any, answer: PointingReference, written: list[list[int]], expected: float) -> None:
+def test_by_hand(name, options, answer, written, expected):
     metric = build("metric", (name, options))
     metric.update(written, [answer] * len(written))
     assert value(metric) == pytest.approx(expected)
 
 
 @every_case
-def test_two_processes_give_the_same_score(
-    name: str, options: Any, answer: PointingReference, written: list[list[int]], expected: float
-) -> None:
+def test_two_processes_give_the_same_score(name, options, answer, written, expected):
     """Sums are merged; a copy has counted the same, and one that is reset nothing."""
     first, two = build("metric", (name, options)), build("metric", (name, options))
     first.update(written[:1], [answer])
@@ -92,7 +89,7 @@ def test_two_processes_give_the_same_score(
     assert math.isnan(value(first))
 
 
-def test_scores_are_reported_by_size() -> None:
+def test_scores_are_reported_by_size():
     """Of five points half is right, of three a third; of all two fifths. Absent sizes are not reported."""
     metric = build("metric", "answer_accuracy")
     five = PointingReference(POINTS, [0, 1, 2, 3, 4])
@@ -102,19 +99,19 @@ def test_scores_are_reported_by_size() -> None:
     )
 
 
-def test_many_sizes_are_grouped() -> None:
+def test_many_sizes_are_grouped():
     metric = build("metric", "answer_accuracy")
     sizes = range(1, 14)
     metric.update([[0]] * 13, [PointingReference(np.zeros((size, 1)), list(range(size))) for size in sizes])
     assert {name: float(value) for name, value in metric.compute().items()} == pytest.approx({"": 100 / 13})
 
 
-def test_lists_of_different_length_are_refused() -> None:
+def test_lists_of_different_length_are_refused():
     with pytest.raises(ValueError, match="shorter"):
         build("metric", "area_coverage").update([[0, 1, 2]], [])
 
 
-def test_a_polygon_may_not_touch_itself() -> None:
+def test_a_polygon_may_not_touch_itself():
     """A corner on another side; neighbors that lie on one line do no harm."""
     points = np.array([[0, 0], [4, 0], [4, 4], [2, 0], [0, 4], [2, 4]])
     assert not is_simple_polygon(points, [0, 1, 2, 3, 4])
@@ -123,7 +120,7 @@ def test_a_polygon_may_not_touch_itself() -> None:
     assert canonical_polygon([]) == ()
 
 
-def test_edges_on_one_line_need_not_meet() -> None:
+def test_edges_on_one_line_need_not_meet():
     """A U, whose upper ends are on a line; and one whose ends overlap there."""
     points = np.array([[0, 0], [5, 0], [5, 4], [4, 4], [4, 1], [1, 1], [1, 4], [0, 4]])
     assert is_simple_polygon(points, range(8))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,17 +13,16 @@ from attnx.nn.decoder_memory import DecoderStateProjection
 from attnx.nn.position_encoding import one_hot, sinusoidal
 from attnx.ops import rope_cos_sin
 
-BuildModel = Callable[..., Any]
 SOURCE, SOURCE_MASK = torch.tensor([[5, 7, 11]]), torch.ones(1, 3, dtype=torch.bool)
 
 
-def test_one_hot() -> None:
+def test_one_hot():
     """Positions from the last place on share it."""
     assert one_hot(torch.tensor([0, 2, 3, 13]), 4).tolist() == [[1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 1]]
 
 
 @pytest.mark.parametrize("width", [3, 4])
-def test_sinusoidal(width: int) -> None:
+def test_sinusoidal(width):
     """Rates 1 and 10,000^(-1/2) = 1/100: sines, then cosines; an odd width lacks the last cosine."""
     actual = sinusoidal(torch.tensor([[0], [7]]), width)
     expected = [[0.0, 0.0, 1.0, 1.0], [math.sin(7), math.sin(0.07), math.cos(7), math.cos(0.07)]]
@@ -32,7 +30,7 @@ def test_sinusoidal(width: int) -> None:
 
 
 @pytest.mark.parametrize("encode", [sinusoidal, rope_cos_sin])
-def test_angles_are_not_computed_in_16_bits(encode: Callable[[Tensor, int], Tensor]) -> None:
+def test_angles_are_not_computed_in_16_bits(encode):
     positions = torch.arange(512)
     expected = encode(positions, 64)
     torch.set_default_dtype(torch.bfloat16)
@@ -43,7 +41,7 @@ def test_angles_are_not_computed_in_16_bits(encode: Callable[[Tensor, int], Tens
 
 
 @pytest.mark.parametrize("source", ["encoder", "decoder"])
-def test_keys_are_positions(build_model: BuildModel, source: str) -> None:
+def test_keys_are_positions(build_model, source):
     """``concat`` with w = ln 2 (0, 1, 2, ...) scores position p with p ln 2: of three, 1 : 2 : 4, of two, 1 : 2."""
     model = build_model(
         scorer="concat",
@@ -60,7 +58,7 @@ def test_keys_are_positions(build_model: BuildModel, source: str) -> None:
 
 @pytest.mark.parametrize("memory", ["one_hot", "sinusoidal"])
 @pytest.mark.parametrize("scope", ["global", "history", "encoder_decoder"])
-def test_position_keys_ignore_the_content(build_model: BuildModel, memory: str, scope: str) -> None:
+def test_position_keys_ignore_the_content(build_model, memory, scope):
     """Asked with the tag alone, positions weigh the same whatever is read and written; contexts are of states."""
     model = build_model(scope=scope, query=["language_tag"], model={"keys_from": memory, "feed": "none"}).eval()
 
@@ -72,7 +70,7 @@ def test_position_keys_ignore_the_content(build_model: BuildModel, memory: str, 
     assert not torch.allclose(first.logits[:, 0], second.logits[:, 0])
 
 
-def test_decoder_states_have_position_keys() -> None:
+def test_decoder_states_have_position_keys():
     """Keys are the steps' positions whatever the states are, and values the states, in the memory's widths."""
     projection, states = (
         DecoderStateProjection(state_size=13, keys_size=5, values_size=11, keys="one_hot"),
@@ -93,7 +91,7 @@ def test_decoder_states_have_position_keys() -> None:
         ((13, 13, 5), ["values.weight"]),
     ],
 )
-def test_decoder_states_fit_into_the_memory(sizes: tuple[int, int, int], parameters: list[str]) -> None:
+def test_decoder_states_fit_into_the_memory(sizes, parameters):
     projection = DecoderStateProjection(*sizes, keys="states")
     keys, values = projection(torch.randn(2, 3, sizes[0]), torch.arange(3))
     assert (keys.shape[-1], values.shape[-1]) == sizes[1:]

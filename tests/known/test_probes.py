@@ -30,7 +30,7 @@ from attnx.problems.probes.target import PositionDecoder, StepLabels
 SMALL: Any = {"length": 16, "pairs": 3, "vocabulary": 22, "examples": 211, "num_held_out": 53}
 
 
-def test_distinct_numbers_are_distinct_and_equally_likely() -> None:
+def test_distinct_numbers_are_distinct_and_equally_likely():
     for count, size in ((3, 5), (2, 5), (7, 101)):
         drawn = draw_distinct(np.random.default_rng(7), 6007, count, size)
         assert all(len(set(row)) == count for row in drawn.tolist())
@@ -38,7 +38,7 @@ def test_distinct_numbers_are_distinct_and_equally_likely() -> None:
         assert np.abs(shares - 1 / size).max() < 5 * math.sqrt(1 / size / len(drawn))
 
 
-def test_weighted_positions_are_drawn_one_after_another() -> None:
+def test_weighted_positions_are_drawn_one_after_another():
     """Of weights 1, 2, 5 the first is drawn with 1/8, 2/8, 5/8; position 0 follows 2 with 1/3."""
     drawn = draw_weighted(np.random.default_rng(7), 60013, 2, np.log([1.0, 2.0, 5.0]))
     first = np.bincount(drawn[:, 0]) / len(drawn)
@@ -48,7 +48,7 @@ def test_weighted_positions_are_drawn_one_after_another() -> None:
 
 
 @pytest.mark.parametrize("fillers", ["blank", "own", "any"])
-def test_a_query_of_mqar_is_labeled_by_the_value_of_its_key(fillers: Any) -> None:
+def test_a_query_of_mqar_is_labeled_by_the_value_of_its_key(fillers):
     problem = Mqar(vocabulary=22, fillers=fillers, filler_symbols=5)
     drawn = problem.draw(np.random.default_rng(7), 101, Difficulty(16, 3))
     for inputs, labels, origins, scored in zip(*drawn, strict=True):
@@ -68,7 +68,7 @@ def test_a_query_of_mqar_is_labeled_by_the_value_of_its_key(fillers: Any) -> Non
         assert allowed.all()
 
 
-def test_queries_of_mqar_stand_near_the_pairs_by_their_power() -> None:
+def test_queries_of_mqar_stand_near_the_pairs_by_their_power():
     """One pair among 16 steps has 7 slots with weights 1/i; 1 + 1/2 + ... + 1/7 = 363/140."""
     drawn = Mqar(vocabulary=22, power=0.0).draw(np.random.default_rng(7), 20011, Difficulty(16, 1))
     slots = (np.flatnonzero(drawn.scored.ravel()) % 16 - 2) // 2
@@ -88,7 +88,7 @@ def rows_of(problem: Any, length: int, rows: int = 211) -> Any:
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.4])
-def test_recall_asks_for_the_values_of_keys_seen_before(noise: float) -> None:
+def test_recall_asks_for_the_values_of_keys_seen_before(noise):
     for inputs, labels, _, scored in rows_of(Recall(vocabulary=10, noise=noise, filler_symbols=3), 22):
         value_of: dict[int, int] = {}
         for position in range(0, 22, 2):
@@ -104,7 +104,7 @@ def test_recall_asks_for_the_values_of_keys_seen_before(noise: float) -> None:
 
 
 @pytest.mark.parametrize("has_longest_keys", [False, True])
-def test_fuzzy_recall_asks_for_values_of_several_symbols(has_longest_keys: bool) -> None:
+def test_fuzzy_recall_asks_for_values_of_several_symbols(has_longest_keys):
     """A row is read from its first symbol after the blanks: symbols below 5 are of keys, others of values."""
     sizes = set()
     for inputs, labels, _, scored in rows_of(FuzzyRecall(10, 3, has_longest_keys), 31):
@@ -132,7 +132,7 @@ def test_fuzzy_recall_asks_for_values_of_several_symbols(has_longest_keys: bool)
     assert sizes == ({3} if has_longest_keys else {1, 2, 3})
 
 
-def test_keys_of_fuzzy_recall_are_longest_in_tests_alone() -> None:
+def test_keys_of_fuzzy_recall_are_longest_in_tests_alone():
     """Poli et al. 2024, section 3.1; validation is as training, so that it does not choose by the test."""
     task = Probe(problem="fuzzy_recall", vocabulary=10, length=31, examples=11, num_held_out=23)
     splits = task.load().pairs
@@ -142,7 +142,7 @@ def test_keys_of_fuzzy_recall_are_longest_in_tests_alone() -> None:
 
 
 @pytest.mark.parametrize("spread", [False, True])
-def test_what_is_copied_comes_again_in_its_order(spread: bool) -> None:
+def test_what_is_copied_comes_again_in_its_order(spread):
     for inputs, labels, origins, scored in rows_of(Copying(vocabulary=7, tokens=4, spread=spread), 17):
         copied = [symbol for symbol in inputs[:12] if symbol != 5]
         assert inputs[12:] == [6, 5, 5, 5, 5]
@@ -153,14 +153,14 @@ def test_what_is_copied_comes_again_in_its_order(spread: bool) -> None:
         assert spread or origins[13:] == [0, 1, 2, 3]
 
 
-def test_induction_asks_for_what_followed_the_star() -> None:
+def test_induction_asks_for_what_followed_the_star():
     for inputs, labels, _, scored in rows_of(Induction(vocabulary=5), 9):
         assert [position for position, symbol in enumerate(inputs) if symbol == 4] == [inputs.index(4), 8]
         assert labels[8] == inputs[inputs.index(4) + 1]
         assert scored == [False] * 8 + [True]
 
 
-def test_all_symbols_are_labels_of_compression() -> None:
+def test_all_symbols_are_labels_of_compression():
     for inputs, labels, _, scored in rows_of(Compression(vocabulary=5), 9):
         assert labels == inputs
         assert [symbol == 4 for symbol in inputs] == [False] * 8 + [True]
@@ -168,7 +168,7 @@ def test_all_symbols_are_labels_of_compression() -> None:
 
 
 @torch.no_grad()
-def test_labels_of_compression_are_read_from_the_last_state_and_their_position() -> None:
+def test_labels_of_compression_are_read_from_the_last_state_and_their_position():
     """The last marked steps are 1 and 2. Maps by two and by one, without norms, of sin and cos of the position."""
     decoder = PositionDecoder(2)
     for index, layer in enumerate(decoder.layers):
@@ -185,7 +185,7 @@ def test_labels_of_compression_are_read_from_the_last_state_and_their_position()
 
 
 @pytest.mark.parametrize("mixer", ["standard", "delta", "seq2seq"])
-def test_a_model_writes_compressed_labels_from_its_last_state(mixer: str) -> None:
+def test_a_model_writes_compressed_labels_from_its_last_state(mixer):
     """Trained for the last label alone, its loss has a gradient at all symbols before; each label has another."""
     overrides = ["model.hidden_size=32", "model.position_encoding=none", f"model.mixer={mixer}"]
     if mixer == "seq2seq":
@@ -202,7 +202,7 @@ def test_a_model_writes_compressed_labels_from_its_last_state(mixer: str) -> Non
     assert (gradients[symbols[0]] > 0).all()
 
 
-def test_memorized_values_are_the_same_in_all_sequences() -> None:
+def test_memorized_values_are_the_same_in_all_sequences():
     value_of: dict[int, int] = {}
     for seed in (1, 2):
         value_of.clear()
@@ -214,7 +214,7 @@ def test_memorized_values_are_the_same_in_all_sequences() -> None:
         assert len({*value_of.values()}) == 5
 
 
-def test_parity_and_sums_are_asked_for_at_the_end() -> None:
+def test_parity_and_sums_are_asked_for_at_the_end():
     for modulus in (2, 5):
         for inputs, labels, _, scored in rows_of(ModularCounting(modulus, "none"), 8):
             assert inputs[7] == modulus
@@ -223,7 +223,7 @@ def test_parity_and_sums_are_asked_for_at_the_end() -> None:
 
 
 @pytest.mark.parametrize("operators", ["sum", "all"])
-def test_arithmetic_has_the_result_of_its_expression(operators: Any) -> None:
+def test_arithmetic_has_the_result_of_its_expression(operators):
     problem = ModularCounting(7, operators)
     for length in (3, 11):
         for inputs, labels, _, _ in rows_of(problem, length):
@@ -233,7 +233,7 @@ def test_arithmetic_has_the_result_of_its_expression(operators: Any) -> None:
             assert labels[-1] == eval(text[:-2]) % 7
 
 
-def test_permutations_are_multiplied() -> None:
+def test_permutations_are_multiplied():
     """Each step takes the elements on from where the steps before it took them."""
     for moves, moved in (("all", 4), ("three", 3), ("swaps", 2)):
         problem: Any = Permutations(elements=4, moves=moves)
@@ -250,7 +250,7 @@ def test_permutations_are_multiplied() -> None:
 
 
 @pytest.mark.parametrize("problem", CHOICES)
-def test_every_problem_is_drawn_and_measured_by_default(problem: Any) -> None:
+def test_every_problem_is_drawn_and_measured_by_default(problem):
     task = Probe(problem=problem, examples=131, num_held_out=17)
     data = task.load()
     metrics = torch.nn.ModuleDict(task.metrics(()))
@@ -262,7 +262,7 @@ def test_every_problem_is_drawn_and_measured_by_default(problem: Any) -> None:
     assert min(counts) > 0
 
 
-def test_a_range_is_of_the_lengths_that_a_problem_can_have() -> None:
+def test_a_range_is_of_the_lengths_that_a_problem_can_have():
     task = Probe(problem="modular_counting", length="3-8", test=["40-256", 9], examples=11, num_held_out=7)
     assert [setting.length for setting in task.design.train] == [3, 5, 7]
     assert [setting.length for setting in task.design.test] == [*range(41, 256, 2), 9]
@@ -270,7 +270,7 @@ def test_a_range_is_of_the_lengths_that_a_problem_can_have() -> None:
     assert names == ["32_63", "64_127", "128_255", "8_15", "2_3", "4_7"]
 
 
-def test_a_note_says_where_few_sequences_are_different() -> None:
+def test_a_note_says_where_few_sequences_are_different():
     """Of the two of one bit a split, at least, has those of another."""
     task = Probe(problem="parity", length=2, examples=101, num_held_out=13)
     task.load()
@@ -299,12 +299,12 @@ def test_a_note_says_where_few_sequences_are_different() -> None:
         ({"test": "far"}, "task.test=far: expected a length up to 999,999"),
     ],
 )
-def test_what_does_not_fit_is_refused(options: dict[str, Any], message: str) -> None:
+def test_what_does_not_fit_is_refused(options, message):
     with pytest.raises(UserError, match=message):
         Probe(**{**SMALL, **options})
 
 
-def test_splits_follow_from_the_seed_and_do_not_overlap() -> None:
+def test_splits_follow_from_the_seed_and_do_not_overlap():
     task = Probe(**SMALL, test=["16", "16x2", 20])
     data, again = task.load(), Probe(**SMALL, test=["16", "16x2", 20]).load()
     assert data.rows is not None
@@ -321,7 +321,7 @@ def test_splits_follow_from_the_seed_and_do_not_overlap() -> None:
     assert other.train_dataset().fingerprint() != data.rows.fingerprint()
 
 
-def test_a_batch_has_the_labels_that_count() -> None:
+def test_a_batch_has_the_labels_that_count():
     """Rows of 16 and of 20 steps: labels where the mask is True, which padding is not; no end is added."""
     data = Probe(**SMALL, test=["16", "20"]).load()
     rows = data.evaluation_dataset([data.pairs.test[0], data.pairs.test[-1]])
@@ -340,7 +340,7 @@ def test_a_batch_has_the_labels_that_count() -> None:
     assert data.train_dataset()[0].loss_mask is not None
 
 
-def test_label_losses_are_over_the_symbols_of_the_problem() -> None:
+def test_label_losses_are_over_the_symbols_of_the_problem():
     """Three symbols after four special tokens: log 3 of equal logits, whatever the special tokens have."""
     target, outputs = StepLabels(7), torch.zeros(1, 2, 7)
     outputs[..., :4] = 5.0
@@ -356,7 +356,7 @@ def pair(labels: str, name: str, distances: tuple[int, ...]) -> Pair:
     return Pair(tuple("x" * len(labels)), (tuple(labels),), "", (), None, None, name, (True,) * len(labels), distances)
 
 
-def test_accuracies_by_hand() -> None:
+def test_accuracies_by_hand():
     """2 of 3 right and 1 of 1: 5/6, scaled by a chance of 1/2 it is 2/3; by distance 1: 1/2, 2 to 3: 2/2."""
     pairs = [pair("abc", "3", (1, 2, 3)), pair("a", "1", (1,))]
     outputs = [list("xbc"), list("a")]

@@ -20,7 +20,7 @@ BuildModel = Callable[..., Any]
 LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
 
 
-def test_a_state_reads_a_pair() -> None:
+def test_a_state_reads_a_pair():
     """One direction, nothing recurs, h^1 = tanh(x) and h^2 = tanh(a h^1_2i + b h^1_2i+1), a = 5/3 ln 2, b = 5/4 ln 3.
 
     Of 0, ln 2, ln 3 the first layer makes 0, 3/5, 4/5. The second reads (0, 3/5) and, with zeros behind, (4/5, 0).
@@ -40,7 +40,7 @@ def test_a_state_reads_a_pair() -> None:
 
 
 @pytest.mark.parametrize(("steps", "states"), [(1, 1), (7, 1), (8, 1), (9, 2), (17, 3)])
-def test_four_layers_leave_one_state_per_eight_steps(steps: int, states: int) -> None:
+def test_four_layers_leave_one_state_per_eight_steps(steps, states):
     encoder = Pyramid(input_size=3, hidden_size=5)
     encoded = encoder(torch.randn(2, steps, 3), torch.ones(2, steps, dtype=torch.bool))
     assert encoded.spans.mask.shape == (2, states)
@@ -50,7 +50,7 @@ def test_four_layers_leave_one_state_per_eight_steps(steps: int, states: int) ->
 
 
 @pytest.mark.parametrize("length", range(8))
-def test_padding_changes_nothing(length: int) -> None:
+def test_padding_changes_nothing(length):
     """Whatever stands there, and however much of it; a row without any step is one step of zeros."""
     encoder = Pyramid(input_size=3, hidden_size=5, layers=3)
     alone = torch.randn(1, length, 3)
@@ -65,7 +65,7 @@ def test_padding_changes_nothing(length: int) -> None:
         torch.testing.assert_close([part[:1] for part in first], list(second))
 
 
-def test_shares_and_weights_over_steps() -> None:
+def test_shares_and_weights_over_steps():
     """States of 4 steps: of 6 steps the second stands for 2, of 3 the first for 3; two states of the decoder follow."""
     source_mask = torch.arange(6) < torch.tensor([[6], [3]])
     spans = Pyramid(input_size=3, hidden_size=5, layers=3)(torch.randn(2, 6, 3), source_mask).spans
@@ -100,7 +100,7 @@ def las(build_model: BuildModel) -> Any:
     return model
 
 
-def test_the_recipe_las_location_uses_a_pyramid(build_model: BuildModel) -> None:
+def test_the_recipe_las_location_uses_a_pyramid(build_model):
     """Sources 0, ln 2 | ln 3, nothing: states (4/5, 3/5), as above; the second weighs three times the first at step 0.
 
     Chan et al.: s_i = RNN(s_{i-1}, y_{i-1}, c_{i-1}); Chorowski et al.: e = v tanh(W s + U h + L f), f = F * a_{i-1}.
@@ -148,14 +148,14 @@ def test_the_recipe_las_location_uses_a_pyramid(build_model: BuildModel) -> None
         ),
     ],
 )
-def test_parts_that_need_a_state_per_step_are_refused(line: str, message: str) -> None:
+def test_parts_that_need_a_state_per_step_are_refused(line, message):
     with pytest.raises(UserError) as refused:
         compose(["encoder=pyramid", *line.split()])
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_gradients_are_the_derivative() -> None:
+def test_gradients_are_the_derivative():
     encoder = Pyramid(input_size=2, hidden_size=3, layers=3)
     source_mask = torch.arange(5) < torch.tensor([[5], [3]])
 

@@ -16,7 +16,7 @@ def joint(**options: object) -> Joint:
     return Joint(state_size=1, context_size=2, token_size=3, **options)
 
 
-def test_equation_5() -> None:
+def test_equation_5():
     """tanh(W [h; c]) with W (2, 3, 5) = ln 3: 4/5."""
     readout = joint()
     with torch.no_grad():
@@ -35,7 +35,7 @@ def test_equation_5() -> None:
         (["token"], [7, 11, 13]),
     ],
 )
-def test_the_concatenating_readout_has_no_parameters(inputs: list[str], expected: list[float]) -> None:
+def test_the_concatenating_readout_has_no_parameters(inputs, expected):
     """Without tanh and size the inputs stand side by side, in the order given, and nothing is trained."""
     readout = joint(inputs=inputs, tanh=False)
     assert readout(STATE, CONTEXT, TOKEN).tolist() == [expected]
@@ -53,20 +53,20 @@ def test_the_concatenating_readout_has_no_parameters(inputs: list[str], expected
         ({"inputs": ["state", "context", "token"], "hidden_size": 17}, 17, 102),
     ],
 )
-def test_sizes(options: dict[str, object], size: int, parameters: int) -> None:
+def test_sizes(options, size, parameters):
     readout = joint(**options)
     assert readout.size == size
     assert readout(STATE, CONTEXT, TOKEN).shape == (1, size)
     assert sum(value.numel() for value in readout.parameters()) == parameters
 
 
-def test_a_size_without_tanh_is_linear() -> None:
+def test_a_size_without_tanh_is_linear():
     readout = joint(tanh=False, hidden_size=5)
     once, twice = readout(STATE, CONTEXT, TOKEN), readout(2 * STATE, 2 * CONTEXT, TOKEN)
     torch.testing.assert_close(twice, 2 * once)
 
 
-def test_a_readout_keeps_leading_dimensions() -> None:
+def test_a_readout_keeps_leading_dimensions():
     readout = joint()
     wide = readout(*(tensor[:, None].expand(-1, 3, -1) for tensor in (STATE, CONTEXT, TOKEN)))
     torch.testing.assert_close(wide[:, 2], readout(STATE, CONTEXT, TOKEN))

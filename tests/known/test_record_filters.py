@@ -44,12 +44,12 @@ UNDATED = RunRecord(Path("f"), "f", RunStatus.FINISHED, choices={"scorer": "dot"
         (["duration>2m"], "ce"),
     ],
 )
-def test_filters_select_the_runs_of_a_report(words: list[str], expected: str) -> None:
+def test_filters_select_the_runs_of_a_report(words, expected):
     """A run that cannot be read stays, since the report names it."""
     assert "".join(run.label for run in filter_records(RUNS, words)) == expected
 
 
-def test_a_run_without_a_time_is_of_no_time() -> None:
+def test_a_run_without_a_time_is_of_no_time():
     assert filter_records([*RUNS, UNDATED], ["scorer=dot"])[1] is UNDATED
     assert UNDATED not in filter_records([*RUNS, UNDATED], ["since=2031-01-01T00:00:00+00:00"])
 
@@ -63,7 +63,7 @@ def test_a_run_without_a_time_is_of_no_time() -> None:
         (["scorer=dot", "test_per<5"], "no run passes test_per<5 of 1 run(s); test_per is 9.0"),
     ],
 )
-def test_filters_that_no_run_passes_are_refused(words: list[str], message: str) -> None:
+def test_filters_that_no_run_passes_are_refused(words, message):
     with pytest.raises(UserError) as error:
         filter_records(RUNS, words)
     assert str(error.value).startswith(message)

@@ -35,19 +35,19 @@ def states(recurrent: Recurrent, inputs: list[float], start: Any = None) -> list
     return ran.flatten().tolist()
 
 
-def test_rnn_by_hand() -> None:
+def test_rnn_by_hand():
     """h = tanh(x + 2 h'): tanh(ln 2) = 3/5, then tanh((ln 3 - 6/5) + 2 * 3/5) = 4/5."""
     recurrent = one_unit("rnn", weight_ih=[1.0], weight_hh=[2.0])
     assert states(recurrent, [LN2, LN3 - 6 / 5]) == pytest.approx([3 / 5, 4 / 5])
 
 
-def test_rnn_starts_from_a_given_state() -> None:
+def test_rnn_starts_from_a_given_state():
     """tanh(0 + 2 * (ln 3) / 2) = 4/5."""
     recurrent = one_unit("rnn", weight_ih=[1.0], weight_hh=[2.0])
     assert states(recurrent, [0.0], ((torch.tensor([[LN3 / 2]]),),)) == pytest.approx([4 / 5])
 
 
-def test_lstm_by_hand() -> None:
+def test_lstm_by_hand():
     """Gates of zero weights are half open; the candidate is tanh(x).
 
     c = c' / 2 + tanh(ln 3) / 2 with c' = 2 (ln 2 - 2/5), so c = ln 2 and h = tanh(ln 2) / 2 = 3/10. PyTorch stacks the
@@ -60,13 +60,13 @@ def test_lstm_by_hand() -> None:
     assert (h.item(), c.item()) == pytest.approx((3 / 10, LN2))
 
 
-def test_gru_by_hand() -> None:
+def test_gru_by_hand():
     """An update gate half open mixes: h = tanh(ln 3) / 2 + (1/5) / 2 = 1/2."""
     recurrent = one_unit("gru", weight_ih=[0.0, 0.0, 1.0])
     assert states(recurrent, [LN3], ((torch.tensor([[1 / 5]]),),)) == pytest.approx([1 / 2])
 
 
-def test_both_directions_by_hand() -> None:
+def test_both_directions_by_hand():
     """Without recurrent weights one direction is tanh(x), the other tanh(-x): outputs stand side by side."""
     recurrent = Recurrent("rnn", input_size=1, hidden_size=1, bidirectional=True)
     for name, value in recurrent.layers[0].named_parameters():
@@ -88,7 +88,7 @@ def start_of(recurrent: Recurrent) -> Any:
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("layers", [1, 3])
 @pytest.mark.parametrize("cell", CELLS)
-def test_steps_equal_the_run(cell: Any, layers: int) -> None:
+def test_steps_equal_the_run(cell, layers):
     """Every layer, with units dropped between them, from a state that is not zero."""
     recurrent, inputs = Recurrent(cell, 7, 13, layers), torch.randn(2, 5, 7)
     start = state = start_of(recurrent)
@@ -105,7 +105,7 @@ def test_steps_equal_the_run(cell: Any, layers: int) -> None:
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("cell", CELLS)
-def test_outputs_beyond_a_length_are_zero(cell: Any, bidirectional: bool) -> None:
+def test_outputs_beyond_a_length_are_zero(cell, bidirectional):
     """A short row in a long batch is that row alone, with zeros behind it and its own last state."""
     recurrent, inputs = Recurrent(cell, 7, 13, 2, bidirectional), torch.randn(2, 5, 7)
     ran = recurrent.run([inputs], torch.tensor([5, 3]))
@@ -119,7 +119,7 @@ def test_outputs_beyond_a_length_are_zero(cell: Any, bidirectional: bool) -> Non
 
 
 @pytest.mark.parametrize(("cell", "tensors"), [("lstm", 2), ("gru", 1), ("rnn", 1)])
-def test_each_cell_has_its_state(cell: Any, tensors: int) -> None:
+def test_each_cell_has_its_state(cell, tensors):
     recurrent = Recurrent(cell, 7, 13, layers=3, bidirectional=True)
     state = recurrent.run([torch.randn(2, 5, 7)]).state
     assert recurrent.size == 26
@@ -127,7 +127,7 @@ def test_each_cell_has_its_state(cell: Any, tensors: int) -> None:
 
 
 @pytest.mark.parametrize(("deaf", "same"), [(0, [False, True, True]), (1, [False, False, True])])
-def test_dropout_masks_apply_from_the_second_layer(deaf: int, same: list[bool]) -> None:
+def test_dropout_masks_apply_from_the_second_layer(deaf, same):
     """A mask of zeros before a layer makes it and those above deaf to the input; those below hear as before."""
     recurrent = Recurrent("gru", 7, 13, layers=3)
     first, second = torch.randn(2, 2, 5, 7)

@@ -18,7 +18,7 @@ RECURRENT = ["monotonic", "mocha", "stepwise_monotonic", "forward"]
 
 
 @pytest.mark.parametrize("normalizer", RECURRENT)
-def test_the_kernel_scores_all_queries_at_once(normalizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kernel_scores_all_queries_at_once(normalizer, monkeypatch):
     """Also where other normalizers have a block of queries at a time."""
     if c_build.unsupported_platform() is not None:
         pytest.skip("no C on this platform")

@@ -18,11 +18,10 @@ from attnx.errors import UserError, suggest
 from attnx.models.resolve import DataSizes, resolve_model
 
 Write = Callable[..., Path]
-Cell = Callable[[str], dict[str, Any]]
 
 
 @pytest.fixture(autouse=True)
-def _no_plug_ins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, new_parts_are_forgotten: None) -> None:
+def _no_plug_ins(monkeypatch, tmp_path, new_parts_are_forgotten):
     """No folder is in force that a test does not name, and what a test registers is forgotten after it."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
@@ -30,7 +29,7 @@ def _no_plug_ins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, new_parts_are_
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+def write(tmp_path, monkeypatch):
     """Write a plug-in file into a folder that is in force."""
     folder = tmp_path / "in_force"
     folder.mkdir()
@@ -45,7 +44,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
 
 
 @pytest.fixture
-def cell(monkeypatch: pytest.MonkeyPatch) -> Cell:
+def cell(monkeypatch):
     """Run a notebook's cell: a module without a file, whose annotations are values and not words."""
     notebook = types.ModuleType("a_notebook")
     monkeypatch.setitem(sys.modules, "a_notebook", notebook)
@@ -73,7 +72,7 @@ def refusal_message(call: Callable[..., Any], *arguments: Any, **kwargs: Any) ->
         ("zzz", "unknown scorer 'zzz'; choose from activated_general, additive, biased_general,"),
     ],
 )
-def test_an_unknown_part_is_reported(word: str, message: str) -> None:
+def test_an_unknown_part_is_reported(word, message):
     """The near misses, or all there is where nothing is near."""
     for call in (registry.describe, registry.find):
         assert refusal_message(call, "scorer", word).startswith(message)
@@ -90,7 +89,7 @@ def test_an_unknown_part_is_reported(word: str, message: str) -> None:
         ("state", ["states", "stats", "other"], "; did you mean states or stats?"),
     ],
 )
-def test_an_unknown_name_suggests_near_misses(word: str, names: list[str], expected: str) -> None:
+def test_an_unknown_name_suggests_near_misses(word, names, expected):
     assert suggest(word, names) == expected
 
 
@@ -145,7 +144,7 @@ def test_an_unknown_name_suggests_near_misses(word: str, names: list[str], expec
         ),
     ],
 )
-def test_invalid_options_are_refused(kind: str, name: str, values: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_refused(kind, name, values, message):
     assert refusal_message(registry.check, kind, name, values) == message
     assert refusal_message(registry.build, kind, (name, values), query_size=5, memory_size=7) == message
 
@@ -174,12 +173,12 @@ def test_invalid_options_are_refused(kind: str, name: str, values: dict[str, Any
         ),
     ],
 )
-def test_invalid_members_are_refused(members: Any, message: str) -> None:
+def test_invalid_members_are_refused(members, message):
     assert refusal_message(registry.check_members, "logger", members) == message
     assert refusal_message(registry.with_defaults, {"logger": members}) == message
 
 
-def test_check_fills_in_the_defaults() -> None:
+def test_check_fills_in_the_defaults():
     assert registry.check("scope", "local", {}) == {
         "center": "monotonic",
         "window": 3,
@@ -192,7 +191,7 @@ def test_check_fills_in_the_defaults() -> None:
     assert registry.check("scope", "local", {"window": 5})["window"] == 5
 
 
-def test_a_mutable_default_is_not_shared() -> None:
+def test_a_mutable_default_is_not_shared():
     """Changing a default list changes no other part."""
     registry.check("scorer", "mlp", {})["hidden_sizes"].append(7)
     assert registry.check("scorer", "mlp", {})["hidden_sizes"] == [128]
@@ -203,35 +202,35 @@ def test_a_mutable_default_is_not_shared() -> None:
     ["mlp", ("mlp", {"hidden_sizes": [19]}), {"name": "mlp", "hidden_sizes": [19]}],
     ids=["name", "pair", "mapping"],
 )
-def test_a_choice_has_three_spellings(choice: Any) -> None:
+def test_a_choice_has_three_spellings(choice):
     built = registry.build("scorer", choice, query_size=5, memory_size=7, vocab_size=11)
     assert type(built) is Mlp
     assert built.memory.weight.shape == (128 if choice == "mlp" else 19, 7)
 
 
-def test_a_choice_is_not_changed() -> None:
+def test_a_choice_is_not_changed():
     choice = {"name": "mlp", "hidden_sizes": [19]}
     registry.build("scorer", choice, query_size=5, memory_size=7)
     assert choice == {"name": "mlp", "hidden_sizes": [19]}
 
 
-def test_a_choice_without_a_name_is_refused() -> None:
+def test_a_choice_without_a_name_is_refused():
     assert refusal_message(registry.build, "scope", {"window": 3}).startswith(
         "the scope has no name; choose from encoder_decoder, global, history, local"
     )
 
 
-def test_a_missing_constructor_argument_is_reported() -> None:
+def test_a_missing_constructor_argument_is_reported():
     message = refusal_message(registry.build, "scorer", "additive", query_size=5)
     assert message == "the scorer 'additive' needs memory_size, which nothing supplies here"
 
 
-def test_unused_arguments_are_not_passed() -> None:
+def test_unused_arguments_are_not_passed():
     """A scorer without widths is built from the same call as one with them."""
     assert not list(registry.build("scorer", "dot", query_size=5, memory_size=7).parameters())
 
 
-def test_an_unknown_kind_cannot_be_registered() -> None:
+def test_an_unknown_kind_cannot_be_registered():
     message = refusal_message(registry.register, "scorrer", "mine")
     assert message == "cannot register 'mine': there is no kind 'scorrer'; did you mean scorer or scope?"
 
@@ -265,7 +264,7 @@ SHIFTED = '''
 '''
 
 
-def test_a_part_of_a_notebook_is_built(cell: Cell) -> None:
+def test_a_part_of_a_notebook_is_built(cell):
     """It needs no file: it is named, described, checked and built as any other."""
     cell(SHIFTED.replace("SHIFT)", "2.0)"))
     assert registry.names("scorer")[-1] == "shifted"
@@ -281,14 +280,14 @@ def test_a_part_of_a_notebook_is_built(cell: Cell) -> None:
     )
 
 
-def test_a_part_of_a_notebook_works_in_a_model(cell: Cell, build_model: Callable[..., Any]) -> None:
+def test_a_part_of_a_notebook_works_in_a_model(cell, build_model):
     cell(SHIFTED.replace("SHIFT)", "2.0)"))
     model = build_model(scorer=("shifted", {"shift": 7.0}))
     assert model.attention.scorer.shift == 7.0
     assert model.attention.project.weight.shape == (22, 13)
 
 
-def test_a_cell_may_be_run_again(cell: Cell) -> None:
+def test_a_cell_may_be_run_again(cell):
     """The class of the last run counts, its options too."""
     for shift in ("2.0", "5.0"):
         made = cell(SHIFTED.replace("SHIFT)", f"{shift})"))
@@ -296,7 +295,7 @@ def test_a_cell_may_be_run_again(cell: Cell) -> None:
     assert registry.check("scorer", "shifted", {}) == {"shift": 5.0}
 
 
-def test_two_classes_of_one_name_are_refused(cell: Cell) -> None:
+def test_two_classes_of_one_name_are_refused(cell):
     cell(SHIFTED.replace("SHIFT)", "2.0)"))
     message = refusal_message(cell, SHIFTED.replace("SHIFT)", "2.0)").replace("class Shifted", "class Other"))
     assert message == "the scorer 'shifted' is already registered by a_notebook; rename the one in a_notebook"
@@ -305,7 +304,7 @@ def test_two_classes_of_one_name_are_refused(cell: Cell) -> None:
 # Fails for a core part whose file was not imported yet: both stay registered, `part` describes the one, `find` gives
 # the other.
 @pytest.mark.parametrize("imported", [True, False])
-def test_the_name_of_a_core_part_is_refused(cell: Cell, monkeypatch: pytest.MonkeyPatch, imported: bool) -> None:
+def test_the_name_of_a_core_part_is_refused(cell, monkeypatch, imported):
     """Whether or not the core's part was used before."""
     registry.find("scorer", "dot")
     if not imported:
@@ -336,9 +335,7 @@ def test_the_name_of_a_core_part_is_refused(cell: Cell, monkeypatch: pytest.Monk
     ],
 )
 @pytest.mark.parametrize("as_words", [False, True], ids=["values", "words"])
-def test_types_of_a_notebook_are_checked(
-    cell: Cell, as_words: bool, annotation: str, default: str, accepted: Any, rejected: Any
-) -> None:
+def test_types_of_a_notebook_are_checked(cell, as_words, annotation, default, accepted, rejected):
     """The types that a part file may use, with annotations that are values and with those that are words."""
     text = SHIFTED.replace("shift: float = SHIFT", f"shift: {annotation} = {default}")
     cell("from __future__ import annotations\n" + textwrap.dedent(text) if as_words else text)
@@ -346,12 +343,12 @@ def test_types_of_a_notebook_are_checked(
     assert refusal_message(registry.check, "scorer", "shifted", {"shift": rejected}).startswith("scorer.shift=")
 
 
-def test_an_unsupported_option_type_is_refused(cell: Cell) -> None:
+def test_an_unsupported_option_type_is_refused(cell):
     message = refusal_message(cell, SHIFTED.replace("shift: float = SHIFT", "shift: dict = {}"))
     assert message.startswith("the scorer 'shifted', option 'shift': an option cannot have the type dict")
 
 
-def test_a_part_needs_no_constructor(cell: Cell) -> None:
+def test_a_part_needs_no_constructor(cell):
     """It has no options and needs no arguments, as in a file."""
     start, end = SHIFTED.index("        def __init__"), SHIFTED.index("        def project_keys")
     cell(SHIFTED[:start] + "        shift = 0.0\n\n" + SHIFTED[end:])
@@ -360,7 +357,7 @@ def test_a_part_needs_no_constructor(cell: Cell) -> None:
     assert registry.build("scorer", "shifted", query_size=2, memory_size=2).shift == 0.0
 
 
-def test_a_function_can_be_a_part(cell: Cell) -> None:
+def test_a_function_can_be_a_part(cell):
     cell(
         """
         from attnx.registry import register
@@ -373,7 +370,7 @@ def test_a_function_can_be_a_part(cell: Cell) -> None:
     assert registry.build("optimizer", "halves", parameters=[2.0, 4.0]) == [1.0, 2.0]
 
 
-def test_a_model_may_be_registered_without_resolving(cell: Cell) -> None:
+def test_a_model_may_be_registered_without_resolving(cell):
     cell(
         """
         from attnx.registry import Size, Width, register
@@ -400,7 +397,7 @@ class Sound:
 """
 
 
-def test_a_plug_in_is_built(write: Write) -> None:
+def test_a_plug_in_is_built(write):
     write("registry_sound.py", SOUND)
     assert registry.build("scorer", ("sound_of_registry", {"width": 5}), query_size=2).width == 5
 
@@ -414,7 +411,7 @@ def test_a_plug_in_is_built(write: Write) -> None:
         ("undefined", "NameError: name 'undefined' is not defined"),
     ],
 )
-def test_a_plug_in_import_error_is_reported(write: Write, line: str, message: str) -> None:
+def test_a_plug_in_import_error_is_reported(write, line, message):
     """The line of the file that fails is named, and it is named again the next time."""
     file = write("registry_failing.py", f"x = 1\n\n{line}\n{SOUND}")
     for _ in range(2):
@@ -423,9 +420,7 @@ def test_a_plug_in_import_error_is_reported(write: Write, line: str, message: st
         )
 
 
-def test_a_broken_import_of_a_plug_in_is_reported(
-    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_import_of_a_plug_in_is_reported(write, tmp_path, monkeypatch):
     """A file that is no Python is named itself."""
     (tmp_path / "lib").mkdir()
     broken_file = tmp_path / "lib" / "half_written_module.py"
@@ -437,7 +432,7 @@ def test_a_broken_import_of_a_plug_in_is_reported(
     )
 
 
-def test_a_name_missing_after_import_is_reported(write: Write) -> None:
+def test_a_name_missing_after_import_is_reported(write):
     """The source promises a part that importing does not register."""
     file = write("registry_fickle.py", SOUND + "\nimport attnx.registry\nattnx.registry._registered.popitem()\n")
     message = refusal_message(registry.find, "scorer", "sound_of_registry")

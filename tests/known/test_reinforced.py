@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,8 +24,6 @@ from attnx.tasks.loss import token_loss
 from attnx.training.callbacks.step_plan import Revision, StepPlan
 from attnx.training.lightning_module import TrainingModule
 
-BuildModel = Callable[..., Any]
-
 LOGS = torch.tensor([math.log(1), math.log(5), math.log(2)])  # a softmax of 1/8, 5/8, 2/8
 ALL = torch.ones(3, dtype=torch.bool)
 SOURCE = torch.tensor([[3, 5, 7, 9], [11, 13, 0, 0], [6, 8, 2, 0]])
@@ -36,7 +33,7 @@ SAMPLED = ("reinforced", {"expected": 0.0, "entropy": 0.0})
 
 
 @pytest.fixture
-def uniform(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+def uniform(monkeypatch):
     """Let torch's uniform random numbers be a constant."""
 
     def fix(value: float) -> None:
@@ -50,7 +47,7 @@ def as_size(shape: tuple[Any, ...]) -> tuple[torch.Size]:
 
 
 @pytest.mark.parametrize(("number", "position"), [(0.0, 0), (0.12, 0), (0.13, 1), (0.74, 1), (0.76, 2), (0.9999, 2)])
-def test_a_position_is_sampled_by_its_probability(number: float, position: int, uniform: Any) -> None:
+def test_a_position_is_sampled_by_its_probability(number, position, uniform):
     """Sums are 1/8, 6/8 and 1. The log-probability is that of the position, times the weight of the reward."""
     uniform(number)
     weights, log_prob, penalty = Reinforced(reward=3.0, entropy=0.5, expected=0.0).sample(LOGS, ALL)
@@ -60,7 +57,7 @@ def test_a_position_is_sampled_by_its_probability(number: float, position: int, 
     torch.testing.assert_close(penalty, torch.tensor(-0.5 * entropy))
 
 
-def test_a_masked_position_is_never_sampled(uniform: Any) -> None:
+def test_a_masked_position_is_never_sampled(uniform):
     """The others have 1/3 and 2/3; where nothing is allowed, nothing is read, and no term is added."""
     uniform(0.4)
     normalizer = Reinforced(expected=0.0)
@@ -70,7 +67,7 @@ def test_a_masked_position_is_never_sampled(uniform: Any) -> None:
     assert [part.abs().sum().item() for part in normalizer.sample(LOGS, ~ALL)] == [0.0, 0.0, 0.0]
 
 
-def test_some_reads_have_the_expectation(uniform: Any) -> None:
+def test_some_reads_have_the_expectation(uniform):
     """They are those of a softmax, and have no log-probability."""
     uniform(0.3)
     weights, log_prob, _ = Reinforced(expected=0.4).sample(LOGS, ALL)
@@ -78,7 +75,7 @@ def test_some_reads_have_the_expectation(uniform: Any) -> None:
     assert log_prob.item() == 0.0
 
 
-def test_evaluation_reads_the_highest_score() -> None:
+def test_evaluation_reads_the_highest_score():
     assert Reinforced(temperature=7.0)(LOGS, ALL).tolist() == [0.0, 1.0, 0.0]
     attention: Any = build(normalizer="reinforced", query_size=3, memory_size=3).eval()
     output = attention(torch.randn(2, 5, 3), attention.make_memory(torch.randn(2, 7, 3)), need_weights=True)
@@ -87,7 +84,7 @@ def test_evaluation_reads_the_highest_score() -> None:
     assert ((output.weights == 0) | (output.weights == 1)).all()
 
 
-def test_a_row_of_zeros_has_no_sample() -> None:
+def test_a_row_of_zeros_has_no_sample():
     """And of 97 equal probabilities each is sampled, with a share that is within five deviations of 1/97."""
     assert sample_one_hot(torch.zeros(2, 3)).tolist() == [[0.0] * 3] * 2
     torch.manual_seed(3)
@@ -95,7 +92,7 @@ def test_a_row_of_zeros_has_no_sample() -> None:
     assert (shares - 1 / 97).abs().max() < 5 * (1 / 97 / 20_000) ** 0.5
 
 
-def test_the_reward_is_the_loss_from_a_step_on_less_that_of_others() -> None:
+def test_the_reward_is_the_loss_from_a_step_on_less_that_of_others():
     """Losses (1, 3) and (5): the mean of the others is 5 for the first row, 2 for the second.
 
     The first row's advantages are 1 - 5 + 3 - 5 = -6 and -2, the second's 5 - 2 = 3; of independent steps -4, -2 and 3.
@@ -111,13 +108,13 @@ def test_the_reward_is_the_loss_from_a_step_on_less_that_of_others() -> None:
     torch.testing.assert_close(alone, torch.tensor(-0.4 - 0.02 + 0.003))
 
 
-def test_a_single_row_has_no_baseline() -> None:
+def test_a_single_row_has_no_baseline():
     loss = reinforce_loss(torch.tensor([[0.5, 1.0]]), torch.tensor([[2.0, 3.0]]), torch.ones(1, 2, dtype=torch.bool))
     assert loss.item() == 0.5 * (2 + 3) + 3
 
 
 @pytest.mark.parametrize("independent", [True, False])
-def test_the_mean_gradient_is_that_of_the_expected_loss(independent: bool) -> None:
+def test_the_mean_gradient_is_that_of_the_expected_loss(independent):
     """Two rows of two steps with two positions: 16 outcomes, all enumerated, each times its probability.
 
     A step's loss is a function of its position, and if steps are not independent of the one before, too.
@@ -139,7 +136,7 @@ def test_the_mean_gradient_is_that_of_the_expected_loss(independent: bool) -> No
     torch.testing.assert_close(*gradients)
 
 
-def test_the_estimate_reaches_the_loss(build_model: BuildModel) -> None:
+def test_the_estimate_reaches_the_loss(build_model):
     """Of a model: the gradient of its expected loss, from 4000 samples of a batch, within six standard errors."""
     torch.manual_seed(2)
     model = build_model(normalizer=SAMPLED, query=["token"], scorer="dot", model={"feed": "none"}).double().train()
@@ -183,7 +180,7 @@ def expected_loss(model: Any) -> Tensor:
     return total
 
 
-def test_losses_of_validation_are_plain(build_model: BuildModel) -> None:
+def test_losses_of_validation_are_plain(build_model):
     """The penalty of training is -0.5 H alone: the value of the REINFORCE term, which means nothing, is left out."""
     model = build_model(normalizer=("reinforced", {"entropy": 0.5}), query=["token"])
     loss = token_loss(model.train(), BATCH)
@@ -195,7 +192,7 @@ def test_losses_of_validation_are_plain(build_model: BuildModel) -> None:
 
 
 @pytest.mark.parametrize("turns", [1, 2])
-def test_the_term_is_shared_among_accumulated_batches(turns: int, build_model: BuildModel) -> None:
+def test_the_term_is_shared_among_accumulated_batches(turns, build_model):
     """A turn has its share of the gradient, of a baseline of its own rows, as if it were the only one."""
     model = build_model(normalizer=SAMPLED, query=["token"])
     data = SimpleNamespace(tags=(), output_limit=OutputLimit(), pairs=None)
@@ -224,7 +221,7 @@ CHOICES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("choices", CHOICES, ids=str)
-def test_schedules_agree_on_the_same_samples(choices: dict[str, Any], build_model: BuildModel, uniform: Any) -> None:
+def test_schedules_agree_on_the_same_samples(choices, build_model, uniform):
     """Each position is the one in the middle of the distribution; log-probabilities and entropies are those of it."""
     uniform(0.5)
     torch.manual_seed(5)
@@ -241,7 +238,7 @@ def test_schedules_agree_on_the_same_samples(choices: dict[str, Any], build_mode
         torch.testing.assert_close(result, results[0])
 
 
-def test_terms_of_heads_and_hops(uniform: Any) -> None:
+def test_terms_of_heads_and_hops(uniform):
     """Log-probabilities are summed; of penalties heads have the mean, hops the sum."""
     uniform(0.5)
     torch.manual_seed(4)
@@ -266,7 +263,7 @@ def test_terms_of_heads_and_hops(uniform: Any) -> None:
 
 
 @pytest.mark.parametrize("recurrent", ["none", "now"])
-def test_the_history_model_counts_the_window(recurrent: str, uniform: Any) -> None:
+def test_the_history_model_counts_the_window(recurrent, uniform):
     """Reads of the window reach the forecast by its first step, and only if contexts are fed back."""
     uniform(0.5)
     query = ["previous_state"] if recurrent == "now" else ["current_state"]
@@ -289,7 +286,7 @@ def test_the_history_model_counts_the_window(recurrent: str, uniform: Any) -> No
     torch.testing.assert_close(log_prob, torch.stack([network[:, -2] + window, network[:, -1]], 1))
 
 
-def test_accel_leaves_samples_to_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accel_leaves_samples_to_the_definition(monkeypatch):
     """In training with one head or two, since a kernel may compute weights twice; in evaluation kernels may serve."""
     calls: list[str] = []
 
@@ -323,7 +320,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("setting", REFUSALS)
-def test_models_that_pass_no_log_probability_on_refuse(setting: str) -> None:
+def test_models_that_pass_no_log_probability_on_refuse(setting):
     name = setting if "normalizer" in setting else "normalizer=reinforced"
     with pytest.raises(UserError) as refused:
         compose(REFUSALS[setting])

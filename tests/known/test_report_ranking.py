@@ -42,7 +42,7 @@ def geometric_mean(*values: float) -> float:
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Write:
+def write(tmp_path):
     """Write a run folder: ``write("a", 7.5, seed=1, scorer="dot")``; lists of edits are its predictions."""
 
     def write_run(
@@ -77,7 +77,7 @@ def names(actual: Comparison) -> list[str]:
     return [actual.settings[row.setting].name for row in actual.rankings[0].rows]
 
 
-def test_an_unreadable_run_does_not_hide_the_readable_ones(write: Write, tmp_path: Path) -> None:
+def test_an_unreadable_run_does_not_hide_the_readable_ones(write, tmp_path):
     write("whole", 7.0)
     write("newer", 7.0, format=999)
     newer, complete = load_runs([tmp_path])
@@ -88,9 +88,7 @@ def test_an_unreadable_run_does_not_hide_the_readable_ones(write: Write, tmp_pat
         load_runs([tmp_path / "newer"])
 
 
-def test_a_folder_contains_sweeps_and_single_runs(
-    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_contains_sweeps_and_single_runs(write, tmp_path, monkeypatch):
     """As ``multirun`` does; the report lies in it, and so does what it names."""
     monkeypatch.chdir(tmp_path)
     write("multirun/scorers/0", 7.0, scorer="dot")
@@ -121,7 +119,7 @@ def three(write: Write, better: tuple[float, ...] = (7.0, 7.2, 7.4), **fields: f
     return folders
 
 
-def test_varying_options_are_found() -> None:
+def test_varying_options_are_found():
     """A part by its name, an option where runs with the same part differ in it, a set by its names, never a seed."""
     token, same = {"token": {"width": 3}}, {"task": {"name": "g2p"}}
     runs: list[dict[str, Any]] = [
@@ -134,7 +132,7 @@ def test_varying_options_are_found() -> None:
     assert [run["query"] for run in settings] == ["token", "token", "[token,last_context]"]
 
 
-def test_runs_that_differ_by_their_seed_are_one_setting(write: Write) -> None:
+def test_runs_that_differ_by_their_seed_are_one_setting(write):
     comparison = only(three(write, (7.0, 7.2, 7.4), additive=(0.3, 0.4, 0.5)))
     assert comparison.keys == ["scorer"]
     assert names(comparison) == ["dot", "additive"]
@@ -148,7 +146,7 @@ def test_runs_that_differ_by_their_seed_are_one_setting(write: Write) -> None:
     assert second.difference.p == pytest.approx(stats.ttest_ind(*logs).pvalue, abs=0.01)
 
 
-def test_options_that_follow_from_the_data_file_are_not_listed() -> None:
+def test_options_that_follow_from_the_data_file_are_not_listed():
     def run(train: str, data: str, scorer: str = "dot") -> dict[str, str]:
         return {"task.train": train, "training data": data, "scorer": scorer}
 
@@ -158,7 +156,7 @@ def test_options_that_follow_from_the_data_file_are_not_listed() -> None:
     assert varied_keys(changed) == ["scorer", "training data"]
 
 
-def test_a_winner_is_named(write: Write) -> None:
+def test_a_winner_is_named(write):
     """The bounds are one-sided, since the best alone is compared with the others."""
     comparison = only(three(write, additive=(0.9, 1.0, 1.1)))
     first, second, *further = comparison.rankings[0].verdict
@@ -174,7 +172,7 @@ def test_a_winner_is_named(write: Write) -> None:
     assert further[0].startswith("The defaults, **additive**, are 1.00 (12 %) behind the best (p = 0.00")
 
 
-def test_an_equally_good_setting_prevents_a_winner(write: Write) -> None:
+def test_an_equally_good_setting_prevents_a_winner(write):
     """``additive`` is far behind, ``mlp`` as near as seeds are."""
     comparison = only(three(write, additive=(1.0, 1.0, 1.0), mlp=(0.2, 0.2, 0.2)))
     rows = {comparison.settings[row.setting].name: row.difference for row in comparison.rankings[0].rows}
@@ -192,7 +190,7 @@ def test_an_equally_good_setting_prevents_a_winner(write: Write) -> None:
     assert re.match(r"With these seeds, a lead of about 0\.\d\d over \*\*mlp\*\* would be significant\.", third)
 
 
-def test_settings_with_unequal_spread_have_their_own_variances(write: Write) -> None:
+def test_settings_with_unequal_spread_have_their_own_variances(write):
     """``wild`` goes from 10 to 90: pooled, that variance would hide that the other two differ by ten of their sds."""
     values = {
         "dot": (7.0, 7.1, 7.2, 7.3, 7.4),
@@ -211,7 +209,7 @@ def test_settings_with_unequal_spread_have_their_own_variances(write: Write) -> 
     assert wild.high > 20
 
 
-def test_a_setting_with_one_seed_is_not_compared(write: Write) -> None:
+def test_a_setting_with_one_seed_is_not_compared(write):
     """It neither wins nor loses against settings with several, however good its value."""
     comparison = only([*three(write, additive=(1.0, 1.0, 1.0)), write("once", 2.0, 0, scorer="mlp")])
     ranking = comparison.rankings[0]
@@ -221,7 +219,7 @@ def test_a_setting_with_one_seed_is_not_compared(write: Write) -> None:
     assert "Not compared, since one seed says nothing about others: **mlp**." in ranking.verdict
 
 
-def test_a_setting_with_a_failed_seed_does_not_win(write: Write) -> None:
+def test_a_setting_with_a_failed_seed_does_not_win(write):
     """Its other seeds are far ahead; a seed without a finite value, and one that failed, count alike."""
     folders = [*three(write, additive=(5.0, 5.0, 5.0)), write("failed", None, 3, scorer="dot", error="not finite")]
     ranking = only(folders).rankings[0]
@@ -230,7 +228,7 @@ def test_a_setting_with_a_failed_seed_does_not_win(write: Write) -> None:
     assert ranking.verdict[0].endswith("1 of its 4 seeds failed, which is a failure of the setting.")
 
 
-def test_other_metrics_that_disagree_are_named(write: Write) -> None:
+def test_other_metrics_that_disagree_are_named(write):
     """By WER the second setting is better, and significantly so."""
     values = {"dot": ((7.0, 40.0), (7.1, 40.4), (7.2, 40.8)), "mlp": ((9.0, 20.0), (9.1, 20.2), (9.2, 20.4))}
     folders = [
@@ -243,14 +241,14 @@ def test_other_metrics_that_disagree_are_named(write: Write) -> None:
     assert " By WER **mlp** is first, 20.20 (50 %) better than **dot**, p < 0.001." in first
 
 
-def test_the_defaults_are_known_beside_options_of_other_parts(write: Write) -> None:
+def test_the_defaults_are_known_beside_options_of_other_parts(write):
     """``additive`` has no depth, and is the default."""
     scorers: list[Any] = ["additive", {"name": "mlp", "depth": 1}, {"name": "mlp", "depth": 2}]
     comparison = only([write(str(n), 7.0 + n, scorer=scorer) for n, scorer in enumerate(scorers)])
     assert [setting.is_default for setting in comparison.settings] == [True, False, False]
 
 
-def test_metrics_that_disagree_untested_are_named(write: Write) -> None:
+def test_metrics_that_disagree_untested_are_named(write):
     folders = [
         write(name, per, scorer=name, results={"test_wer": wer})
         for name, (per, wer) in {"dot": (7.0, 40.0), "mlp": (9.0, 20.0)}.items()
@@ -258,7 +256,7 @@ def test_metrics_that_disagree_untested_are_named(write: Write) -> None:
     assert only(folders).rankings[0].verdict[0].endswith(" By WER **mlp** is first, with 20.00 %.")
 
 
-def test_near_best_settings_are_listed_with_their_distances(write: Write) -> None:
+def test_near_best_settings_are_listed_with_their_distances(write):
     """Five that cannot be told apart: the defaults, which are last, are named, and first what validation chooses."""
     names = ["dot", "mlp", "concat", "cosine", "additive"]
     folders = [
@@ -304,9 +302,7 @@ def test_near_best_settings_are_listed_with_their_distances(write: Write) -> Non
         ({"dot": (0.0, 0.0), "mlp": (0.0, 0.0)}, "per", "All 2 settings are equal, with PER 0.00 % in every run: trai"),
     ],
 )
-def test_where_nothing_was_learned_there_is_no_advice(
-    values: dict[str, tuple[float, ...]], metric: str, start: str, write: Write, tmp_path: Path
-) -> None:
+def test_where_nothing_was_learned_there_is_no_advice(values, metric, start, write, tmp_path):
     """Nothing is first, wins or is to be told apart by more seeds."""
     folders = [
         write(
@@ -379,9 +375,7 @@ BAD_INPUT: dict[str, tuple[dict[str, dict[str, Any] | None], str]] = {
 
 
 @pytest.mark.parametrize(("changes", "sentence"), BAD_INPUT.values(), ids=BAD_INPUT)
-def test_bad_input_is_named_in_a_line(
-    changes: dict[str, dict[str, Any] | None], sentence: str, write: Write, tmp_path: Path
-) -> None:
+def test_bad_input_is_named_in_a_line(changes, sentence, write, tmp_path):
     """Of two scorers by two scopes with three seeds some runs are as ``changes`` says, or missing."""
     for place, name in enumerate(SETTINGS):
         scorer, scope = name.split("-")
@@ -394,7 +388,7 @@ def test_bad_input_is_named_in_a_line(
     assert [line for line in lines if line.startswith(sentence)], lines[:20]
 
 
-def test_runs_that_were_still_improving_are_counted(write: Write) -> None:
+def test_runs_that_were_still_improving_are_counted(write):
     folders = three(write, additive=(0.9, 1.0, 1.1))
     for index, folder in enumerate(folders):
         last = 7.0 if index else 9.5  # the first has stopped
@@ -408,7 +402,7 @@ def test_runs_that_were_still_improving_are_counted(write: Write) -> None:
     assert "No run was still improving by more than 1 % between its last validations." in verdict
 
 
-def test_runs_of_unequal_steps_are_ranked_with_a_warning(write: Write, tmp_path: Path) -> None:
+def test_runs_of_unequal_steps_are_ranked_with_a_warning(write, tmp_path):
     """More steps, less error: the report states how far the steps alone order the runs."""
     values = {"dot": (7.0, 7.2), "mlp": (8.0, 8.3), "cosine": (9.0, 9.1)}
     folders = [
@@ -429,7 +423,7 @@ def test_runs_of_unequal_steps_are_ranked_with_a_warning(write: Write, tmp_path:
         assert [row["steps"] for row in csv.DictReader(file)] == ["299.5", "279.5", "259.5"]
 
 
-def test_runs_of_equal_time_are_ranked(write: Write) -> None:
+def test_runs_of_equal_time_are_ranked(write):
     folders = [
         write(name, value, scorer=name, budget="time", results={"steps": steps})
         for name, value, steps in (("dot", 7.0, 300), ("mlp", 8.0, 200))
@@ -440,7 +434,7 @@ def test_runs_of_equal_time_are_ranked(write: Write) -> None:
     assert not any("number of steps" in sentence for sentence in only(equal).rankings[0].verdict)
 
 
-def test_digits_follow_from_the_intervals(write: Write) -> None:
+def test_digits_follow_from_the_intervals(write):
     """Errors of 0.0886 and of 0.0912, two seeds each: a mean is known to 0.0009, of those of 600 to 430."""
     small = {"dot": (0.0884, 0.0888), "mlp": (0.0910, 0.0914)}
     large = {"dot": (500.0, 700.0), "mlp": (900.0, 1100.0)}
@@ -453,12 +447,12 @@ def test_digits_follow_from_the_intervals(write: Write) -> None:
         assert f"MSE {expected} over 2 seeds" in only(folders).rankings[0].verdict[0]
 
 
-def test_different_training_data_are_reported(write: Write) -> None:
+def test_different_training_data_are_reported(write):
     folders = [write(name, 7.0, scorer=name, fingerprint=name) for name in ("dot", "mlp")]
     assert only(folders).rankings[0].verdict[-1].startswith("The runs were trained on 2 different data sets: ")
 
 
-def test_with_one_seed_test_examples_are_compared(write: Write) -> None:
+def test_with_one_seed_test_examples_are_compared(write):
     """100 of 400 words only the second has wrong, and 40 both."""
     first, two = [1] * 40 + [0] * 360, [1] * 140 + [0] * 260
     folders = [
@@ -479,7 +473,7 @@ def test_with_one_seed_test_examples_are_compared(write: Write) -> None:
     assert "won" not in " ".join(verdict)
 
 
-def test_a_difference_on_examples_may_be_uncertain(write: Write) -> None:
+def test_a_difference_on_examples_may_be_uncertain(write):
     """Of eight words one more is wrong: no seed varies much, but other words may well be read otherwise."""
     edits = {"dot": [1, 0, 0, 0, 0, 0, 0, 0], "mlp": [1, 1, 0, 0, 0, 0, 0, 0]}
     folders = [
@@ -497,7 +491,7 @@ def test_a_difference_on_examples_may_be_uncertain(write: Write) -> None:
     assert "Over other seeds and other test examples (95 %, one comparison) **mlp** may be" in ranking.verdict[2]
 
 
-def test_words_that_both_get_wrong_do_not_matter(write: Write) -> None:
+def test_words_that_both_get_wrong_do_not_matter(write):
     """Wrong in the same 200 words and each in 20 others: pairing leaves only these, and they are even."""
     first, two = [1] * 200 + [1] * 20 + [0] * 180, [1] * 200 + [0] * 20 + [1] * 20 + [0] * 160
     folders = [
@@ -511,7 +505,7 @@ def test_words_that_both_get_wrong_do_not_matter(write: Write) -> None:
     assert only(folders).rankings[0].verdict[0].startswith("Take **dot** or **mlp**; they cannot be told apart")
 
 
-def test_saved_draws_are_used_where_scores_cannot_be_recomputed(write: Write) -> None:
+def test_saved_draws_are_used_where_scores_cannot_be_recomputed(write):
     """A BLEU of other draws, the same for both; of a run that was tested in another order they are others."""
     drawn, random = {}, np.random.default_rng(0)
     common = random.normal(0, 3, 2000)  # what both have in common is paired away
@@ -532,7 +526,7 @@ def test_saved_draws_are_used_where_scores_cannot_be_recomputed(write: Write) ->
     assert [row.difference for row in only(folders[:2]).rankings[0].rows] == [None] * 2
 
 
-def test_one_seed_without_predictions_gives_no_verdict(write: Write) -> None:
+def test_one_seed_without_predictions_gives_no_verdict(write):
     comparison = only([write("one", 7.0, scorer="dot"), write("two", 9.0, scorer="mlp")])
     first, second = comparison.rankings[0].verdict
     assert first == (
@@ -542,7 +536,7 @@ def test_one_seed_without_predictions_gives_no_verdict(write: Write) -> None:
     assert second == "Train each setting with several seeds, `seed=1,2,3`."
 
 
-def test_predictions_that_contradict_the_score_are_not_used(write: Write) -> None:
+def test_predictions_that_contradict_the_score_are_not_used(write):
     folders = [
         write(str(n), value, scorer=s, edits=[0] * 5, metric="wer")
         for n, (s, value) in enumerate([("dot", 0.0), ("mlp", 9.0)])
@@ -550,14 +544,14 @@ def test_predictions_that_contradict_the_score_are_not_used(write: Write) -> Non
     assert only(folders).rankings[0].rows[1].difference is None
 
 
-def test_one_setting_has_no_comparison(write: Write) -> None:
+def test_one_setting_has_no_comparison(write):
     comparison = only([write(str(seed), value, seed, scorer="dot") for seed, value in ((1, 7.0), (2, 9.0))])
     assert comparison.rankings[0].verdict == [
         "There is only one setting, so there is nothing to compare: PER 8 ± 1 % over 2 seeds."
     ]
 
 
-def test_a_metric_may_be_maximized(write: Write) -> None:
+def test_a_metric_may_be_maximized(write):
     folders = [
         write(f"{name}{seed}", value, seed, scorer=name, metric="bleu", maximize=True)
         for name, values in {"dot": (30.0, 31.0), "mlp": (25.0, 26.5)}.items()
@@ -569,7 +563,7 @@ def test_a_metric_may_be_maximized(write: Write) -> None:
     assert comparison.rankings[0].rows[1].difference.difference == pytest.approx(4.75)
 
 
-def test_runs_on_different_test_data_are_not_compared(write: Write, tmp_path: Path) -> None:
+def test_runs_on_different_test_data_are_not_compared(write, tmp_path):
     """The same words in another order are the same data; other words are others."""
     folders = [
         write("a", 0.0, scorer="dot", edits=[0, 0], words=["p", "q"], metric="wer"),
@@ -583,21 +577,21 @@ def test_runs_on_different_test_data_are_not_compared(write: Write, tmp_path: Pa
     assert page.is_file()
 
 
-def test_the_later_of_two_equal_runs_counts(write: Write) -> None:
+def test_the_later_of_two_equal_runs_counts(write):
     folders = [write("old", 9.0, created="2030", scorer="dot"), write("new", 7.0, created="2032", scorer="dot")]
     comparison = only(folders)
     assert [row.values for row in comparison.rankings[0].rows] == [{1: 7.0}]
     assert comparison.superseded == 1
 
 
-def test_the_later_run_may_have_an_earlier_clock(write: Write) -> None:
+def test_the_later_run_may_have_an_earlier_clock(write):
     """21:00 two hours east of Greenwich is before 20:00 there."""
     times = {"old": "2031-11-25T21:00:00+0200", "new": "2031-11-25T20:00:00+0000"}
     folders = [write(name, 9.0 if name == "old" else 7.0, created=time) for name, time in times.items()]
     assert [row.values for row in only(folders).rankings[0].rows] == [{1: 7.0}]
 
 
-def test_equal_numbers_are_one_value(write: Write) -> None:
+def test_equal_numbers_are_one_value(write):
     folders = [
         write(f"{seed}", 7.0 + seed, seed, optimizer={"name": "adam", "lr": 0.5, "decay": rate})
         for rate, seed in ((0, 1), (0.0, 2))
@@ -606,7 +600,7 @@ def test_equal_numbers_are_one_value(write: Write) -> None:
     assert len(setting.runs) == 2
 
 
-def test_a_setting_without_the_metric_is_named(write: Write) -> None:
+def test_a_setting_without_the_metric_is_named(write):
     """As of a perplexity that is infinite: its runs have finished, and no rank."""
     folders = [*three(write), *(write(f"nothing{seed}", 0.0, seed, scorer="cosine") for seed in (1, 2))]
     for seed in (1, 2):
@@ -616,19 +610,19 @@ def test_a_setting_without_the_metric_is_named(write: Write) -> None:
     assert "Not ranked, since PER is no number: **cosine**." in comparison.rankings[0].verdict
 
 
-def test_a_folder_that_is_being_deleted_is_no_run(write: Write, tmp_path: Path) -> None:
+def test_a_folder_that_is_being_deleted_is_no_run(write, tmp_path):
     write("all/0", 7.0)
     write("all/.1.0011aabb.deleted", 5.0, 2)
     assert [run.path.name for run in load_runs([tmp_path / "all"])] == ["0"]
 
 
-def test_small_values_keep_their_digits(write: Write) -> None:
+def test_small_values_keep_their_digits(write):
     folders = [write(name, value, scorer=name, metric="mse") for name, value in (("dot", 1.1e-6), ("mlp", 2.2e-5))]
     (first, _), format_value = only(folders).rankings[0].rows, only(folders).rankings[0].metric.format
     assert float(format_value(first.mean)) == pytest.approx(1.1e-6)
 
 
-def test_a_row_of_latex_may_begin_with_a_bracket(write: Write, tmp_path: Path) -> None:
+def test_a_row_of_latex_may_begin_with_a_bracket(write, tmp_path):
     """Which the end of the row above would take for its argument."""
     queries = {
         "a": {"token": {"name": "token"}, "current_state": {"name": "current_state"}},
@@ -645,7 +639,7 @@ def test_a_row_of_latex_may_begin_with_a_bracket(write: Write, tmp_path: Path) -
     assert [line for line in lines if line.startswith("{}[")]
 
 
-def test_only_certain_results_are_bold_and_names_are_escaped(write: Write, tmp_path: Path) -> None:
+def test_only_certain_results_are_bold_and_names_are_escaped(write, tmp_path):
     folders = three(write, additive=(0.1, 0.1, 0.1))
     folders += [write("odd", 7.0, 0, scorer=r"a_b & 50% {\\input{x}} ~^#$<")]
     text = write_report(folders, tmp_path / "out")[3].read_text(encoding="utf-8")
@@ -660,7 +654,7 @@ def level_means(effects: list[Effect]) -> dict[str, dict[str, float | None]]:
     return {effect.name: {level.value: level.mean for level in effect.levels} for effect in effects}
 
 
-def test_the_effect_of_a_choice_averages_over_the_other_choices(write: Write) -> None:
+def test_the_effect_of_a_choice_averages_over_the_other_choices(write):
     """Two seeds, one above and one below by 1: a variance of 2, so that a setting's mean has one of 1.
 
     The effects of two choices leave one degree of freedom, for which t is 12.7062 from tables.
@@ -686,7 +680,7 @@ def test_the_effect_of_a_choice_averages_over_the_other_choices(write: Write) ->
     assert dot.mean - dot.low == pytest.approx(12.7062 * math.sqrt(4 / 2), rel=1e-4)
 
 
-def test_effects_are_tables(write: Write, tmp_path: Path) -> None:
+def test_effects_are_tables(write, tmp_path):
     """The CSV has what the report's object has; in LaTeX a choice is named once, and signs are escaped."""
     values = {("dot", "global"): 1, ("dot", "a_b"): 3, ("mlp", "global"): 5, ("mlp", "a_b"): 11}
     folders = [
@@ -715,7 +709,7 @@ def test_effects_are_tables(write: Write, tmp_path: Path) -> None:
     assert "Significant interactions" in effects or "No interaction is significant." in effects
 
 
-def test_a_missing_cell_of_a_grid_is_estimated(write: Write) -> None:
+def test_a_missing_cell_of_a_grid_is_estimated(write):
     """Local adds 2, mlp adds 5: so does the fourth, which is missing. Plain means would make it 6 for mlp."""
     values = {("dot", "global"): 1.0, ("dot", "local"): 3.0, ("mlp", "global"): 6.0}
     folders = [write(f"{a}-{b}", value, scorer=a, scope=b, metric="loss") for (a, b), value in values.items()]
@@ -725,7 +719,7 @@ def test_a_missing_cell_of_a_grid_is_estimated(write: Write) -> None:
     }
 
 
-def test_choices_that_always_change_together_are_one(write: Write) -> None:
+def test_choices_that_always_change_together_are_one(write):
     folders = [
         write(str(n), value, scorer=a, scope=b, metric="loss")
         for n, (a, b, value) in enumerate([("dot", "global", 1.0), ("mlp", "local", 3.0)])
@@ -734,7 +728,7 @@ def test_choices_that_always_change_together_are_one(write: Write) -> None:
     assert level_means(only(folders).rankings[0].effects) == {"scorer, scope": expected}
 
 
-def test_confounded_effects_are_not_reported(write: Write) -> None:
+def test_confounded_effects_are_not_reported(write):
     """Each scorer was tried with scopes of its own, so nothing parts its share from theirs."""
     grid = [("dot", "a"), ("dot", "b"), ("mlp", "c"), ("mlp", "d")]
     folders = [write(str(n), float(n), scorer=scorer, scope=scope) for n, (scorer, scope) in enumerate(grid)]
@@ -742,7 +736,7 @@ def test_confounded_effects_are_not_reported(write: Write) -> None:
     assert set(effects["scorer"].values()) == set(effects["scope"].values()) == {None}
 
 
-def test_an_option_of_one_part_belongs_to_that_part(write: Write) -> None:
+def test_an_option_of_one_part_belongs_to_that_part(write):
     scorers: list[Any] = ["dot", {"name": "mlp", "depth": 1}, {"name": "mlp", "depth": 2}]
     comparison = only([write(str(n), float(n), scorer=scorer, metric="loss") for n, scorer in enumerate(scorers)])
     assert [setting.values for setting in comparison.settings] == [("dot", ABSENT), ("mlp", "1"), ("mlp", "2")]
@@ -752,7 +746,7 @@ def test_an_option_of_one_part_belongs_to_that_part(write: Write) -> None:
     }
 
 
-def test_a_baseline_without_the_parts_is_ranked_and_has_no_effects(write: Write) -> None:
+def test_a_baseline_without_the_parts_is_ranked_and_has_no_effects(write):
     """Two scorers by two scopes, and a setting without either, far behind: means are those of the grid alone."""
     values = {("dot", "global"): 1.0, ("dot", "local"): 3.0, ("mlp", "global"): 6.0, ("mlp", "local"): 8.5}
     grid = [write(f"{a}-{b}", value, scorer=a, scope=b, metric="loss") for (a, b), value in values.items()]
@@ -766,7 +760,7 @@ def test_a_baseline_without_the_parts_is_ranked_and_has_no_effects(write: Write)
     )
 
 
-def test_a_value_of_a_single_setting_has_no_effect(write: Write) -> None:
+def test_a_value_of_a_single_setting_has_no_effect(write):
     """Beside a grid of two scorers by two scopes, one setting has a third scorer, and one has both a fourth and a third
     scope. Without a grid, values of single settings are all there is."""
     values = {("dot", "global"): 1.0, ("dot", "local"): 3.0, ("mlp", "global"): 6.0, ("mlp", "local"): 8.5}
@@ -781,7 +775,7 @@ def test_a_value_of_a_single_setting_has_no_effect(write: Write) -> None:
     assert list(level_means(changes.effects)["scorer"]) == ["dot", "cosine"]
 
 
-def test_many_numeric_levels_are_grouped(write: Write) -> None:
+def test_many_numeric_levels_are_grouped(write):
     """Twelve rates, as a search tries them: three in each quarter."""
     folders = [
         write(str(n), float(n // 3), optimizer={"name": "adam", "lr": (n + 1) / 100}, metric="loss") for n in range(12)
@@ -795,7 +789,7 @@ def rate(tested: Any, metric: str) -> float | None:
     return rates and float(rates[0][0])
 
 
-def test_rates_are_recomputed_per_language(tmp_path: Path) -> None:
+def test_rates_are_recomputed_per_language(tmp_path):
     """Of aaa one word in two is wrong, 1 edit in 4 symbols; of bbb none."""
     lines = [
         "source\tprediction\treferences\tedits\tlog_probability\ttag",
@@ -830,7 +824,7 @@ def sweep_of(folder: Path, jobs: list[dict[str, Any]]) -> Path:
     return folder
 
 
-def test_unfinished_runs_are_listed_and_counted(write: Write, tmp_path: Path) -> None:
+def test_unfinished_runs_are_listed_and_counted(write, tmp_path):
     """In a sweep, one job done, one failed, one that never began; and a loose run that was cut off beside it."""
     done, failed = write("s/0", 7.0, scorer="dot"), write("s/1", scorer="mlp")
     (failed / "log.txt").write_text("Traceback")
@@ -847,7 +841,7 @@ def test_unfinished_runs_are_listed_and_counted(write: Write, tmp_path: Path) ->
     assert "- loose: interrupted" in lines
 
 
-def test_an_unfinished_job_is_of_the_setting_that_its_overrides_say(write: Write) -> None:
+def test_an_unfinished_job_is_of_the_setting_that_its_overrides_say(write):
     """A list of one name is that name, which is what a configuration has."""
     queries = {0: "token", 1: "last_context"}
     done = [write(f"s/{n}", 7.0 + n, query={name: {}}) for n, name in queries.items()]
@@ -857,7 +851,7 @@ def test_an_unfinished_job_is_of_the_setting_that_its_overrides_say(write: Write
     assert [setting.unfinished_seeds for setting in settings] == [[2], []]
 
 
-def test_failures_of_a_setting_are_counted(write: Write, tmp_path: Path) -> None:
+def test_failures_of_a_setting_are_counted(write, tmp_path):
     """One seed of three failed, and all seeds of another setting; a third task's failure is not this comparison's."""
     values = {"dot": (7.0, 7.5, None), "cosine": (8.0, 8.1, 8.2), "mlp": (None, None, None)}
     jobs = []
@@ -882,14 +876,14 @@ def test_failures_of_a_setting_are_counted(write: Write, tmp_path: Path) -> None
         ]
 
 
-def test_a_report_without_finished_runs_is_written(write: Write, tmp_path: Path) -> None:
+def test_a_report_without_finished_runs_is_written(write, tmp_path):
     _, text, table, *_ = write_report([write("only")])
     assert text.parent == tmp_path / "only"
     assert "No run is finished, so there is nothing to compare." in text.read_text()
     assert len(table.read_text().splitlines()) == 1
 
 
-def test_text_and_table_hold_the_ranking(write: Write, tmp_path: Path) -> None:
+def test_text_and_table_hold_the_ranking(write, tmp_path):
     folders = three(write, additive=(0.9, 1.0, 1.1))
     write_report([tmp_path])
     page, text, table, tex, *_ = write_report([tmp_path])  # over the old one
@@ -926,9 +920,7 @@ def test_text_and_table_hold_the_ranking(write: Write, tmp_path: Path) -> None:
         (["run", "--out", "run/run.json"], "cannot be written"),
     ],
 )
-def test_an_invalid_argument_is_reported_in_one_line(
-    words: list[str], message: str, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_invalid_argument_is_reported_in_one_line(words, message, write, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("empty").mkdir()
     write("run", 7.0)
@@ -937,9 +929,7 @@ def test_an_invalid_argument_is_reported_in_one_line(
     assert "\n" not in str(raised.value)
 
 
-def test_the_command_prints_its_output_files(
-    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_its_output_files(write, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write("all/run", 7.0)
     write("all/other", 8.0, scorer="dot")
@@ -956,7 +946,7 @@ def test_the_command_prints_its_output_files(
 
 
 @pytest.mark.parametrize(("values", "lowest"), [([0.0, 12.0], 0.0), ([-8.0, 12.0], -8.0)])
-def test_an_interval_of_accuracies_ends_where_nothing_is_right(values: list[float], lowest: float) -> None:
+def test_an_interval_of_accuracies_ends_where_nothing_is_right(values, lowest):
     """Or at the lowest one that was measured: that of parity is 0 for guessing."""
     metric = Metric("test_accuracy", "accuracy", is_higher_better=True, digits=2, unit="%")
     scale = choose_scale(metric, values, examples=100)

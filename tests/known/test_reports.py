@@ -5,9 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -43,11 +41,9 @@ LINES = (
     "a b c d e f g h i j k l m\tA B\tA C D | A B C D E\t2\t-7.00",
 )
 
-Write = Callable[..., Path]
-
 
 @pytest.fixture
-def write(tmp_path: Path) -> Write:
+def write(tmp_path):
     def write_run(name: str = "first", lines: tuple[str, ...] | None = LINES, **results: float) -> Path:
         folder = tmp_path / name
         folder.mkdir()
@@ -69,7 +65,7 @@ def comparison_rows(folders: list[Path]) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if "│" in line]
 
 
-def test_error_rates_by_length(write: Write) -> None:
+def test_error_rates_by_length(write):
     rows = [
         {"length": "1-4", "examples": 2, "symbol_error_rate": 100 * 1 / (3 + 4), "sequence_error_rate": 50.0},
         {"length": "5-6", "examples": 1, "symbol_error_rate": 0.0, "sequence_error_rate": 0.0},
@@ -79,13 +75,13 @@ def test_error_rates_by_length(write: Write) -> None:
     assert errors_by_length(count_by_length(read_examples(write()))) == rows
 
 
-def test_a_length_on_an_edge_belongs_to_the_lower_bin(write: Write) -> None:
+def test_a_length_on_an_edge_belongs_to_the_lower_bin(write):
     lines = tuple(f"{' '.join('a' * length)}\tA\tA\t0\t-1" for length in (4, 5, 12, 13))
     rows = errors_by_length(count_by_length(read_examples(write(lines=lines))))
     assert [row["length"] for row in rows] == ["1-4", "5-6", "11-12", "13+"]
 
 
-def test_an_empty_prediction_is_read(write: Write) -> None:
+def test_an_empty_prediction_is_read(write):
     (word,) = read_predictions(write(lines=("o\t\tOW | AO R\t1\t-3.0",)))
     assert word.output == ()
     assert word.references == (("OW",), ("AO", "R"))
@@ -101,7 +97,7 @@ SYMBOLS = [
 
 
 @pytest.mark.parametrize("symbols", SYMBOLS, ids=str)
-def test_symbols_are_read_back(tmp_path: Path, symbols: tuple[str, ...]) -> None:
+def test_symbols_are_read_back(tmp_path, symbols):
     """Whatever they are made of: spaces, bars, and the signs that stand for these; several references too."""
     remaining = (symbols, ("|",), ("a", "|", "b"))
     pair = Pair(symbols, remaining, name="in 1.csv")
@@ -112,7 +108,7 @@ def test_symbols_are_read_back(tmp_path: Path, symbols: tuple[str, ...]) -> None
     assert (result.edits, result.tag, result.name) == (0, "", "in 1.csv")
 
 
-def test_a_space_is_visible(tmp_path: Path) -> None:
+def test_a_space_is_visible(tmp_path):
     """As in the pictures; what has none is as it always was."""
     pair = Pair(("3", " ", "M"), (("K", "AE"), ("K", "AH")), tag="fi")
     save_predictions(tmp_path, [Prediction(pair, ["K"], -0.5, None)])
@@ -122,7 +118,7 @@ def test_a_space_is_visible(tmp_path: Path) -> None:
     ]
 
 
-def test_predictions_of_numbers_are_saved_as_arrays(tmp_path: Path) -> None:
+def test_predictions_of_numbers_are_saved_as_arrays(tmp_path):
     """They are in another file, and what counts edits says so."""
     right, written = np.array([[1.0, 2.0]], np.float32), np.array([[1.0, 5.0], [7.0, 7.0]], np.float32)
     pair = Pair(("a",), (("0",),), target=right)
@@ -137,7 +133,7 @@ def test_predictions_of_numbers_are_saved_as_arrays(tmp_path: Path) -> None:
         assert arrays["reference_0"].tolist() == right.tolist()
 
 
-def test_a_test_of_numbers_is_its_names_and_true_numbers(tmp_path: Path) -> None:
+def test_a_test_of_numbers_is_its_names_and_true_numbers(tmp_path):
     """A longer lookback changes neither, another file with the same dates the numbers."""
     digests = {}
     for name, source, value in (
@@ -160,7 +156,7 @@ def test_a_test_of_numbers_is_its_names_and_true_numbers(tmp_path: Path) -> None
         ("source\tprediction\treferences\ttexts\nab\tA\tB\tb\n", "3e23e8160039"),
     ],
 )
-def test_a_test_keeps_its_digest(table: str, digest: str, tmp_path: Path) -> None:
+def test_a_test_keeps_its_digest(table, digest, tmp_path):
     """Tables of runs that are already written have it: another one would make their tests another test."""
     (tmp_path / PREDICTIONS).write_text(table, encoding="utf-8")
     assert read_examples(tmp_path).digest == digest
@@ -174,7 +170,7 @@ def paired_bootstrap(a: Path, b: Path, samples: int = 2000, metric: str = "wer")
     return bootstrap_difference(*(read_examples(folder).count_errors(metric) for folder in (a, b)), samples=samples)
 
 
-def test_the_point_estimate_is_the_difference_of_the_error_rates(write: Write) -> None:
+def test_the_point_estimate_is_the_difference_of_the_error_rates(write):
     first = write("first", wrong(0, 3, 0, 1, 0))  # 2 of 5 words wrong
     second = write("second", wrong(1, 0, 2, 1, 1))  # 4 of 5
     difference = paired_bootstrap(first, second)
@@ -184,16 +180,16 @@ def test_the_point_estimate_is_the_difference_of_the_error_rates(write: Write) -
     assert swapped.difference == pytest.approx(40.0)
 
 
-def test_a_difference_on_every_word_is_certain(write: Write) -> None:
+def test_a_difference_on_every_word_is_certain(write):
     first, second = write("first", wrong(1, 1, 1)), write("second", wrong(0, 0, 0))
     assert tuple(paired_bootstrap(first, second, samples=199)) == pytest.approx((100, 100, 100, 2 / 200))
 
 
-def test_equal_runs_do_not_differ(write: Write) -> None:
+def test_equal_runs_do_not_differ(write):
     assert paired_bootstrap(write("first"), write("second")) == (0.0, 0.0, 0.0, 1.0)
 
 
-def test_the_interval_is_that_of_a_binomial(write: Write) -> None:
+def test_the_interval_is_that_of_a_binomial(write):
     """400 words, 100 won and none lost: sd of the difference is sqrt(1/4 x 3/4 / 400), 2.165 points."""
     lines = [f"{number}\tA\tB\t{{}}\t-1" for number in range(400)]
     first = write("first", tuple(line.format(0) for line in lines))
@@ -204,7 +200,7 @@ def test_the_interval_is_that_of_a_binomial(write: Write) -> None:
     assert difference.high == pytest.approx(-25 + 1.96 * 2.165, abs=0.8)
 
 
-def test_edits_are_weighed_by_symbols(write: Write) -> None:
+def test_edits_are_weighed_by_symbols(write):
     """PER is a ratio of sums: 2 + 0 edits of 2 + 8 symbols are 20 points, and 1 + 0 edits are 10."""
     lines = ("a\tX X\tA B\t{}\t-1", f"b\tB\t{' '.join('BBBBBBBB')}\t0\t-1")
     first = write("first", tuple(line.format(2) for line in lines))
@@ -215,7 +211,7 @@ def test_edits_are_weighed_by_symbols(write: Write) -> None:
     assert (difference.low, difference.high) == pytest.approx((0, 50))
 
 
-def test_saved_draws_are_compared(write: Write) -> None:
+def test_saved_draws_are_compared(write):
     """Differences of the metrics of the same draws; what is the same for both is no row."""
     first = write("first", wrong(1, 1), test_bleu=30.0, test_mse=0.5, test_naive_mse=1.5)
     second = write("second", wrong(1, 1), test_bleu=31.0, test_mse=0.4, test_naive_mse=1.5)
@@ -233,7 +229,7 @@ def test_saved_draws_are_compared(write: Write) -> None:
     assert rows == []
 
 
-def test_compare_shows_runs_side_by_side(write: Write) -> None:
+def test_compare_shows_runs_side_by_side(write):
     first = write("first", wrong(1, 1, 1), test_wer=34.0, train_examples_per_second=2500.0)
     second = write("second", wrong(0, 0, 0), test_wer=31.5)
     (second / RESULTS).write_text('{"test_wer": 31.5, "parameters": 12345}')
@@ -246,7 +242,7 @@ def test_compare_shows_runs_side_by_side(write: Write) -> None:
     assert rows[-1][2].startswith("-100.00 (-100.00 to -100.00), p 0.00")
 
 
-def test_a_value_is_shown_with_its_interval(write: Write) -> None:
+def test_a_value_is_shown_with_its_interval(write):
     """In a run's table, its explanation and its comparison: as many digits as the interval has."""
     first = write("first", None, test_mse=0.08861, test_own_mse=0.00312, steps=7)
     second = write("second", None, test_mse=0.0911, test_own_mse=0.00351)
@@ -264,7 +260,7 @@ def test_a_value_is_shown_with_its_interval(write: Write) -> None:
     assert "test_own_mse  0.00312  0.00292 to 0.00340" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def test_compare_marks_the_best_in_its_direction(write: Write) -> None:
+def test_compare_marks_the_best_in_its_direction(write):
     first = write("first", None, test_wer=34.0, train_examples_per_second=2500.0, parameters=5)
     second = write("second", None, test_wer=31.5, train_examples_per_second=2400.0, parameters=7)
     table = compare([first, second])
@@ -273,7 +269,7 @@ def test_compare_marks_the_best_in_its_direction(write: Write) -> None:
     assert styles == [["", "bold", ""], ["bold", "", ""]]
 
 
-def test_compare_marks_nothing_of_different_tests(write: Write) -> None:
+def test_compare_marks_nothing_of_different_tests(write):
     """Nor among the rates by length."""
     lines = ("d o g\tD AO\tD AO G\t1\t-0.10",)
     table = compare([write("first", lines, test_per=5.0), write("second", LINES, test_per=6.0)])
@@ -281,7 +277,7 @@ def test_compare_marks_nothing_of_different_tests(write: Write) -> None:
     assert not any(str(cell.style) == "bold" for cell in cells if isinstance(cell, Text))
 
 
-def test_compare_distinguishes_runs_of_one_name_by_folder(write: Write) -> None:
+def test_compare_distinguishes_runs_of_one_name_by_folder(write):
     first, second = write("first"), write("second")
     (second / RUN_JSON).write_text(json.dumps({"format": FORMAT, "name": "first"}))
     assert [str(column.header) for column in compare([first, second]).columns] == [
@@ -302,7 +298,7 @@ def test_compare_distinguishes_runs_of_one_name_by_folder(write: Write) -> None:
         ),
     ],
 )
-def test_compare_refuses_incomparable_runs(config: str, info: dict[str, str], message: str, write: Write) -> None:
+def test_compare_refuses_incomparable_runs(config, info, message, write):
     first, second, unknown = write("first"), write("second"), write("unknown")
     (first / CONFIG_YAML).write_text("task: {name: g2p}\n")
     (first / RUN_JSON).write_text(json.dumps({"format": FORMAT, "monitor": "valid_per"}))
@@ -317,12 +313,12 @@ def test_compare_refuses_incomparable_runs(config: str, info: dict[str, str], me
     compare([second, evaluation, unknown])
 
 
-def test_compare_needs_a_run() -> None:
+def test_compare_needs_a_run():
     with pytest.raises(UserError, match="at least one"):
         compare([])
 
 
-def test_the_readme_of_a_run_describes_it(write: Write) -> None:
+def test_the_readme_of_a_run_describes_it(write):
     folder = write(test_per=8.125, words=7)
     (folder / CONFIG_YAML).write_text(
         "scorer: {name: additive, hidden: 19}\nscope: {name: global}\nscaled: 3\n"
@@ -353,7 +349,7 @@ def test_the_readme_of_a_run_describes_it(write: Write) -> None:
         ({"max_steps": 70, "patience": 2}, 41, "patience=2"),
     ],
 )
-def test_a_run_says_what_ended_it(trainer: dict[str, Any], steps: int, reason: str, write: Write) -> None:
+def test_a_run_says_what_ended_it(trainer, steps, reason, write):
     folder = write(test_per=8.125, steps=steps, words=7)
     info = json.loads((folder / RUN_JSON).read_text(encoding="utf-8"))
     (folder / RUN_JSON).write_text(json.dumps({**info, "steps": 70}), encoding="utf-8")
@@ -361,7 +357,7 @@ def test_a_run_says_what_ended_it(trainer: dict[str, Any], steps: int, reason: s
     assert f"| steps | {steps} | ended by trainer.{reason} |" in write_run_readme(folder).read_text(encoding="utf-8")
 
 
-def test_units_match_the_kind_of_example(write: Write, tmp_path: Path) -> None:
+def test_units_match_the_kind_of_example(write, tmp_path):
     """A README of windows of numbers speaks of examples, and of no words or phones."""
     folder = write("numbers", None, test_mse=0.7267, test_examples=120, train_examples_per_second=17814.434)
     text = write_run_readme(folder).read_text(encoding="utf-8")
@@ -371,7 +367,7 @@ def test_units_match_the_kind_of_example(write: Write, tmp_path: Path) -> None:
     assert re.findall(r"\bwords?\b|\bphones?\b|_per\b", results) == []
 
 
-def test_the_readme_of_a_run_needs_only_run_json(write: Write) -> None:
+def test_the_readme_of_a_run_needs_only_run_json(write):
     text = write_run_readme(write(lines=None)).read_text()
     assert "## Results" not in text
     assert "attnx +scorer=additive" in text
@@ -389,12 +385,12 @@ def test_the_readme_of_a_run_needs_only_run_json(write: Write) -> None:
         ({"token": {}, "language_tag": {"embedding_dim": 5}}, "[token,language_tag] language_tag.embedding_dim=5"),
     ],
 )
-def test_a_configuration_is_described_in_one_line(value: object, message: str) -> None:
+def test_a_configuration_is_described_in_one_line(value, message):
     assert node_text(value) == message
 
 
 @pytest.mark.parametrize(("num_decoder_states", "read"), [(0, "catK"), (1, "cat"), (4, "")])
-def test_an_alignment_marks_its_source_columns(num_decoder_states: int, read: str, tmp_path: Path) -> None:
+def test_an_alignment_marks_its_source_columns(num_decoder_states, read, tmp_path):
     arrays = {"weights": np.zeros((2, 4)), "source": list("catK"), "output": ["K", "AE"], "reference": ["K"]}
     np.savez(tmp_path / "a.npz", **arrays, num_decoder_states=np.array(num_decoder_states))
     alignment = read_alignment(tmp_path / "a.npz")
@@ -402,19 +398,19 @@ def test_an_alignment_marks_its_source_columns(num_decoder_states: int, read: st
     assert "".join(alignment.source) == "catK"
 
 
-def test_an_old_alignment_has_no_decoder_states(tmp_path: Path) -> None:
+def test_an_old_alignment_has_no_decoder_states(tmp_path):
     np.savez(tmp_path / "a.npz", weights=np.zeros((1, 2)), source=["a", "b"], output=["A"], reference=["A"])
     assert read_alignment(tmp_path / "a.npz").num_decoder_states == 0
 
 
-def test_curves_skip_empty_cells_and_keep_the_last_row_of_a_step(tmp_path: Path) -> None:
+def test_curves_skip_empty_cells_and_keep_the_last_row_of_a_step(tmp_path):
     path = tmp_path / METRICS
     path.write_text("epoch,step,train_loss,valid_wer,rate\n0,5,2.5,,1\n0,7,,61.0,1\n0,5,1.5,,1\n")
     curves = read_curves(tmp_path)
     assert (curves["train_loss"], curves["valid_wer"]) == ({5: 1.5}, {7: 61.0})
 
 
-def test_a_column_may_have_a_comma(tmp_path: Path) -> None:
+def test_a_column_may_have_a_comma(tmp_path):
     """It is named after a tag."""
     text = with_row("", {"step": "5", "valid_per_a,b": "3"})
     (tmp_path / METRICS).write_text(with_row(text, {"step": "7", "valid_per_a,b": "4", "valid_per_c": "2"}))
@@ -422,14 +418,14 @@ def test_a_column_may_have_a_comma(tmp_path: Path) -> None:
     assert curves == {"valid_per_a,b": {5: 3, 7: 4}, "valid_per_c": {7: 2}}
 
 
-def test_a_column_may_have_an_end_of_line_that_csv_does_not_know(tmp_path: Path) -> None:
+def test_a_column_may_have_an_end_of_line_that_csv_does_not_know(tmp_path):
     name = "valid_per_a\N{LINE SEPARATOR}b"
     text = with_row(with_row("", {"step": "5", name: "3"}), {"step": "7", name: "4"})
     (tmp_path / METRICS).write_text(text, encoding="utf-8")
     assert read_curves(tmp_path) == {name: {5: 3, 7: 4}}
 
 
-def test_rows_of_training_losses_are_no_validations(write: Write) -> None:
+def test_rows_of_training_losses_are_no_validations(write):
     folder = write()
     lines = [f"{step},{5 - step / 100}," for step in range(50, 250, 50)] + ["250,2.5,31.0"]
     (folder / METRICS).write_text("\n".join(["step,train_loss,valid_per", *lines]))
@@ -438,14 +434,14 @@ def test_rows_of_training_losses_are_no_validations(write: Write) -> None:
     assert (run.progress.step, run.progress.curve) == (250, [])
 
 
-def test_without_data_no_picture_is_drawn(tmp_path: Path) -> None:
+def test_without_data_no_picture_is_drawn(tmp_path):
     assert draw_curves(tmp_path) is None
     (tmp_path / METRICS).write_text("step,rate\n1,0.5\n")
     assert draw_curves(tmp_path) is None
     assert list(tmp_path.glob("*.png")) == []
 
 
-def test_a_metric_that_is_not_a_number_is_reported(tmp_path: Path) -> None:
+def test_a_metric_that_is_not_a_number_is_reported(tmp_path):
     (tmp_path / METRICS).write_text("step,valid_per\n1,9.5\n2,low\n")
     with pytest.raises(UserError, match=r"metrics\.csv:3: valid_per must be a number, not 'low'"):
         draw_curves(tmp_path)
@@ -464,7 +460,7 @@ def test_a_metric_that_is_not_a_number_is_reported(tmp_path: Path) -> None:
         (CONFIG_YAML, "a: \x00", r"config\.yaml:1: not valid YAML"),
     ],
 )
-def test_a_broken_file_is_reported_with_its_line(write: Write, file: str, content: str | bytes, message: str) -> None:
+def test_a_broken_file_is_reported_with_its_line(write, file, content, message):
     folder = write()
     (folder / file).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(UserError, match=message):
@@ -472,14 +468,14 @@ def test_a_broken_file_is_reported_with_its_line(write: Write, file: str, conten
     assert not (folder / "README.md").exists()
 
 
-def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_refused(tmp_path):
     with pytest.raises(UserError, match="nowhere: not a folder"):
         read_run(tmp_path / "nowhere")
     with pytest.raises(UserError, match=r"not a run folder \(it has no run\.json\)"):
         read_run(tmp_path)
 
 
-def test_a_missing_or_malformed_prediction_is_reported(write: Write) -> None:
+def test_a_missing_or_malformed_prediction_is_reported(write):
     with pytest.raises(UserError, match="written when a run is tested"):
         read_predictions(write("bare", lines=None))
     with pytest.raises(UserError, match=r"predictions\.tsv:3: 2 columns"):
@@ -488,7 +484,7 @@ def test_a_missing_or_malformed_prediction_is_reported(write: Write) -> None:
         read_predictions(write("letters", lines=("a\tA\tA\tx\t-1",)))
 
 
-def test_an_unmeasured_value_is_null_and_shown_as_a_dash(tmp_path: Path) -> None:
+def test_an_unmeasured_value_is_null_and_shown_as_a_dash(tmp_path):
     """A language of the training split may have no test words; JSON has no NaN."""
     (tmp_path / "run.json").write_text('{"format": 1}', encoding="utf-8")
     save_results(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
@@ -43,7 +42,7 @@ NOON = datetime(2026, 3, 17, 12, tzinfo=UTC)
         ("name!=mine", [("other", "0")], [("mine", "0")]),
     ],
 )
-def test_a_filter_word_selects_runs(word: str, admitted: list[Any], refused: list[Any]) -> None:
+def test_a_filter_word_selects_runs(word, admitted, refused):
     result = parse_filter(word)
     assert [result.admits(value) for value in admitted] == [True] * len(admitted)
     assert [result.admits(value) for value in refused] == [False] * len(refused)
@@ -59,7 +58,7 @@ def test_a_filter_word_selects_runs(word: str, admitted: list[Any], refused: lis
         ("since=2026-03-16T12:00:00+00:00", 24),
     ],
 )
-def test_since_and_until_split_runs_by_start_time(word: str, hours: float) -> None:
+def test_since_and_until_split_runs_by_start_time(word, hours):
     for condition, later in ((word, True), (word.replace("since", "until"), False)):
         result = parse_filter(condition, now=NOON.timestamp())
         assert result.key == "created"
@@ -80,13 +79,13 @@ def test_since_and_until_split_runs_by_start_time(word: str, hours: float) -> No
         ("since<2d", "since<2d: write since=2d, or since=2026-01-31"),
     ],
 )
-def test_an_invalid_word_is_reported(word: str, message: str) -> None:
+def test_an_invalid_word_is_reported(word, message):
     with pytest.raises(UserError) as error:
         parse_filter(word)
     assert str(error.value) == message
 
 
-def test_an_unknown_key_suggests_similar_keys() -> None:
+def test_an_unknown_key_suggests_similar_keys():
     check_keys(["seed", "scope.window"], {"seed", "scope.window"})
     with pytest.raises(UserError, match=r"^no run here has a key 'scope.windw'; did you mean scope.window or scope\?$"):
         check_keys(["seed", "scope.windw"], ["seed", "scope", "scope.window"])
@@ -94,13 +93,13 @@ def test_an_unknown_key_suggests_similar_keys() -> None:
         check_keys(["zzz"], ["seed", "scope"])
 
 
-def test_a_bracket_is_matched_literally() -> None:
+def test_a_bracket_is_matched_literally():
     assert not matches("a", "[abc]")
     assert matches("[a,b]", "[a,*")
     assert parse_filter("query=a,[b,c],d").values == ("a", "[b,c]", "d")
 
 
-def test_numbers_sort_before_words_and_missing_values_last() -> None:
+def test_numbers_sort_before_words_and_missing_values_last():
     values = [None, "b", 7, float("nan"), "a", 5.0, True]
     assert [str(value) for value in sorted(values, key=lambda value: sort_key("", value))[:5]] == [
         "5.0",
@@ -113,7 +112,7 @@ def test_numbers_sort_before_words_and_missing_values_last() -> None:
     assert sort_key("", float("nan"))[0]
 
 
-def test_a_configuration_is_flattened_to_keys() -> None:
+def test_a_configuration_is_flattened_to_keys():
     nodes = {
         "scorer": {"name": "mlp", "hidden_sizes": [19, 5]},
         "query": {"token": {}, "language_tag": {"embedding_dim": 7}},
@@ -130,7 +129,7 @@ def test_a_configuration_is_flattened_to_keys() -> None:
     assert dotted_keys({"logger": {}}) == {"logger": "[]"}
 
 
-def test_differing_keys_are_found() -> None:
+def test_differing_keys_are_found():
     first = {"scorer": "additive", "scorer.hidden_size": 64, "scope": "global", "seed": 1}
     second = {"scorer": "dot", "scope": "global", "seed": 1}
     assert differing_keys([first, second]) == ["scorer"]
@@ -143,7 +142,7 @@ def columns(*widths: int) -> list[Column]:
     return [Column(str(number), ["x" * width], number) for number, width in enumerate(widths)]
 
 
-def test_the_least_important_columns_are_dropped_first() -> None:
+def test_the_least_important_columns_are_dropped_first():
     widths = columns(11, 7, 5, 13, 3)
     # Two columns stand between two.
     assert [column.name for column in fit_columns(widths, 11 + 2 + 7 + 2 + 5 + 2 + 13 + 2 + 3)[0]] == list("01234")
@@ -152,12 +151,12 @@ def test_the_least_important_columns_are_dropped_first() -> None:
     assert [column.name for column in fit_columns(widths, 5)[0]] == ["0", "1"]
 
 
-def test_a_long_path_keeps_its_end() -> None:
+def test_a_long_path_keeps_its_end():
     shown, _ = fit_columns([Column("run", ["a" * 30 + "/end"], 0), Column("status", ["finished"], 1)], 34)
     assert shown[0].cells == ["…" + "a" * 19 + "/end"]  # 34 less two and the eight of "finished" are 24
 
 
-def test_plain_lines_have_no_trailing_spaces(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plain_lines_have_no_trailing_spaces(capsys):
     columns = [
         Column("run", ["long/one", "b"], 0),
         Column("n", ["3", "117"], 1, right=True),

@@ -27,7 +27,7 @@ WORDS = ["a\tA\tA\t0\t-1", "b\tA\tB\t1\t-1", "a b\tA\tA B\t1\t-1"]
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+def write(tmp_path, monkeypatch):
     """Write a run folder: ``write("all/0", 7.5, seed=2, scorer="dot")``; without a value the run has failed."""
     monkeypatch.chdir(tmp_path)
 
@@ -55,7 +55,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
 
 
 @pytest.fixture
-def table(write: Write) -> Path:
+def table(write):
     """Of two scorers in two scopes with two seeds, and a failed run."""
     grid = product(("dot", "mlp"), ("global", "local"), (1, 2))
     for index, (scorer, scope, seed) in enumerate(grid):
@@ -65,7 +65,7 @@ def table(write: Write) -> Path:
     return Path("all/report.runs.csv")
 
 
-def test_a_table_says_what_its_folders_say(table: Path) -> None:
+def test_a_table_says_what_its_folders_say(table):
     """Conclusions, ranking, effects and failures are equal; only the links to folders differ."""
     both = attnx.report("all"), attnx.report(table)
     assert both[1].ranking is not None
@@ -76,7 +76,7 @@ def test_a_table_says_what_its_folders_say(table: Path) -> None:
     assert lines[0] == lines[1] != []
 
 
-def test_a_row_has_all_of_its_run(table: Path) -> None:
+def test_a_row_has_all_of_its_run(table):
     (run,) = [
         run
         for run in load_runs([table])
@@ -91,7 +91,7 @@ def test_a_row_has_all_of_its_run(table: Path) -> None:
     assert (run.commit, run.test, run.length_errors) == (folder.commit, folder.test, folder.length_errors)
 
 
-def test_tables_and_folders_merge(table: Path, write: Write) -> None:
+def test_tables_and_folders_merge(table, write):
     """The later of two runs with the same setting and seed counts, wherever it lies."""
     added = write("more/0", 4.0, 3, "mlp", "global")
     report = attnx.report([table, added])
@@ -101,7 +101,7 @@ def test_tables_and_folders_merge(table: Path, write: Write) -> None:
     assert len(load_runs([table, table])) == 9
 
 
-def test_tables_of_other_constant_choices_merge_as_their_folders(write: Write) -> None:
+def test_tables_of_other_constant_choices_merge_as_their_folders(write):
     """``first`` has one scope and ``second`` the other: neither table varies it, both together do."""
     for index, (name, scope) in enumerate(product(("first", "second"), ("global", "local"))):
         if (name == "first") is (scope == "global"):
@@ -119,7 +119,7 @@ def test_tables_of_other_constant_choices_merge_as_their_folders(write: Write) -
     assert all(run.path.is_dir() for setting in both.ranking.settings for run in setting.runs)
 
 
-def test_unfinished_runs_of_a_table_differ(write: Write) -> None:
+def test_unfinished_runs_of_a_table_differ(write):
     """Two that have not started, of scorers of which only one has finished."""
     write("all/0", 5.0, 1, "dot")
     for scorer in ("mlp", "additive"):
@@ -131,13 +131,13 @@ def test_unfinished_runs_of_a_table_differ(write: Write) -> None:
 
 
 @pytest.mark.parametrize(("word", "is_higher"), [("TRUE", True), ("True", True), ("FALSE", False), ("false", False)])
-def test_programs_write_words_of_truth_in_several_ways(word: str, is_higher: bool, table: Path) -> None:
+def test_programs_write_words_of_truth_in_several_ways(word, is_higher, table):
     text = table.read_text(encoding="utf-8").replace(",false,", f",{word},")
     Path("t.csv").write_text(text, encoding="utf-8")
     assert {run.maximize for run in load_runs(["t.csv"])} == {is_higher}
 
 
-def test_a_table_keeps_a_choice_that_has_the_name_of_a_fact(table: Path) -> None:
+def test_a_table_keeps_a_choice_that_has_the_name_of_a_fact(table):
     """The budget that was chosen is another thing than what ended a run."""
     runs = [replace(run, choices={**run.choices, "budget": "steps"}) for run in load_runs([table])]
     further = [replace(run, choices={**run.choices, "budget": "time"}) for run in runs]
@@ -148,14 +148,14 @@ def test_a_table_keeps_a_choice_that_has_the_name_of_a_fact(table: Path) -> None
     assert (set(comparison.keys), len(comparison.settings)) == ({"scorer", "scope", "budget"}, 8)
 
 
-def test_a_copied_run_has_one_row(table: Path) -> None:
+def test_a_copied_run_has_one_row(table):
     runs = load_runs([table])
     text = table_text([*runs, *runs], ["scorer", "scope"])
     Path("t.csv").write_text(text, encoding="utf-8")
     assert len(load_runs(["t.csv"])) == len(runs)
 
 
-def test_a_long_cell_is_read(table: Path) -> None:
+def test_a_long_cell_is_read(table):
     """More characters than Python's reader allows by itself."""
     lines = table.read_text(encoding="utf-8").splitlines()
     counts = " ".join(f"{length}:1/0/0/7" for length in range(1, 20_000))
@@ -167,7 +167,7 @@ def test_a_long_cell_is_read(table: Path) -> None:
     assert len(run.length_errors) == 19_999
 
 
-def test_an_empty_cell_is_a_value(table: Path) -> None:
+def test_an_empty_cell_is_a_value(table):
     """Rows without an option that rows with the same parts have are settings of their own, not the same runs again."""
     runs = [run for run in load_runs([table]) if run.status == RunStatus.FINISHED]
     further = [replace(run, choices={**run.choices, "attention.hops": "2"}) for run in runs]
@@ -190,9 +190,7 @@ def test_an_empty_cell_is_a_value(table: Path) -> None:
         (lambda lines: [], r"t\.csv:1: not a table of runs"),
     ],
 )  # fmt: skip
-def test_a_wrong_row_is_refused_by_its_line(
-    table: Path, change: Callable[[list[str]], list[str]], message: str
-) -> None:
+def test_a_wrong_row_is_refused_by_its_line(table, change, message):
     lines = table.read_text(encoding="utf-8").splitlines()
     Path("t.csv").write_text("".join(f"{line}\n" for line in change(lines)), encoding="utf-8")
     with pytest.raises(UserError, match=message):
@@ -200,7 +198,7 @@ def test_a_wrong_row_is_refused_by_its_line(
     assert not Path("elsewhere").exists()
 
 
-def test_a_table_from_a_spreadsheet_is_read(table: Path) -> None:
+def test_a_table_from_a_spreadsheet_is_read(table):
     """With a byte order mark, and with what is not a number, which run folders do not have either."""
     head, first, *rows = table.read_text(encoding="utf-8").splitlines()
     column = head.split(",").index("steps")
@@ -211,7 +209,7 @@ def test_a_table_from_a_spreadsheet_is_read(table: Path) -> None:
     assert ["steps" in run.results for run in runs[:2]] == [False, True]
 
 
-def test_no_cell_is_a_formula(table: Path) -> None:
+def test_no_cell_is_a_formula(table):
     """Of a spreadsheet, which computes a text that begins so; attnx reads the choice as it was."""
     formulas = ["=7+9", "+cmd|' /C calc'!A0", "-x", "@SUM(A1)", "'=7", "-7"]
     (run, *_) = load_runs([table])

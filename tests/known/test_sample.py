@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from hypothesis import given
@@ -40,7 +38,7 @@ def words_of(pairs: Sequence[Pair]) -> list[str]:
 
 
 @given(st.lists(PAIRS, max_size=30), st.integers(0, 30), st.randoms(use_true_random=False))
-def test_the_order_of_the_data_does_not_matter(pairs: list[Pair], count: int, chance: random.Random) -> None:
+def test_the_order_of_the_data_does_not_matter(pairs, count, chance):
     """Nor that of references; what is drawn keeps the data's order."""
     shuffled = [pair._replace(references=pair.references[::-1]) for pair in chance.sample(pairs, len(pairs))]
     drawn, again = sample_examples(pairs, count), sample_examples(shuffled, count)
@@ -54,7 +52,7 @@ def test_the_order_of_the_data_does_not_matter(pairs: list[Pair], count: int, ch
 
 
 @given(st.lists(PAIRS, max_size=30), st.integers(0, 30), st.integers(0, 30))
-def test_a_sample_is_part_of_a_larger_one(pairs: list[Pair], smaller: int, larger: int) -> None:
+def test_a_sample_is_part_of_a_larger_one(pairs, smaller, larger):
     small, large = (Counter(sample_examples(pairs, count)) for count in sorted((smaller, larger)))
     assert small <= large
 
@@ -66,7 +64,7 @@ def counts_by_tag(sizes: list[int], count: int) -> list[int]:
 
 
 @given(SIZES, st.integers(0, 400))
-def test_a_larger_tag_has_no_smaller_share_of_the_sample(sizes: list[int], count: int) -> None:
+def test_a_larger_tag_has_no_smaller_share_of_the_sample(sizes, count):
     """And each has one as soon as there are as many as tags."""
     count = min(count, sum(sizes))
     result = counts_by_tag(sizes, count)
@@ -77,7 +75,7 @@ def test_a_larger_tag_has_no_smaller_share_of_the_sample(sizes: list[int], count
         assert min(result) >= 1
 
 
-def test_shares_by_hand() -> None:
+def test_shares_by_hand():
     assert [counts_by_tag([6, 6, 2], count) for count in (2, 3, 4, 7, 14)] == [
         [1, 1, 0],
         [1, 1, 1],
@@ -87,7 +85,7 @@ def test_shares_by_hand() -> None:
     ]
 
 
-def test_numbers_are_spread_evenly() -> None:
+def test_numbers_are_spread_evenly():
     """Of words in alphabetical order every tenth of the list is drawn alike: chi-squared of 1,000 in 10 bins."""
     from scipy.stats import chisquare
 
@@ -97,7 +95,7 @@ def test_numbers_are_spread_evenly() -> None:
     assert chisquare(np.bincount(np.array(drawn) // 1000, minlength=10)).pvalue > 0.01
 
 
-def test_tokenization_does_not_change_the_sample() -> None:
+def test_tokenization_does_not_change_the_sample():
     """The same words are drawn with a symbol for the language, with other references, in other Unicode forms."""
     plain = [Pair(tuple(f"é{word}"), (("A",),), "fre") for word in words_of(words(100))]
     variants = {
@@ -117,7 +115,7 @@ def test_tokenization_does_not_change_the_sample() -> None:
     ]
 
 
-def test_matrices_are_distinguished_by_content() -> None:
+def test_matrices_are_distinguished_by_content():
     """Without a name by their numbers, wherever they stand; with one by that."""
     chance = np.random.default_rng(3)
     pairs = [Pair(("1", "2"), (("1",),), features=chance.random((2, 1), np.float32)) for _ in range(40)]
@@ -131,7 +129,7 @@ def test_matrices_are_distinguished_by_content() -> None:
     assert names == [pair.name for pair in sample_examples(scaled, 7)]
 
 
-def test_the_sample_covers_the_complete_dictionary() -> None:
+def test_the_sample_covers_the_complete_dictionary():
     """The first 500 validation words begin with a or b; a sample has most letters, in the same order."""
     valid = words_of(split_by_hash(read_cmudict(), lambda pair: pair.source_text, valid=0.05, test=0.1).valid)
     drawn = words_of(sample_examples([Pair(tuple(word), (("A",),)) for word in valid], 500))
@@ -140,7 +138,7 @@ def test_the_sample_covers_the_complete_dictionary() -> None:
     assert drawn == sorted(drawn, key=valid.index)
 
 
-def test_windows_are_sampled_from_the_complete_part(tmp_path: Path) -> None:
+def test_windows_are_sampled_from_the_complete_part(tmp_path):
     """In order of time; windows that forecast the same steps are drawn alike, however far they look back."""
     file = tmp_path / "series.csv"
     file.write_text("time,load\n" + "".join(f"{step},{step % 7}\n" for step in range(400)), encoding="utf-8")

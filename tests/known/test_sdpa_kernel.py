@@ -51,7 +51,7 @@ def the_same(fast: Any, plain: Any, tensors: list[Tensor], memory_mask: Tensor |
     torch.testing.assert_close(result[0], result[1])
 
 
-def test_by_hand() -> None:
+def test_by_hand():
     """Scores ln 1, ln 2 and ln 5 weigh 1/8, 2/8 and 5/8; at T = 1/2, 1, 4 and 25 of 30."""
     states = torch.tensor([[[0.0], [math.log(2)], [math.log(5)]]])
     values = torch.tensor([[[16.0], [32.0], [-8.0]]])
@@ -65,7 +65,7 @@ def test_by_hand() -> None:
 
 
 @pytest.mark.parametrize("name", Sdpa.scorers)
-def test_supported_scorers_are_inner_products(name: str) -> None:
+def test_supported_scorers_are_inner_products(name):
     """All else that they do is in the queries and keys which they make: the kernel relies on it."""
     scorer = registry.build("scorer", name, query_size=WIDTH, memory_size=WIDTH)
     queries, keys = torch.randn(B, Q, WIDTH), torch.randn(B, M, WIDTH)
@@ -76,7 +76,7 @@ def test_supported_scorers_are_inner_products(name: str) -> None:
 @pytest.mark.parametrize("temperature", [1.0, 0.3])
 @pytest.mark.parametrize("scope", SCOPES, ids=str)
 @pytest.mark.parametrize("scorer", SCORERS, ids=str)
-def test_the_kernel_matches_the_definition(scorer: Any, scope: Any, temperature: float) -> None:
+def test_the_kernel_matches_the_definition(scorer, scope, temperature):
     """With padding and an empty row, with all present, with wider values, and with a memory that grows."""
     fast, plain = both(scorer, scope, temperature, query=WIDTH)
     for memory_mask in (MEMORY_MASK, None, MEMORY_MASK & False):
@@ -90,7 +90,7 @@ def test_the_kernel_matches_the_definition(scorer: Any, scope: Any, temperature:
 
 
 @pytest.mark.usefixtures("float64")
-def test_a_mask_per_query_is_supported() -> None:
+def test_a_mask_per_query_is_supported():
     fast, plain = both(scope=("local", {"window": 1}))
     queries, states, values = random_operands()
     reads = []
@@ -102,7 +102,7 @@ def test_a_mask_per_query_is_supported() -> None:
 
 
 @pytest.mark.usefixtures("float64")
-def test_gradients() -> None:
+def test_gradients():
     attention, _ = both("scaled")
     assert torch.autograd.gradcheck(
         lambda *tensors: attention(tensors[0], attention.make_memory(tensors[1], MEMORY_MASK, tensors[2])).context,
@@ -110,7 +110,7 @@ def test_gradients() -> None:
     )
 
 
-def test_unsupported_reads_are_left_to_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_reads_are_left_to_the_definition(monkeypatch):
     """Weights to show or to drop, values that are narrower or far wider, gradients of wide queries."""
     fast, _ = both()
     queries, states, values = (tensor.detach() for tensor in random_operands())
@@ -140,14 +140,14 @@ def test_unsupported_reads_are_left_to_the_definition(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.usefixtures("float64")
-def test_a_gain_matches_the_definition() -> None:
+def test_a_gain_matches_the_definition():
     """It multiplies the weights, which are nowhere here."""
     fast, plain = both(scope=("local", {"window": 1, "center": "predictive"}))
     the_same(fast, plain, random_operands(), MEMORY_MASK)
 
 
 @pytest.mark.usefixtures("float64")
-def test_vmap_matches_the_definition() -> None:
+def test_vmap_matches_the_definition():
     """Vectorized over rows, of which one has no positions, attention is the definition's."""
     fast, plain = both()
     queries, states, values = (tensor.detach() for tensor in random_operands())
@@ -161,7 +161,7 @@ def test_vmap_matches_the_definition() -> None:
 
 
 @pytest.mark.parametrize("heads", [1, 3])
-def test_a_causal_pass_makes_no_mask(heads: int, allocated_sizes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_causal_pass_makes_no_mask(heads, allocated_sizes, monkeypatch):
     """Neither of pairs nor for each head, with heads that share a call and with one; and the numbers are the same."""
     monkeypatch.setattr(Attention, "scope_mask", None)
     steps, width = 193, 12
@@ -181,7 +181,7 @@ def test_a_causal_pass_makes_no_mask(heads: int, allocated_sizes: Any, monkeypat
     torch.testing.assert_close(read(), attention(states, hide_future(memory, torch.arange(steps) + 1)).context)
 
 
-def test_scores_are_never_materialized(allocated_sizes: Any) -> None:
+def test_scores_are_never_materialized(allocated_sizes):
     """Neither forwards nor backwards is there a tensor of one element for each query and position, but for a mask."""
     steps, positions = 193, 211
     fast, plain = both()
@@ -197,7 +197,7 @@ def test_scores_are_never_materialized(allocated_sizes: Any) -> None:
 
 @pytest.mark.parametrize("memory_mask", [None, MEMORY_MASK], ids=["whole", "padded"])
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_heads_share_a_mask(memory_mask: Tensor | None, is_causal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heads_share_a_mask(memory_mask, is_causal, monkeypatch):
     """Context and gradients are the definition's, and no mask is saved for each head."""
     heads, rows, steps, width = 4, B, M, 12
     plain: Any = build_attention("scaled", "global", "softmax", width, width, width, {"heads": heads})

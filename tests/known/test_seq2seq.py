@@ -16,7 +16,6 @@ from attnx.nn.recurrent import top_hidden
 
 pytestmark = pytest.mark.usefixtures("float64")
 BuildModel = Callable[..., Any]
-Composed = Callable[..., dict[str, Any]]
 
 LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
 # Source symbols 5 and 7 stand for 0 and ln 3, target symbols 2 and 3 for 0 and 1; all else is 0.
@@ -58,7 +57,7 @@ def assert_output(model: Any, weights: list[list[float]], read_out: list[float])
     torch.testing.assert_close(output.logits[0], torch.tensor(read_out)[:, None] * torch.arange(17.0))
 
 
-def test_feed_now_by_hand(build_model: BuildModel) -> None:
+def test_feed_now_by_hand(build_model):
     """The token is the query, and the context enters the cell at once.
 
     Step 0: scores (0, ln 3), weights (1/4, 3/4), context 3/4 ln 3, h = tanh(4/3 * 3/4 ln 3) = 4/5.
@@ -68,7 +67,7 @@ def test_feed_now_by_hand(build_model: BuildModel) -> None:
     assert_output(model, [[1 / 4, 3 / 4], [1 / 2, 1 / 2]], [4 / 5, 3 / 5])
 
 
-def test_feed_next_by_hand(build_model: BuildModel) -> None:
+def test_feed_next_by_hand(build_model):
     """What is read out, (h, c), enters the cell one step later.
 
     Step 0: nothing is fed, h = tanh(0) = 0, context 3/4 ln 3. Step 1: h = tanh(4/3 * 3/4 ln 3) = 4/5.
@@ -78,7 +77,7 @@ def test_feed_next_by_hand(build_model: BuildModel) -> None:
     assert_output(model, [[1 / 4, 3 / 4], [1 / 2, 1 / 2]], [0.0, 4 / 5])
 
 
-def test_feed_none_by_hand(build_model: BuildModel) -> None:
+def test_feed_none_by_hand(build_model):
     """The state is the query, and only the context is read out.
 
     Step 0: h = tanh(ln 2) = 3/5, scores (0, 3/5 ln 3), so weights 1 : 3^(3/5).
@@ -90,7 +89,7 @@ def test_feed_none_by_hand(build_model: BuildModel) -> None:
     assert_output(model, [[1 - second, second], [1 / 2, 1 / 2]], [second * LN3, LN3 / 2])
 
 
-def test_no_attention_by_hand(build_model: BuildModel) -> None:
+def test_no_attention_by_hand(build_model):
     """The baseline's context is the encoder's last state: tanh(ln 3) = 4/5, at the end of each row, at every step."""
     model = tiny(
         build_model,
@@ -109,7 +108,7 @@ def test_no_attention_by_hand(build_model: BuildModel) -> None:
     assert (logits[1] == 0).all()
 
 
-def test_log_probabilities(build_model: BuildModel) -> None:
+def test_log_probabilities(build_model):
     """A step gives the logarithm of the softmax of its logits: 17 symbols that are all alike get 1/17 each."""
     model = tiny(build_model, ih=[0.0, 0.0], hh=0.0, model={"feed": "now"})
     result, state, _ = model.decode_step(torch.tensor([3]), model.init_state(SOURCE, SOURCE_MASK))
@@ -120,7 +119,7 @@ def test_log_probabilities(build_model: BuildModel) -> None:
 @pytest.mark.parametrize(
     ("feed", "changed"), [("now", [True, True, True]), ("next", [False, True, True]), ("none", [False] * 3)]
 )
-def test_when_the_context_reaches_the_recurrence(build_model: BuildModel, feed: str, changed: list[bool]) -> None:
+def test_when_the_context_reaches_the_recurrence(build_model, feed, changed):
     """Two sources, one start: at once, one step later, or never do the states part."""
     model = build_model(query=["token"], model={"feed": feed, "bridge": "zeros"})
     source_mask = torch.ones(1, 5, dtype=torch.bool)
@@ -136,7 +135,7 @@ def test_when_the_context_reaches_the_recurrence(build_model: BuildModel, feed: 
 
 @pytest.mark.parametrize("feed", ["now", "next", "none"])
 @pytest.mark.parametrize("changed", [0, 1, 2])
-def test_an_output_depends_only_on_earlier_inputs(build_model: BuildModel, feed: str, changed: int) -> None:
+def test_an_output_depends_only_on_earlier_inputs(build_model, feed, changed):
     """Another token at a step leaves all earlier outputs alone and reaches that one and all later ones."""
     model = build_model(query=["token"], model={"feed": feed})
     source = torch.tensor([[3, 5, 7]])
@@ -148,7 +147,7 @@ def test_an_output_depends_only_on_earlier_inputs(build_model: BuildModel, feed:
     assert same == [step < changed for step in range(3)]
 
 
-def test_the_first_step_sees_the_bridge_and_no_context(build_model: BuildModel) -> None:
+def test_the_first_step_sees_the_bridge_and_no_context(build_model):
     """At step 0 the previous state is the bridge's, and the last context is zeros."""
     model = build_model(query=["previous_state", "last_context"], scorer="multiplicative")
     source = torch.tensor([[3, 5, 7], [11, 13, 0]])
@@ -161,7 +160,7 @@ def test_the_first_step_sees_the_bridge_and_no_context(build_model: BuildModel) 
 
 
 @pytest.mark.parametrize("place", ["states", "inputs", "layer:0", "layer:1"])
-def test_the_state_remembers_what_the_plan_needs(build_model: BuildModel, place: str) -> None:
+def test_the_state_remembers_what_the_plan_needs(build_model, place):
     """Keys and values come from their configured source; absent positions are zeros."""
     model = build_model(scorer="dot", encoder={"layers": 3}, model={"keys_from": place, "values_from": "inputs"}).eval()
     source = torch.tensor([[3, 5, 7], [11, 13, 0]])
@@ -176,14 +175,14 @@ def test_the_state_remembers_what_the_plan_needs(build_model: BuildModel, place:
     assert (model.source_encoder.encoder is None) == (place == "inputs")
 
 
-def test_a_tied_output_layer_is_the_embedding(build_model: BuildModel) -> None:
+def test_a_tied_output_layer_is_the_embedding(build_model):
     model = build_model(model={"tie_embeddings": True})
     assert model.output.weight is model.embedding.weight
     assert model.output.bias is None
     assert model.readout.size == 7
 
 
-def test_padding_embeds_to_zeros_after_training(build_model: BuildModel) -> None:
+def test_padding_embeds_to_zeros_after_training(build_model):
     """Symbol 0 of either side is no symbol: its vector is zeros, and reading it trains nothing."""
     model = build_model()
     source, inputs = torch.tensor([[3, 5, 0]]), torch.tensor([[1, 5, 0]])
@@ -195,7 +194,7 @@ def test_padding_embeds_to_zeros_after_training(build_model: BuildModel) -> None
 
 
 @pytest.mark.parametrize("memory", ["states", "inputs"])
-def test_sources_may_be_vectors(build_model: BuildModel, memory: str) -> None:
+def test_sources_may_be_vectors(build_model, memory):
     """Of 5 features a step, mapped to an embedding's width; what stands in the padding changes nothing."""
     model = build_model(features=5, model={"keys_from": memory}).eval()
     source, source_mask, inputs = (
@@ -213,7 +212,7 @@ def test_sources_may_be_vectors(build_model: BuildModel, memory: str) -> None:
         )
 
 
-def test_dropout_is_for_training(build_model: BuildModel) -> None:
+def test_dropout_is_for_training(build_model):
     model = build_model(
         model={"dropout": 0.5}, decoder={"layers": 2, "dropout": 0.5}, attention=("standard", {"dropout": 0.5})
     )
@@ -223,7 +222,7 @@ def test_dropout_is_for_training(build_model: BuildModel) -> None:
     assert torch.equal(model(source, source > 0, inputs).logits, model(source, source > 0, inputs).logits)
 
 
-def test_an_empty_source_row_is_allowed(build_model: BuildModel) -> None:
+def test_an_empty_source_row_is_allowed(build_model):
     """An empty source reads zeros; its outputs and every gradient are finite, and other rows do not notice."""
     model = build_model(scorer="cosine", model={"feed": "next"})
     source, inputs = torch.tensor([[3, 5, 7], [0, 0, 0]]), torch.tensor([[1, 5], [1, 7]])
@@ -296,9 +295,7 @@ def test_an_empty_source_row_is_allowed(build_model: BuildModel) -> None:
         ),
     ],
 )
-def test_contradictory_compositions_are_refused(
-    compose_config: Composed, choices: dict[str, Any], message: str
-) -> None:
+def test_contradictory_compositions_are_refused(compose_config, choices, message):
     with pytest.raises(UserError) as refused:
         resolve_model(compose_config(**choices))
     assert str(refused.value).startswith(message)
@@ -325,15 +322,13 @@ def test_contradictory_compositions_are_refused(
         ({"scope": "history", "model": {"bridge": "learned", "keys_from": "one_hot"}}, 0, "learned"),
     ],
 )
-def test_derived_sizes_follow_from_the_memory(
-    compose_config: Composed, choices: dict[str, Any], encoder: int, bridge: str
-) -> None:
+def test_derived_sizes_follow_from_the_memory(compose_config, choices, encoder, bridge):
     """How many of the encoder's 3 layers are built, under a decoder of 2, and where the decoder starts."""
     result = resolve_model(compose_config(**choices, encoder={"layers": 3}, decoder={"layers": 2}))
     assert (result.encoder_layers, result.bridge) == (encoder, bridge)
 
 
-def test_equal_dimension_requirements_are_checked_in_advance(compose_config: Composed, build_model: BuildModel) -> None:
+def test_equal_dimension_requirements_are_checked_in_advance(compose_config, build_model):
     """A query of 13 + 7 + 42 over a memory of 42: what is refused before anything is built is what is built."""
     choices: dict[str, Any] = {
         "scorer": "dot",
@@ -346,7 +341,7 @@ def test_equal_dimension_requirements_are_checked_in_advance(compose_config: Com
     assert (project.in_features, project.out_features) == (62, 42)
 
 
-def test_equal_widths_need_no_projection(build_model: BuildModel) -> None:
+def test_equal_widths_need_no_projection(build_model):
     """A token of 7 over embeddings of 7; a state of 22 over states of 2 * 11."""
     never = ("standard", {"projection": "never"})
     for choices in (

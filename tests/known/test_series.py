@@ -21,7 +21,7 @@ def write(folder: Path, *lines: str, head: str = HEAD) -> Path:
     return path
 
 
-def test_columns_times_and_missing_values_are_read(tmp_path: Path) -> None:
+def test_columns_times_and_missing_values_are_read(tmp_path):
     path = write(tmp_path, "2024-01-01 00:00,2,3", "2024-01-01T01:00,,5", "", "2024-01-01 02:00,NaN,7")
     (series,) = read_series(path, "time", ["b", "a"])
     assert series.columns == ("b", "a")
@@ -31,7 +31,7 @@ def test_columns_times_and_missing_values_are_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(series.values(["a"], 0, 2), [[2], [np.nan]])
 
 
-def test_gaps_are_filled_with_the_last_known_value(tmp_path: Path) -> None:
+def test_gaps_are_filled_with_the_last_known_value(tmp_path):
     """The last value before; at the start, where there is none, the first; the notes say so."""
     path = write(tmp_path, "1,,2,", "2,3,,", "3,,,3", "4,5,7,5", head="time,a,b,c")
     (series,) = read_series(path, "time", [])
@@ -44,13 +44,13 @@ def test_gaps_are_filled_with_the_last_known_value(tmp_path: Path) -> None:
     ]
 
 
-def test_a_blank_line_of_one_column_is_a_missing_value(tmp_path: Path) -> None:
+def test_a_blank_line_of_one_column_is_a_missing_value(tmp_path):
     """But not before the first cell, nor after the last."""
     (series,) = read_series(write(tmp_path, "2", "", "5", "", "", head="\na"), None, [])
     np.testing.assert_array_equal(series.numbers, [[2], [np.nan], [5]])
 
 
-def test_a_note_describes_irregular_steps(tmp_path: Path) -> None:
+def test_a_note_describes_irregular_steps(tmp_path):
     (series,) = read_series(write(tmp_path, "1,2,3", "2,5,3", "7,7,3", "8,11,3"), "time", [])
     assert irregular_steps_note(series) == [
         "1 of 3 steps are not 1 long like the others, the first after 2; they are treated as equal"
@@ -58,7 +58,7 @@ def test_a_note_describes_irregular_steps(tmp_path: Path) -> None:
     assert not irregular_steps_note(series._replace(times=np.arange(4.0)))
 
 
-def test_each_group_is_a_series(tmp_path: Path) -> None:
+def test_each_group_is_a_series(tmp_path):
     """Each with its own times; rows may be mixed."""
     path = write(tmp_path, "1,x,2", "1,y,3", "2,x,5", "3,y,7", head="time,who,a")
     first, second = read_series(path, "time", [], group="who")
@@ -80,7 +80,7 @@ def test_each_group_is_a_series(tmp_path: Path) -> None:
         ["NA,?,null", "2,3,5"],
     ],
 )
-def test_an_ambiguous_first_row_is_reported(tmp_path: Path, rows: list[str]) -> None:
+def test_an_ambiguous_first_row_is_reported(tmp_path, rows):
     """As names it would be lost silently; with task.header the complete table is read, by name or by number."""
     path = tmp_path / "bare.csv"
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
@@ -99,14 +99,14 @@ def test_an_ambiguous_first_row_is_reported(tmp_path: Path, rows: list[str]) -> 
 
 
 @pytest.mark.parametrize("head", ["date,0,1", "year,1990,1991", "a,b,c", "time,2,OT", "time,Na,K"])
-def test_numeric_column_names_may_stand_among_words(tmp_path: Path, head: str) -> None:
+def test_numeric_column_names_may_stand_among_words(tmp_path, head):
     (series,) = read_series(write(tmp_path, "1,2,3", "2,3,5", head=head), None, [])
     assert series.columns == tuple(head.split(","))
     assert len(series.numbers) == 2
 
 
 @pytest.mark.needs_data("etth1/ETTh1.csv")
-def test_a_real_table_is_read_with_and_without_header(tmp_path: Path) -> None:
+def test_a_real_table_is_read_with_and_without_header(tmp_path):
     path = Path(os.environ["ATTNX_DATA"], "etth1", "ETTh1.csv")
     header, *rows = path.read_text(encoding="utf-8").splitlines()
     bare = tmp_path / "bare.csv"
@@ -130,13 +130,13 @@ def test_a_real_table_is_read_with_and_without_header(tmp_path: Path) -> None:
         ("\n\ntime,,a\n1,2,3\n", "series.csv:3: column 2 has no name"),
     ],
 )
-def test_a_header_with_empty_or_repeated_names_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_a_header_with_empty_or_repeated_names_is_refused(tmp_path, text, message):
     (tmp_path / "series.csv").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=re.escape(message)):
         read_series(tmp_path / "series.csv", "time", [])
 
 
-def test_a_parquet_file_reads_equal(tmp_path: Path) -> None:
+def test_a_parquet_file_reads_equal(tmp_path):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = pyarrow.table({"time": ["2024-01-01", "2024-01-02"], "a": [2.0, None], "b": [3, 5]})
     parquet.write_table(table, tmp_path / "series.parquet")
@@ -147,7 +147,7 @@ def test_a_parquet_file_reads_equal(tmp_path: Path) -> None:
     assert np.diff(series.times).tolist() == [86400]
 
 
-def test_an_index_of_pandas_is_no_column_of_values(tmp_path: Path) -> None:
+def test_an_index_of_pandas_is_no_column_of_values(tmp_path):
     """Unless it is named; feature files skip it, too."""
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "series.parquet"
@@ -180,14 +180,14 @@ def test_an_index_of_pandas_is_no_column_of_values(tmp_path: Path) -> None:
         ([], ": holds no rows"),
     ],
 )
-def test_a_mistake_is_reported_with_its_line(tmp_path: Path, lines: list[str], message: str) -> None:
+def test_a_mistake_is_reported_with_its_line(tmp_path, lines, message):
     path = write(tmp_path, *lines)
     with pytest.raises(UserError) as error:
         read_series(path, "time", [])
     assert str(error.value).startswith(f"{path}{message}")
 
 
-def test_a_missing_or_empty_column_is_reported(tmp_path: Path) -> None:
+def test_a_missing_or_empty_column_is_reported(tmp_path):
     path = write(tmp_path, "1,2,", "2,3,")
     with pytest.raises(UserError, match="has no column 'tim'; did you mean time"):
         read_series(path, "tim", [])

@@ -44,7 +44,7 @@ def series_without_times(rows: int) -> Series:
 
 @pytest.mark.parametrize(("lookback", "horizon"), [(48, 24), (336, 96), (96, 720)])
 @pytest.mark.parametrize(("step", "a_day"), [(HOUR, 24), (HOUR / 4, 96)])
-def test_the_borders_of_the_ett_papers(lookback: int, horizon: int, step: float, a_day: int) -> None:
+def test_the_borders_of_the_ett_papers(lookback, horizon, step, a_day):
     """As the Time-Series-Library cuts arrays: validation and test begin ``lookback`` rows before their own border."""
     month, rows = 30 * a_day, np.arange(20 * 30 * a_day + 3020)
     begin = [0, 12 * month - lookback, 16 * month - lookback]
@@ -66,13 +66,13 @@ PUBLISHED = [(26304, 18412, 2632, 5260), (17544, 12280, 1756, 3508), (52696, 368
 
 
 @pytest.mark.parametrize(("rows", "train", "valid", "test"), [*PUBLISHED, (90, 62, 10, 18)])
-def test_a_ratio_is_rounded_as_in_the_papers(rows: int, train: int, valid: int, test: int) -> None:
+def test_a_ratio_is_rounded_as_in_the_papers(rows, train, valid, test):
     result = SeriesSplit.parse("7:1:2").spans(series_without_times(rows))
     assert result == {"train": Span(0, train), "valid": Span(train, train + valid), "test": Span(train + valid, rows)}
     assert result["test"].end - result["test"].start == test
 
 
-def test_row_counts_are_used_exactly() -> None:
+def test_row_counts_are_used_exactly():
     result = SeriesSplit.parse([11, 5, 3]).spans(series_without_times(23))
     assert result == {"train": Span(0, 11), "valid": Span(11, 16), "test": Span(16, 19)}
 
@@ -95,7 +95,7 @@ def test_row_counts_are_used_exactly() -> None:
         [0.7, 0.1, 0.2],
     ],
 )
-def test_an_unknown_split_is_refused(overrides: str | list[int]) -> None:
+def test_an_unknown_split_is_refused(overrides):
     with pytest.raises(UserError) as error:
         SeriesSplit.parse(overrides)
     assert str(error.value).startswith(f"task.split={str(overrides).replace(' ', '')}: expected ")
@@ -127,13 +127,13 @@ def test_an_unknown_split_is_refused(overrides: str | list[int]) -> None:
         (series_with_times(999, 24 * HOUR * 7), "ett", "task.split=ett: steps of 604800 s do not fill a day evenly"),
     ],
 )
-def test_a_series_too_short_for_its_split_is_refused(series: Series, split: str | list[int], message: str) -> None:
+def test_a_series_too_short_for_its_split_is_refused(series, split, message):
     with pytest.raises(UserError) as error:
         split_series(series, WindowSpec(3, 2, ("a",)), SeriesSplit.parse(split))
     assert str(error.value).startswith(message)
 
 
-def test_a_known_column_needs_a_value_to_train_on() -> None:
+def test_a_known_column_needs_a_value_to_train_on():
     """It would be filled from later rows."""
     series = series_without_times(23)
     late = np.where(np.arange(23) < 16, np.nan, series.numbers[:, 0])
@@ -152,7 +152,7 @@ def test_a_known_column_needs_a_value_to_train_on() -> None:
         ([""] * 20 + ["3"], "no window has measured values of a"),
     ],
 )
-def test_a_test_file_without_a_window_is_refused(values: list[str], message: str, tmp_path: Path) -> None:
+def test_a_test_file_without_a_window_is_refused(values, message, tmp_path):
     for name, column in (("train", ["3", "5"] * 100), ("test", values)):
         rows = [f"{row},{value}" for row, value in enumerate(column)]
         (tmp_path / f"{name}.csv").write_text("\n".join(["t,a", *rows]), encoding="utf-8")
@@ -163,7 +163,7 @@ def test_a_test_file_without_a_window_is_refused(values: list[str], message: str
         task.load()
 
 
-def test_the_rows_of_each_part_are_reported() -> None:
+def test_the_rows_of_each_part_are_reported():
     """Counted from 1, as people count the rows below a header."""
     split, series = SeriesSplit.parse([11, 5, 3]), series_without_times(2023)
     cuts = [(series, split.spans(series))]
@@ -179,7 +179,7 @@ def test_the_rows_of_each_part_are_reported() -> None:
     assert split_note(complete, several, True) == "task.split=7:1:2: 21 train, 3 valid, 6 test rows of 2 series"
 
 
-def test_dates_cut_all_series_at_once() -> None:
+def test_dates_cut_all_series_at_once():
     """A date in no row is before the next one; digits and months are dates; of numbers the option has numbers."""
     long, short = daily("x", "2016-01-01", 200), daily("y", "2016-03-01", 100)
     for starts in (["2016-04-01", "2016-05-01"], ["20160401", "201605"], [20160401, 20160501], ["2016Q2", "2016-05"]):
@@ -207,21 +207,21 @@ def test_dates_cut_all_series_at_once() -> None:
         ([70, 10], "70 is not a date"),
     ],
 )
-def test_dates_that_cut_nothing_are_refused(starts: list[int | str], message: str) -> None:
+def test_dates_that_cut_nothing_are_refused(starts, message):
     with pytest.raises(UserError) as error:
         SeriesSplit.parse(starts).spans(daily("x", "2016-01-01", 200))
     text = ",".join(map(str, starts))
     assert str(error.value).startswith(f"task.split=[{text}]: {message}")
 
 
-def test_dates_need_times() -> None:
+def test_dates_need_times():
     with pytest.raises(UserError, match=r"task\.split=\[2016,2017\] names times: set task\.time_column"):
         Forecasting("series.csv", split=["2016", "2017"])
     with pytest.raises(UserError, match="2016-05-01 is not a number, as the times are, such as 0"):
         SeriesSplit.parse(["2016-05-01", "2016-06-01"]).spans(series_without_times(23))
 
 
-def test_test_rows_before_training_rows_are_noted() -> None:
+def test_test_rows_before_training_rows_are_noted():
     """Of y, whose rows 81 to 100 are in May and June 2015, before the training rows of x."""
     split = SeriesSplit.parse("7:1:2")
     parts = [(item, split.spans(item)) for item in (daily("x", "2016-01-01", 200), daily("y", "2015-03-01", 100))]
@@ -236,7 +236,7 @@ def test_test_rows_before_training_rows_are_noted() -> None:
     assert not overlap_note(split, same)
 
 
-def test_constant_columns_are_judged_by_the_training_rows() -> None:
+def test_constant_columns_are_judged_by_the_training_rows():
     """c never changes; b does later, and d, which is known; e does only before."""
     rows, train = np.arange(23.0), Span(0, 11)
     later = np.where(rows < 11, 7, rows)
@@ -257,6 +257,6 @@ def test_constant_columns_are_judged_by_the_training_rows() -> None:
 
 
 @pytest.mark.needs_data("etth1/ETTh1.csv")
-def test_the_real_series_is_cut_into_the_hours_of_the_papers() -> None:
+def test_the_real_series_is_cut_into_the_hours_of_the_papers():
     (series,) = read_series(Path(os.environ["ATTNX_DATA"], "etth1", "ETTh1.csv"), "date", [])
     assert SeriesSplit.parse("ett").spans(series) == SeriesSplit.parse([8640, 2880, 2880]).spans(series)

@@ -47,7 +47,7 @@ def compare_folders(*folders: Path) -> tuple[dict[str, list[str]], str]:
     return {name.strip(): [cell.strip() for cell in cells] for name, *cells in lines}, " ".join(text.split())
 
 
-def test_the_order_of_examples_does_not_matter(tmp_path: Path) -> None:
+def test_the_order_of_examples_does_not_matter(tmp_path):
     pairs = [pair(word) for word in ("ab", "cd", "ef")]
     first = write(tmp_path / "first", predict_all(pairs, ["Z", "X Y", "X Y"]), test_wer=11.0)
     second = write(tmp_path / "second", predict_all(pairs[::-1], ["Z", "Z", "X Y"]), test_wer=22.0)
@@ -57,7 +57,7 @@ def test_the_order_of_examples_does_not_matter(tmp_path: Path) -> None:
     assert "different examples" not in text
 
 
-def test_runs_of_different_tests_have_no_best_and_no_differences(tmp_path: Path) -> None:
+def test_runs_of_different_tests_have_no_best_and_no_differences(tmp_path):
     first = write(tmp_path / "first", predict_all([pair("ab"), pair("ef")], ["Z", "Z"]), test_wer=100.0, test_bleu=11.0)
     second = write(tmp_path / "second", predict_all([pair("ab")], ["X Y"]), test_wer=0.0, test_bleu=22.0)
     rows, text = compare_folders(first, second)
@@ -69,7 +69,7 @@ def test_runs_of_different_tests_have_no_best_and_no_differences(tmp_path: Path)
     assert not any("bold" in str(getattr(cell, "style", "")) for cell in cells)
 
 
-def test_a_mean_over_languages_has_a_difference(tmp_path: Path) -> None:
+def test_a_mean_over_languages_has_a_difference(tmp_path):
     """It weighs each language alike, though one has three words and the other one."""
     words = [pair("ab", "fre"), pair("ab", "ita"), pair("cd", "ita"), pair("ef", "ita")]
     first = write(tmp_path / "first", predict_all(words, ["X Y", "Z", "X Y", "X Y"]), test_wer=25.0)
@@ -80,7 +80,7 @@ def test_a_mean_over_languages_has_a_difference(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sign", [(), (tag_symbol("fre"),)])
-def test_a_test_of_one_language_is_that_of_a_run_without_languages(tmp_path: Path, sign: tuple[str, ...]) -> None:
+def test_a_test_of_one_language_is_that_of_a_run_without_languages(tmp_path, sign):
     """The symbol of the language is no part of a word."""
     words = [pair("é", "fre"), pair("ab", "fre")]
     many = [word._replace(source=(*sign, *word.source)) for word in words]
@@ -92,7 +92,7 @@ def test_a_test_of_one_language_is_that_of_a_run_without_languages(tmp_path: Pat
     assert read_examples(first).lengths.tolist() == read_examples(second).lengths.tolist()
 
 
-def test_text_references_match_under_any_tokenization(tmp_path: Path) -> None:
+def test_text_references_match_under_any_tokenization(tmp_path):
     """So that scores of texts are compared between tokenizers; the draws pair, since the order is the same."""
     cuts = [(("a", "b"), ("c d |",)), (("▁a", "▁b"), ("▁c", "▁d", "▁|"))]
     folders = []
@@ -106,7 +106,7 @@ def test_text_references_match_under_any_tokenization(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("groups", [None, ["a", "a", "b", "b"]])
-def test_the_bootstrap_matches_resampling_one_by_one(groups: list[str] | None) -> None:
+def test_the_bootstrap_matches_resampling_one_by_one(groups):
     """The interval is near the one of 20,000 draws of whole examples, in all or by group."""
     random = np.random.default_rng(3)
     first, second = (np.column_stack([random.integers(0, 4, 200), random.integers(4, 9, 200)]) for _ in range(2))
@@ -140,9 +140,7 @@ def test_the_bootstrap_matches_resampling_one_by_one(groups: list[str] | None) -
         ([{"seed": 1}, {"seed": 1}], {}, "the same options and seed"),
     ],
 )
-def test_what_differs_is_shown_and_what_the_seeds_can_tell(
-    tmp_path: Path, configs: list[dict[str, object]], rows: dict[str, list[str]], note: str
-) -> None:
+def test_what_differs_is_shown_and_what_the_seeds_can_tell(tmp_path, configs, rows, note):
     folders = []
     for index, config in enumerate(configs):
         folders.append(write(tmp_path / str(index), predict_all([pair("ab")], ["X Y"]), test_wer=float(index)))
@@ -153,7 +151,7 @@ def test_what_differs_is_shown_and_what_the_seeds_can_tell(
     assert note in text
 
 
-def test_several_seeds_of_a_setting_need_no_warning(tmp_path: Path) -> None:
+def test_several_seeds_of_a_setting_need_no_warning(tmp_path):
     folders = []
     for index, (scorer, seed) in enumerate([("dot", 1), ("dot", 2), ("additive", 1), ("additive", 2)]):
         folders.append(write(tmp_path / str(index), predict_all([pair("ab")], ["X Y"]), test_wer=float(index)))

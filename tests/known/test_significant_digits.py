@@ -37,18 +37,18 @@ NUMBERS = st.floats(-1e9, 1e9, allow_nan=False)
         (34.0, float("nan"), float("inf"), "34.00 (nan to inf)"),
     ],
 )
-def test_digits_follow_the_interval(value: float, low: float, high: float, message: str) -> None:
+def test_digits_follow_the_interval(value, low, high, message):
     assert format_with_interval(value, low, high) == message
 
 
 @given(NUMBERS, NUMBERS, NUMBERS)
-def test_only_zero_reads_as_zero(value: float, low: float, high: float) -> None:
+def test_only_zero_reads_as_zero(value, low, high):
     for text in (format_value(value), format_value(value, (min(low, high), max(low, high)))):
         assert (float(text.replace(",", "")) == 0) == (value == 0), text
 
 
 @given(st.floats(-1e3, 1e3), st.floats(1e-5, 1e6))
-def test_the_half_width_has_two_digits(low: float, width: float) -> None:
+def test_the_half_width_has_two_digits(low, width):
     """It is from 10 to 99 of their last place once it is rounded, or more where there is nothing behind the point."""
     digits = digits_for(low, low + width)
     half = (low + width - low) / 2 * 10**digits
@@ -56,7 +56,7 @@ def test_the_half_width_has_two_digits(low: float, width: float) -> None:
     assert half <= 99.5 or digits == 0
 
 
-def test_differences_have_signs() -> None:
+def test_differences_have_signs():
     assert format_difference(0.0, -0.012, 0.034) == "0.000 (-0.012 to +0.034)"
     assert format_difference(-30.0, -30.0, -30.0) == "-30.00 (-30.00 to -30.00)"
     assert format_interval(-0.0, 3.7) == "0.0 to 3.7"

@@ -15,12 +15,12 @@ ALL = torch.ones(3, dtype=torch.bool)
 
 
 @pytest.mark.parametrize("sink", ["learned", "one"])
-def test_the_sink_is_one_more_in_the_sum(sink: str) -> None:
+def test_the_sink_is_one_more_in_the_sum(sink):
     """exp gives 1, 2 and 5; with the sink's exp(0) they sum to 9. A learned sink starts there."""
     torch.testing.assert_close(SoftmaxWithSink(sink)(LOGS, ALL), torch.tensor([1 / 9, 2 / 9, 5 / 9]))
 
 
-def test_a_learned_sink_of_log_4() -> None:
+def test_a_learned_sink_of_log_4():
     """4 of the sink, 1 and 2 of what is allowed: sevenths."""
     normalizer = SoftmaxWithSink()
     with torch.no_grad():
@@ -29,7 +29,7 @@ def test_a_learned_sink_of_log_4() -> None:
     torch.testing.assert_close(result, torch.tensor([1 / 7, 2 / 7, 0.0]))
 
 
-def test_the_temperature_divides_scores_and_not_the_sink() -> None:
+def test_the_temperature_divides_scores_and_not_the_sink():
     """At T = 1/2 the exponentials are squared: 1, 4 and 25, and 4 of the sink, of 34."""
     normalizer = SoftmaxWithSink(temperature=0.5)
     with torch.no_grad():
@@ -37,19 +37,19 @@ def test_the_temperature_divides_scores_and_not_the_sink() -> None:
     torch.testing.assert_close(normalizer(LOGS, ALL), torch.tensor([1 / 34, 4 / 34, 25 / 34]))
 
 
-def test_low_scores_read_nothing_and_high_ones_read_as_softmax() -> None:
+def test_low_scores_read_nothing_and_high_ones_read_as_softmax():
     normalizer = SoftmaxWithSink("one")
     assert normalizer(LOGS - 1e4, ALL).tolist() == [0.0, 0.0, 0.0]
     torch.testing.assert_close(normalizer(LOGS + 1e4, ALL), torch.softmax(LOGS + 1e4, -1))
 
 
-def test_gradient_of_the_sink() -> None:
+def test_gradient_of_the_sink():
     """d a_m / d b = -a_m a_sink: of the last weight -5/9 times 1/9."""
     normalizer = SoftmaxWithSink()
     normalizer(LOGS, ALL)[2].backward()
     torch.testing.assert_close(normalizer.sink.grad, torch.tensor([-5 / 81]))
 
 
-def test_every_head_has_a_sink_of_its_own() -> None:
+def test_every_head_has_a_sink_of_its_own():
     attention = build(query_size=6, memory_size=6, scorer="dot", normalizer="softmax_with_sink", heads=3)
     assert len([name for name, _ in attention.named_parameters() if name.endswith("normalizer.sink")]) == 3

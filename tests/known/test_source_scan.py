@@ -12,7 +12,7 @@ import re
 import struct
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ CORE = {key for key, info in catalog().parts.items() if info.origin == "core"}
 
 
 @pytest.fixture(autouse=True)
-def _no_folder_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _no_folder_here(monkeypatch, tmp_path):
     """Only the folders that a test names are in force."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
@@ -41,7 +41,7 @@ def _no_folder_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+def write(tmp_path, monkeypatch):
     """Write a plug-in file into a folder that is in force."""
     folder = tmp_path / "in_force"
     folder.mkdir()
@@ -72,7 +72,7 @@ def part_of(item: Any, info: Part) -> list[tuple[str, Any, Any]]:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of libraries, at their first import
-def test_source_and_signature_describe_the_same_options(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_source_and_signature_describe_the_same_options(monkeypatch):
     """For every part: its options, what is supplied, what it declares, its docstring and its place."""
     monkeypatch.chdir(Path(__file__).parents[2])  # where the plug-ins among EVERY come from
     for kind, name in EVERY:
@@ -94,7 +94,7 @@ def test_source_and_signature_describe_the_same_options(monkeypatch: pytest.Monk
         assert definition.startswith((f"class {item.__name__}", f"def {item.__name__}"))
 
 
-def test_every_default_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_default_is_accepted(monkeypatch):
     monkeypatch.chdir(Path(__file__).parents[2])
     for kind, name in EVERY:
         info = registry.describe(kind, name)
@@ -102,14 +102,14 @@ def test_every_default_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
         assert registry.check(kind, name, registry.check(kind, name, {})) == registry.check(kind, name, {})
 
 
-def test_every_kind_has_a_part() -> None:
+def test_every_kind_has_a_part():
     kinds = ("scorer", "scope", "query", "normalizer", "attention", "model", "encoder", "decoder", "readout", "output")
     for kind in kinds:
         assert catalog().names(kind), kind
     assert {kind for kind, _ in EVERY} <= set(KINDS)
 
 
-def test_the_catalog_lists_the_core_parts() -> None:
+def test_the_catalog_lists_the_core_parts():
     core = {"additive", "multiplicative", "dot", "scaled", "cosine", "mlp", "concat"}
     assert core <= set(catalog().names("scorer"))
     assert {"global", "local"} <= set(catalog().names("scope"))
@@ -117,7 +117,7 @@ def test_the_catalog_lists_the_core_parts() -> None:
     assert "softmax" in catalog().names("normalizer")
 
 
-def test_a_docstring_is_parsed() -> None:
+def test_a_docstring_is_parsed():
     """The text after a word, over as many indented lines as it takes."""
     info = catalog().parts["scope", "local"]
     assert info.doc_line("Formula").startswith("allowed: |s - round(p_t)| <= window; monotonic")
@@ -140,7 +140,7 @@ GOOD = '''
 '''
 
 
-def test_a_plug_in_is_read_without_execution(write: Write) -> None:
+def test_a_plug_in_is_read_without_execution(write):
     file = write("sound_a.py", GOOD + "\n    raise RuntimeError('run')\n")
     info = catalog().parts["scorer", "sound"]
     assert [(option.name, option.annotation, option.default) for option in info.options] == [
@@ -222,7 +222,7 @@ BROKEN = {
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of libraries, at their first import
-def test_a_part_registered_in_python_has_the_same_description() -> None:
+def test_a_part_registered_in_python_has_the_same_description():
     """What Python says of a class is what is read from its source, of every part that there is."""
     for kind, name in CORE:
         descriptions = (registry.describe(kind, name), describe_class(kind, name, registry.find(kind, name)))
@@ -237,7 +237,7 @@ def test_a_part_registered_in_python_has_the_same_description() -> None:
 
 
 @pytest.mark.parametrize(("text", "line", "message"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_plug_in_leaves_the_rest_usable(write: Write, text: str, line: int, message: str) -> None:
+def test_a_broken_plug_in_leaves_the_rest_usable(write, text, line, message):
     """One line says where and what; the rest of the folder and the core work on."""
     write("sound_b.py", GOOD)
     file = write("broken.py", text)
@@ -250,20 +250,20 @@ def test_a_broken_plug_in_leaves_the_rest_usable(write: Write, text: str, line: 
     assert {key for key, info in parts.parts.items() if info.origin == "core"} == CORE
 
 
-def test_an_unhashable_attribute_is_no_declaration(write: Write) -> None:
+def test_an_unhashable_attribute_is_no_declaration(write):
     write("odd.py", "@register('scorer', 'odd')\nclass Odd:\n    x = {[]: 1}\n    requires_equal_dims = True\n")
     assert catalog().broken == []
     assert catalog().parts["scorer", "odd"].declarations == {"requires_equal_dims": True}
 
 
-def test_a_plug_in_that_is_not_text_is_broken(write: Write) -> None:
+def test_a_plug_in_that_is_not_text_is_broken(write):
     file = write("latin.py", "x = 1\n")
     file.write_bytes("x = 'é'\n".encode("latin-1"))
     (broken_part,) = catalog().broken
     assert broken_part.startswith(f"{file}:1: not UTF-8 text")
 
 
-def test_a_plug_in_may_be_a_folder(write: Write) -> None:
+def test_a_plug_in_may_be_a_folder(write):
     """The package, its files and the packages in it; what begins with an underscore is left to those that import it."""
     for place in ("pack/__init__", "pack/part", "pack/deep/__init__", "pack/deep/part", "pack/_shared", "_kept/part"):
         write(f"{place}.py", GOOD.replace("sound", place.replace("/", "_").strip("_")))
@@ -277,7 +277,7 @@ def test_a_plug_in_may_be_a_folder(write: Write) -> None:
     }
 
 
-def test_a_folder_of_python_files_needs_an_init(write: Write) -> None:
+def test_a_folder_of_python_files_needs_an_init(write):
     """It is told what is missing; a folder of other files is none of ours."""
     folder = write("pack/part.py", GOOD).parent
     write("data/words.tsv", "")
@@ -291,7 +291,7 @@ def test_a_folder_of_python_files_needs_an_init(write: Write) -> None:
 
 @OWNED
 @pytest.mark.parametrize("open_place", ["pack", "pack/deep", "pack/deep/__init__.py", "pack/deep/part.py"])
-def test_what_others_may_write_to_in_a_folder_is_left_out(write: Write, open_place: str) -> None:
+def test_what_others_may_write_to_in_a_folder_is_left_out(write, open_place):
     """With all that lies in it; importing it by its name is refused, too."""
     write("pack/__init__.py", "")
     write("pack/deep/__init__.py", "")
@@ -304,7 +304,7 @@ def test_what_others_may_write_to_in_a_folder_is_left_out(write: Write, open_pla
         importlib.import_module("attnx.plugins.pack.deep.part")
 
 
-def test_a_folder_and_a_file_of_one_name_are_reported(write: Write, tmp_path: Path) -> None:
+def test_a_folder_and_a_file_of_one_name_are_reported(write, tmp_path):
     """As Python does, the first folder's comes first, and there the package; nothing of the others is offered."""
     write("pack/__init__.py", "")
     write("pack/part.py", GOOD)
@@ -322,7 +322,7 @@ def test_a_folder_and_a_file_of_one_name_are_reported(write: Write, tmp_path: Pa
     assert plugin_files.locate("attnx.plugins.pack.further") is None
 
 
-def test_folders_are_searched_again_only_after_a_change(write: Write) -> None:
+def test_folders_are_searched_again_only_after_a_change(write):
     """Of a file, of a folder or of what may be run; not by every question for a part."""
     part = write("pack/part.py", GOOD)
     for path in (write("pack/__init__.py", ""), part, part.parent, part.parents[1], Path.cwd()):
@@ -341,7 +341,7 @@ def test_folders_are_searched_again_only_after_a_change(write: Write) -> None:
     assert "loud" not in catalog().names("scorer")
 
 
-def test_two_plug_ins_of_one_name_clash(write: Write) -> None:
+def test_two_plug_ins_of_one_name_clash(write):
     """The first file stays, in alphabetical order; the line names both."""
     first, second = write("a_first.py", GOOD), write("b_second.py", GOOD)
     parts = catalog()
@@ -349,7 +349,7 @@ def test_two_plug_ins_of_one_name_clash(write: Write) -> None:
     assert parts.broken == [f"{second}:5: the scorer 'sound' is already registered at {first}:5; rename one"]
 
 
-def test_one_name_may_serve_two_kinds(write: Write) -> None:
+def test_one_name_may_serve_two_kinds(write):
     write("both.py", GOOD + textwrap.dedent(GOOD).replace('"scorer"', '"scope"').replace("\n", "\n    "))
     assert not catalog().broken
     assert "sound" in catalog().names("scorer")
@@ -373,7 +373,7 @@ class Cap:
 """
 
 
-def test_bases_are_read(write: Write) -> None:
+def test_bases_are_read(write):
     """Of the file itself, of another plug-in and of attnx: options and declarations as Python inherits them."""
     write("_bases.py", BASES)
     write(
@@ -420,13 +420,13 @@ def test_bases_are_read(write: Write) -> None:
     assert deep.declarations == mlp.declarations
 
 
-def test_a_mistake_in_a_base_is_reported_where_it_is(write: Write) -> None:
+def test_a_mistake_in_a_base_is_reported_where_it_is(write):
     base = write("_bases.py", "class Base:\n    def __init__(self, width=3): ...\n")
     write("derived.py", "from attnx.plugins._bases import Base\n@register('scorer', 'a')\nclass A(Base): ...\n")
     assert catalog().broken == [f"{base}:2: option 'width': needs a type, such as width: int = ..."]
 
 
-def test_bases_that_cannot_be_read_are_left_to_the_import(write: Write) -> None:
+def test_bases_that_cannot_be_read_are_left_to_the_import(write):
     write("_bases.py", "def f(:\n")
     write(
         "derived.py",
@@ -441,18 +441,18 @@ def test_bases_that_cannot_be_read_are_left_to_the_import(write: Write) -> None:
     assert "a" in catalog().names("scorer")
 
 
-def test_a_class_that_is_its_own_base_is_broken(write: Write) -> None:
+def test_a_class_that_is_its_own_base_is_broken(write):
     file = write("circle.py", "@register('scorer', 'a')\nclass A(A): ...\n")
     assert catalog().broken == [f"{file}:1: a class is its own base"]
 
 
-def test_files_with_an_underscore_are_skipped(write: Write) -> None:
+def test_files_with_an_underscore_are_skipped(write):
     write("_shared.py", GOOD)
     assert "sound" not in catalog().names("scorer")
 
 
 # Fails: every decorator whose name ends in "register" is taken for ours, and the whole file is left out.
-def test_other_functions_called_register_are_ignored(write: Write) -> None:
+def test_other_functions_called_register_are_ignored(write):
     """A plug-in may use decorators of that name that have nothing to do with parts."""
     write(
         "dispatching.py",
@@ -472,7 +472,7 @@ def test_other_functions_called_register_are_ignored(write: Write) -> None:
 
 
 # Fails: the second file's parts are listed but cannot be built, since `find` imports the first file.
-def test_two_files_of_one_name_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_files_of_one_name_are_reported(tmp_path, monkeypatch):
     """Both would be the module ``attnx.plugins.twin``: the second one cannot be imported, which is reported."""
     for number in (1, 2):
         folder = tmp_path / f"folder{number}"
@@ -484,7 +484,7 @@ def test_two_files_of_one_name_are_reported(tmp_path: Path, monkeypatch: pytest.
     assert broken_part.startswith(str(tmp_path / "folder2" / "twin.py"))
 
 
-def test_several_folders_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_folders_are_searched(tmp_path, monkeypatch):
     """``$ATTNX_PLUGINS`` is a list as ``$PATH`` is; what is empty, twice or not there does not matter."""
     for number in (1, 2):
         (tmp_path / f"folder{number}").mkdir()
@@ -504,9 +504,7 @@ def test_several_folders_are_searched(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(("mode", "loaded"), [(0o755, True), (0o700, True), (0o777, False), (0o757, False)])
-def test_the_local_plugins_folder_must_be_private(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, loaded: bool
-) -> None:
+def test_the_local_plugins_folder_must_be_private(tmp_path, monkeypatch, mode, loaded):
     """``plugins/`` of the working folder counts unless everybody may write to it."""
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugins" / "here.py").write_text(textwrap.dedent(GOOD))
@@ -516,7 +514,7 @@ def test_the_local_plugins_folder_must_be_private(
 
 
 @OWNED
-def test_a_folder_must_belong_to_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_must_belong_to_the_user(tmp_path, monkeypatch):
     """Somebody else's folder is not loaded for being where one happens to be, nor for being named; a line says so."""
     folder = tmp_path / "plugins"
     folder.mkdir()
@@ -532,7 +530,7 @@ def test_a_folder_must_belong_to_the_user(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @OWNED
-def test_a_world_writable_file_is_left_out(write: Write) -> None:
+def test_a_world_writable_file_is_left_out(write):
     write("fine.py", GOOD)
     file = write("open.py", GOOD.replace('"sound"', '"loud"'))
     file.chmod(0o646)
@@ -547,7 +545,7 @@ def test_a_world_writable_file_is_left_out(write: Write) -> None:
 
 
 @OWNED
-def test_a_file_of_another_user_is_left_out(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_another_user_is_left_out(write, monkeypatch):
     """In a folder of one's own, too."""
     write("fine.py", GOOD)
     foreign_file = write("theirs.py", GOOD.replace('"sound"', '"loud"'))
@@ -565,7 +563,7 @@ def test_a_file_of_another_user_is_left_out(write: Write, monkeypatch: pytest.Mo
 
 
 @OWNED
-def test_imports_of_a_plug_in_obey_the_same_rule(write: Write) -> None:
+def test_imports_of_a_plug_in_obey_the_same_rule(write):
     write("outer.py", "from attnx.plugins._inner import ONE\n" + textwrap.dedent(GOOD))
     inner = write("_inner.py", "ONE = 1\n")
     inner.chmod(0o666)
@@ -573,7 +571,7 @@ def test_imports_of_a_plug_in_obey_the_same_rule(write: Write) -> None:
         registry.find("scorer", "sound")
 
 
-def test_cached_bytecode_of_a_plug_in_is_not_run(write: Write) -> None:
+def test_cached_bytecode_of_a_plug_in_is_not_run(write):
     """It may be outdated or foreign: here it claims to fit and has other code."""
     file, second_file = write("cached.py", "VALUE = 'source'\n"), write("_other.py", "VALUE = 'cached'\n")
     compiled = Path(py_compile.compile(str(second_file), importlib.util.cache_from_source(str(file))))
@@ -586,7 +584,7 @@ def test_cached_bytecode_of_a_plug_in_is_not_run(write: Write) -> None:
 
 
 @pytest.fixture
-def _read_anew() -> Iterator[None]:
+def _read_anew():
     """What is installed is looked for once; not so around these tests."""
     scan_files.cache_clear()
     yield
@@ -600,7 +598,7 @@ def with_entry_point(monkeypatch: pytest.MonkeyPatch, value: str) -> Catalog:
 
 
 @pytest.mark.usefixtures("_read_anew")
-def test_an_installed_package_offers_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_package_offers_parts(tmp_path, monkeypatch):
     """A module named by an entry point is read where it lies; its package is not imported for it."""
     package = tmp_path / "lib" / "foreign_attention"
     package.mkdir(parents=True)
@@ -615,6 +613,6 @@ def test_an_installed_package_offers_parts(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.usefixtures("_read_anew")
-def test_a_broken_entry_point_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_entry_point_is_reported(monkeypatch):
     result = with_entry_point(monkeypatch, "no_such_package_at_all.parts")
     assert result.broken == ["the entry point mine = no_such_package_at_all.parts: no such module is installed"]

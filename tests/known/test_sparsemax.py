@@ -32,46 +32,46 @@ def nearest(scores: Tensor) -> Tensor:
     return min(candidates, key=lambda point: float((point - scores).square().sum()))
 
 
-def test_weights_exceed_the_threshold() -> None:
+def test_weights_exceed_the_threshold():
     torch.testing.assert_close(Sparsemax()(SCORES, ALL), torch.tensor([1 / 4, 0.0, 3 / 4]))
 
 
 @pytest.mark.parametrize("number", [torch.nan, torch.inf])
-def test_a_score_that_is_no_number_is_not_hidden(number: float) -> None:
+def test_a_score_that_is_no_number_is_not_hidden(number):
     weights = sparsemax(torch.tensor([0.5, number, 1.0]), torch.tensor([True, True, False]))
     assert weights[:2].isnan().any()
 
 
-def test_zeros_are_exact() -> None:
+def test_zeros_are_exact():
     """A score more than T below the best gets no weight."""
     assert Sparsemax()(torch.tensor([7.0, 6.0, 5.9]), ALL).tolist() == [1.0, 0.0, 0.0]
     assert Sparsemax()(torch.tensor([7.0, 6.5, 5.9]), ALL).tolist() == [0.75, 0.25, 0.0]
     assert Sparsemax()(torch.tensor([1e4, 1e4, -1e4]), ALL).tolist() == [0.5, 0.5, 0.0]
 
 
-def test_a_point_of_the_simplex_is_its_own_projection() -> None:
+def test_a_point_of_the_simplex_is_its_own_projection():
     weights = torch.tensor([0.125, 0.625, 0.25])
     torch.testing.assert_close(Sparsemax()(weights, ALL), weights)
     torch.testing.assert_close(Sparsemax()(weights - 89.0, ALL), weights, rtol=0, atol=1e-5)
 
 
-def test_equal_scores_share_the_weight() -> None:
+def test_equal_scores_share_the_weight():
     torch.testing.assert_close(Sparsemax()(torch.full((3,), -5.0), ALL), torch.full((3,), 1 / 3))
 
 
-def test_only_allowed_positions_compete() -> None:
+def test_only_allowed_positions_compete():
     """1/2 against -1: the first is more than 1 ahead. Alone, anything gets everything."""
     assert Sparsemax()(SCORES, torch.tensor([True, True, False])).tolist() == [1.0, 0.0, 0.0]
     assert Sparsemax()(SCORES, torch.tensor([False, True, False])).tolist() == [0.0, 1.0, 0.0]
     assert Sparsemax()(SCORES, ~ALL).tolist() == [0.0, 0.0, 0.0]
 
 
-def test_the_temperature_divides_scores() -> None:
+def test_the_temperature_divides_scores():
     """At T = 2 the scores are 1/4, -1/2 and 1/2: the two highest ask for (3/4 - 1) / 2 = -1/8."""
     torch.testing.assert_close(Sparsemax(temperature=2.0)(SCORES, ALL), torch.tensor([3 / 8, 0.0, 5 / 8]))
 
 
-def test_gradient() -> None:
+def test_gradient():
     """Of n that weigh something each passes on 1 - 1/n to itself and -1/n to the others; the rest learns nothing."""
     scores = SCORES.clone().requires_grad_()
     Sparsemax()(scores, ALL)[0].backward()
@@ -79,7 +79,7 @@ def test_gradient() -> None:
 
 
 @pytest.mark.parametrize("spread", [0.1, 1.0, 5.0])
-def test_the_projection_is_the_nearest_point(spread: float) -> None:
+def test_the_projection_is_the_nearest_point(spread):
     scores = spread * torch.randn(11, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     result = sparsemax(scores, torch.tensor(True))
     for row in range(11):
@@ -87,7 +87,7 @@ def test_the_projection_is_the_nearest_point(spread: float) -> None:
         assert torch.equal(result[row] == 0, nearest(scores[row]) == 0)
 
 
-def test_second_gradients_match_finite_differences() -> None:
+def test_second_gradients_match_finite_differences():
     scores = torch.randn(3, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(2)).requires_grad_()
     allowed_mask = torch.tensor([[1, 1, 1, 1, 1, 1, 1], [0, 1, 1, 0, 1, 0, 1], [0, 0, 0, 0, 0, 0, 0]], dtype=torch.bool)
     assert torch.autograd.gradgradcheck(lambda scores: sparsemax(scores, allowed_mask) ** 2, (scores,))

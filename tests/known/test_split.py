@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-from pathlib import Path
-from typing import Literal
 
 import pytest
 
@@ -21,13 +19,13 @@ def split(pairs: list[Pair], valid: float, test: float) -> Splits[Pair]:
 PAIRS = [Pair(tuple(f"word{number}"), (("W",), (str(number),))) for number in range(2003)]
 
 
-def test_the_hash_fraction_of_a_word() -> None:
+def test_the_hash_fraction_of_a_word():
     """SHA-256 of "abc" (FIPS 180-2, example B.1) begins with ba7816bf 8f01cfea; its first 53 bits count."""
     assert hash_fraction("abc") == (0xBA7816BF8F01CFEA >> 11) / 2**53
     assert hash_fraction("abc") == pytest.approx(0xBA78 / 0x10000, abs=1 / 0x10000)
 
 
-def test_the_parts_by_hand() -> None:
+def test_the_parts_by_hand():
     """With 0xba78 / 0x10000 = 0.7284 "abc" is valid above a share of 0.2716, and test above 0.7284."""
     abc = Pair(("a", "b", "c"), (("x",), ("y",)))
     assert split([abc], valid=0.28, test=0.7) == Splits([], [abc], [])
@@ -35,7 +33,7 @@ def test_the_parts_by_hand() -> None:
     assert split([abc], valid=0.26, test=0.73) == Splits([], [], [abc])
 
 
-def test_every_pair_is_in_one_part_in_data_order() -> None:
+def test_every_pair_is_in_one_part_in_data_order():
     """References stay with their word, and the parts have the requested size (within five deviations)."""
     splits = split(PAIRS, valid=0.1, test=0.2)
     assert sorted(pair for part in splits for pair in part) == sorted(PAIRS)
@@ -44,7 +42,7 @@ def test_every_pair_is_in_one_part_in_data_order() -> None:
         assert abs(len(part) - share * 2003) < 5 * (2003 * share * (1 - share)) ** 0.5
 
 
-def test_the_part_of_a_word_does_not_depend_on_other_words() -> None:
+def test_the_part_of_a_word_does_not_depend_on_other_words():
     """Half of the data, backwards, falls into the same parts; so does valid beside another test share."""
     complete = split(PAIRS, valid=0.1, test=0.2)
     half = split(PAIRS[1000::-1], valid=0.1, test=0.2)
@@ -53,11 +51,11 @@ def test_the_part_of_a_word_does_not_depend_on_other_words() -> None:
     assert split(PAIRS, valid=0.1, test=0.0).valid == complete.valid
 
 
-def test_a_share_of_zero_holds_nothing_out() -> None:
+def test_a_share_of_zero_holds_nothing_out():
     assert split(PAIRS, 0, 0) == Splits(PAIRS, [], [])
 
 
-def test_shares_of_the_parts_without_a_file() -> None:
+def test_shares_of_the_parts_without_a_file():
     assert holdout_shares(0.1, []) == (0.1, 0.2)
     assert holdout_shares(0.4, ["test"]) == (0.4, 0.0)
     assert holdout_shares(7.0, ["valid", "test"]) == (0.0, 0.0)
@@ -66,13 +64,13 @@ def test_shares_of_the_parts_without_a_file() -> None:
 @pytest.mark.parametrize(
     ("holdout", "existing"), [(-0.1, []), (1 / 3, []), (0.5, ["valid"]), (1.0, ["test"]), (float("nan"), [])]
 )
-def test_impossible_shares_are_refused(holdout: float, existing: list[str]) -> None:
+def test_impossible_shares_are_refused(holdout, existing):
     with pytest.raises(UserError, match=r"the held-out shares valid=.* must be 0 or more and sum to less than 1"):
         holdout_shares(holdout, existing)
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
-def test_the_part_of_a_word_does_not_depend_on_its_unicode_form(form: Literal["NFC", "NFD"], tmp_path: Path) -> None:
+def test_the_part_of_a_word_does_not_depend_on_its_unicode_form(form, tmp_path):
     """Of the file, nor of the letters."""
     path = tmp_path / "words.tsv"
     words = [f"{letter}\u00e9{number}" for letter in "abc" for number in range(67)]

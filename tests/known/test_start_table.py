@@ -30,7 +30,7 @@ def shown(run: Run, is_verbose: bool = False) -> list[list[str]]:
     return [line.split() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
 
 
-def test_the_default_run_shows_its_composition() -> None:
+def test_the_default_run_shows_its_composition():
     rows = list(option_rows(make_run()))
     assert [row.key for row in rows] == COMPOSITION
     assert not any(row.is_override for row in rows)
@@ -48,14 +48,14 @@ def test_the_default_run_shows_its_composition() -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_overrides_are_marked(overrides: list[str], expected: dict[str, str]) -> None:
+def test_overrides_are_marked(overrides, expected):
     rows = [row for row in option_rows(make_run(*overrides)) if row.is_override]
     assert {row.key: row.value for row in rows} == expected
     unmarked = {row.key for row in option_rows(make_run(*overrides)) if not row.is_override}
     assert unmarked == {*COMPOSITION} - set(expected)
 
 
-def test_what_a_recipe_sets_is_shown_without_a_mark() -> None:
+def test_what_a_recipe_sets_is_shown_without_a_mark():
     """Luong et al. 2015 multiply, and predict the center of a window; an override wins, and is marked."""
     run = make_run("recipe=luong_local_p", "scope.window=3")
     rows = {row.key: (row.value, row.is_override) for row in option_rows(run)}
@@ -66,7 +66,7 @@ def test_what_a_recipe_sets_is_shown_without_a_mark() -> None:
     assert {key for key, (_, is_override) in rows.items() if is_override} == {"recipe", "scope.window"}
 
 
-def test_the_table_continues_with_the_schedule_and_kernels() -> None:
+def test_the_table_continues_with_the_schedule_and_kernels():
     run = make_run("scorer=dot", schedule="run then attend", kernels="sdpa", parameters=29243)
     lines = shown(run)
     assert lines[0] == ["attnx", "multirun/runs/mine"]
@@ -78,7 +78,7 @@ def test_the_table_continues_with_the_schedule_and_kernels() -> None:
     assert not any("trainer.max_time" in line for line in lines)
 
 
-def test_verbose_shows_every_option() -> None:
+def test_verbose_shows_every_option():
     run = make_run("scorer=dot")
     lines = shown(run, is_verbose=True)
     assert {*dotted_keys(run.config)} <= {line[0] for line in lines if line}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,13 +26,13 @@ def decoder_only(*choices: LayerChoice, **options: Any) -> Transformer:
 
 
 @pytest.mark.parametrize(("kv_heads", "heads"), [(None, 4), (2, 2), (1, 1)])
-def test_a_kv_cache_has_a_key_and_a_value_a_layer_and_position(kv_heads: int | None, heads: int) -> None:
+def test_a_kv_cache_has_a_key_and_a_value_a_layer_and_position(kv_heads, heads):
     """Heads of 6 units in float32, two layers, 1000 positions."""
     model = decoder_only(STANDARD, STANDARD, kv_heads=kv_heads)
     assert state_bytes(model, NO_SOURCE, 1000) == 2 * 1000 * 2 * heads * 6 * 4
 
 
-def test_the_state_of_a_mixer_does_not_grow() -> None:
+def test_the_state_of_a_mixer_does_not_grow():
     """Beside attention, its 24 * (6 + 1) numbers are added to keys and values of each position."""
     model = decoder_only(LayerChoice("mixer", "linear"))
     assert state_bytes(model, NO_SOURCE, 1) == state_bytes(model, NO_SOURCE, 1000) == 4 * 24 * 7
@@ -40,7 +40,7 @@ def test_the_state_of_a_mixer_does_not_grow() -> None:
     assert state_bytes(joined, NO_SOURCE, 1000) == 4 * (24 * 7 + 1000 * 2 * 24)
 
 
-def test_weights_of_16_bits_make_half_the_cache() -> None:
+def test_weights_of_16_bits_make_half_the_cache():
     model = decoder_only(STANDARD).to(torch.bfloat16)
     assert state_bytes(model, NO_SOURCE, 10) == 10 * 2 * 24 * 2
 
@@ -57,7 +57,7 @@ CHOICES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("choice", CHOICES)
 @torch.inference_mode()
-def test_bytes_are_those_of_the_state_after_the_steps(choice: str, build_model: Callable[..., Any]) -> None:
+def test_bytes_are_those_of_the_state_after_the_steps(choice, build_model):
     model = build_model(**CHOICES[choice]).float()
     source = torch.tensor([[5, 7, 11, 13, 17]])
     state = model.init_state(source, source > 0)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
-import pytest
-
 from attnx.cli.steady_output import steady_output
 
 
-def test_a_closed_terminal_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_terminal_ends_nothing(monkeypatch):
     """As after a logout: what is written to it fails with EIO, not with EPIPE."""
     terminal, process = os.openpty()
     with os.fdopen(process, "w") as stream:
@@ -21,7 +19,7 @@ def test_a_closed_terminal_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None
             print("nor this", flush=True)
 
 
-def test_a_command_without_standard_output_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_without_standard_output_runs(monkeypatch):
     """As after ``attnx >&-``."""
     monkeypatch.setattr(sys, "stdout", None)
     with steady_output():

@@ -14,7 +14,7 @@ ALL = torch.ones(1, 3, 3, dtype=torch.bool)
 FIRST = torch.tensor([[1.0, 0.0, 0.0]])
 
 
-def test_the_expected_alignment() -> None:
+def test_the_expected_alignment():
     """Stay with p or move by one; the last position stays: (1/2, 1/2, 0), (1/4, 1/4 + 3/8, 1/8), and so on."""
     weights, carry = StepwiseMonotonic(noise=0.0)(SCORES, ALL, FIRST)
     third = [1 / 8, 1 / 8 + 5 / 8 * 3 / 4, 1 / 8 + 5 / 8 * 1 / 4]
@@ -23,20 +23,20 @@ def test_the_expected_alignment() -> None:
     torch.testing.assert_close(carry, expected[:, 2])
 
 
-def test_evaluation_stays_or_moves_by_one() -> None:
+def test_evaluation_stays_or_moves_by_one():
     """p >= 1/2 stays; the last position is not left."""
     scores = torch.tensor([[[1.0, -1, -1], [-1, -1, -1], [-1, -1, -1], [-1, -1, -1]]])
     weights, _ = StepwiseMonotonic().eval()(scores, torch.ones(1, 4, 3, dtype=torch.bool), FIRST)
     assert weights.tolist() == [[[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]]]
 
 
-def test_padding_is_not_reached() -> None:
+def test_padding_is_not_reached():
     """Of two real positions the second is the last."""
     weights, _ = StepwiseMonotonic(noise=0.0)(SCORES, ALL & torch.tensor([True, True, False]), FIRST)
     torch.testing.assert_close(weights[0], torch.tensor([[1 / 2, 1 / 2, 0], [1 / 4, 3 / 4, 0], [1 / 8, 7 / 8, 0]]))
 
 
-def test_temperature_and_bias_change_the_odds() -> None:
+def test_temperature_and_bias_change_the_odds():
     """A temperature of 1/2 squares the odds, 9 to 1 of the second position; a bias of log 2 doubles them."""
     normalizer = StepwiseMonotonic(noise=0.0, bias=math.log(2), temperature=0.5)
     weights, _ = normalizer(SCORES[:, :1], ALL[:, :1], torch.tensor([[0.0, 1.0, 0.0]]))

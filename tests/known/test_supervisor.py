@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ class EndedProcess:
 
 
 @pytest.fixture
-def supervise(tmp_path: Path) -> Callable[..., Path]:
+def supervise(tmp_path):
     """Wait for processes with these exit codes, after these signals."""
 
     def wait(*exit_codes: int, signals: tuple[int, ...] = ()) -> Path:
@@ -42,7 +41,7 @@ def supervise(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def run_folder(tmp_path: Path) -> Path:
+def run_folder(tmp_path):
     folder = tmp_path / "one"
     folder.mkdir()
     (folder / "run.json").write_text('{"status": "finished"}', encoding="utf-8")
@@ -50,25 +49,25 @@ def run_folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_ctrl_c_after_the_end_changes_nothing(supervise: Callable[..., Path], run_folder: Path) -> None:
+def test_ctrl_c_after_the_end_changes_nothing(supervise, run_folder):
     assert supervise(0, 0, signals=(signal.SIGINT,)).resolve() == run_folder
     assert json.loads((run_folder / "run.json").read_text(encoding="utf-8")) == {"status": "finished"}
 
 
-def test_a_signal_before_training_is_no_failure(supervise: Callable[..., Path]) -> None:
+def test_a_signal_before_training_is_no_failure(supervise):
     with pytest.raises(Stopped, match="training had not begun") as stop:
         supervise(-signal.SIGTERM, -signal.SIGKILL, signals=(signal.SIGTERM,))
     assert stop.value.signum == signal.SIGTERM
 
 
-def test_a_signal_that_rank_0_could_not_note_interrupts(supervise: Callable[..., Path], run_folder: Path) -> None:
+def test_a_signal_that_rank_0_could_not_note_interrupts(supervise, run_folder):
     with pytest.raises(Interrupted) as stop:
         supervise(-signal.SIGTERM, -signal.SIGKILL, signals=(signal.SIGTERM,))
     assert stop.value.signum == signal.SIGTERM
     assert json.loads((run_folder / "run.json").read_text(encoding="utf-8"))["status"] == "interrupted"
 
 
-def test_a_rank_that_was_killed_is_a_failure(supervise: Callable[..., Path], run_folder: Path) -> None:
+def test_a_rank_that_was_killed_is_a_failure(supervise, run_folder):
     with pytest.raises(RunFailed, match="rank 1 of 2"):
         supervise(0, -signal.SIGSEGV)
     assert json.loads((run_folder / "run.json").read_text(encoding="utf-8"))["status"] == "failed"

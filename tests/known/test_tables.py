@@ -55,7 +55,7 @@ def holds(actual: FeatureMatrix, steps: tuple[str, ...] = ("0", "1", "2"), colum
 # Tables.
 
 
-def test_fields_are_split_into_symbols() -> None:
+def test_fields_are_split_into_symbols():
     """Leading zeros go, and are not needed to tell numbers apart."""
     assert split_text(" a b", "characters") == (" ", "a", " ", "b")
     assert split_text(" a  b.c\u00a0d", "words") == ("a", "b.c", "d")
@@ -65,14 +65,14 @@ def test_fields_are_split_into_symbols() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["x", "1.5", "-1", "+1", "1e3", "1_000", "\u0663"])
-def test_an_id_is_a_whole_number(wrong: str) -> None:
+def test_an_id_is_a_whole_number(wrong):
     """In the digits 0 to 9."""
     with pytest.raises(UserError, match="is not an id: ids are whole numbers") as caught:
         split_text(f"12 {wrong} y", "ids")
     assert str(caught.value).startswith(repr(wrong))
 
 
-def test_equal_sources_have_several_references(tmp_path: Path) -> None:
+def test_equal_sources_have_several_references(tmp_path):
     """Equal as symbols, not as they are spaced; a reference that is there twice counts once."""
     path = write(tmp_path / "a.tsv", "\ufeffx  y\tA\r\n\n z\tA B \r\nx y\tB\nx y\t A\n")
     assert PairReader("words", "words").read(path) == {
@@ -81,14 +81,14 @@ def test_equal_sources_have_several_references(tmp_path: Path) -> None:
     }
 
 
-def test_each_side_has_its_own_tokenization(tmp_path: Path) -> None:
+def test_each_side_has_its_own_tokenization(tmp_path):
     """Packed files too."""
     path = tmp_path / "a.tsv.gz"
     path.write_bytes(gzip.compress(b"3 May\t05 3\n"))
     assert list(PairReader("characters", "ids").read(path).values()) == [Pair(("3", " ", "M", "a", "y"), (("5", "3"),))]
 
 
-def test_tags_distinguish_equal_sources(tmp_path: Path) -> None:
+def test_tags_distinguish_equal_sources(tmp_path):
     path = write(tmp_path / "a.tsv", "x\tA\tfr\nx\tB\tit\nx\tC\tfr\n")
     result = PairReader("words", "words", tagged=True).read(path)
     assert result == {
@@ -97,7 +97,7 @@ def test_tags_distinguish_equal_sources(tmp_path: Path) -> None:
     }
 
 
-def test_a_table_names_files_of_features(tmp_path: Path) -> None:
+def test_a_table_names_files_of_features(tmp_path):
     """Seen from its own folder; a file that is named twice has two references."""
     write(tmp_path / "in" / "one.csv", CSV)
     np.save(tmp_path / "two.npy", np.array(NUMBERS[:1]))
@@ -113,7 +113,7 @@ def test_a_table_names_files_of_features(tmp_path: Path) -> None:
     assert two[1].features.tolist() == NUMBERS[:1]
 
 
-def test_targets_may_be_feature_files(tmp_path: Path) -> None:
+def test_targets_may_be_feature_files(tmp_path):
     """Whose columns are their own; the references are then the names of their steps."""
     write(tmp_path / "in.csv", "at,x,y,z\n9:00,1,2,3\n")
     write(tmp_path / "out" / "a.csv", "when,x,y\n7:00,1.5,-2\n7:05,0,1e3\n7:10,7,.25\n")
@@ -130,7 +130,7 @@ def test_targets_may_be_feature_files(tmp_path: Path) -> None:
     assert [(pair.source, pair.name, pair.features) for pair in result.values()] == [(("a", "b"), "", None)] * 2
 
 
-def test_a_source_has_one_target_of_features(tmp_path: Path) -> None:
+def test_a_source_has_one_target_of_features(tmp_path):
     """Even if both are equal: numbers have only one reference."""
     write(tmp_path / "out.csv", CSV)
     path = write(tmp_path / "a.tsv", "a b\tout.csv\n\na  b\tout.csv\n")
@@ -151,21 +151,21 @@ def test_a_source_has_one_target_of_features(tmp_path: Path) -> None:
         ("12 B\tA", "'B' is not an id: ids are whole numbers, 0 or more, separated by spaces"),
     ],
 )
-def test_a_bad_line_is_reported_with_its_number(tmp_path: Path, line: str, wrong: str) -> None:
+def test_a_bad_line_is_reported_with_its_number(tmp_path, line, wrong):
     path = write(tmp_path / "a.tsv", f"1 2\tA\n\n{line}\n3\tB\n")
     with pytest.raises(UserError) as caught:
         PairReader("ids", "words").read(path)
     assert str(caught.value) == f"{path}:3: {wrong}; the line is {line!r}"
 
 
-def test_a_missing_tag_is_reported(tmp_path: Path) -> None:
+def test_a_missing_tag_is_reported(tmp_path):
     for line, wrong in (("x\tA", "2 columns"), ("x\tA\t ", "column 3 is empty; expected a tag")):
         path = write(tmp_path / "a.tsv", line)
         with pytest.raises(UserError, match=wrong):
             PairReader("words", "words", tagged=True).read(path)
 
 
-def test_an_empty_table_is_refused(tmp_path: Path) -> None:
+def test_an_empty_table_is_refused(tmp_path):
     path = write(tmp_path / "a.tsv", "\n  \n")
     with pytest.raises(UserError) as caught:
         PairReader("features", "words").read(path)
@@ -174,7 +174,7 @@ def test_an_empty_table_is_refused(tmp_path: Path) -> None:
         PairReader("words", "words").read(tmp_path / "none.tsv")
 
 
-def test_a_bad_file_is_reported_with_both_locations(tmp_path: Path) -> None:
+def test_a_bad_file_is_reported_with_both_locations(tmp_path):
     bad = write(tmp_path / "bad.csv", "x,y\n1,2\n1,two\n")
     path = write(tmp_path / "a.tsv", "\nbad.csv\tA\n")
     with pytest.raises(UserError) as caught:
@@ -187,7 +187,7 @@ def test_a_bad_file_is_reported_with_both_locations(tmp_path: Path) -> None:
     assert str(caught.value) == rf"{path}:1: {near}; the line is 'none.csv\tA'"
 
 
-def test_all_files_have_the_same_columns(tmp_path: Path) -> None:
+def test_all_files_have_the_same_columns(tmp_path):
     """Over all tables that are read; a file without names of columns can only be compared by their number."""
     for name, text in (("a", "x,y\n1,2\n"), ("wide", "1,2,3\n"), ("turned", "y,x\n2,1\n"), ("bare", "1,2\n")):
         write(tmp_path / f"{name}.csv", text)
@@ -207,7 +207,7 @@ def test_all_files_have_the_same_columns(tmp_path: Path) -> None:
 # Files of features.
 
 
-def test_a_csv_file_is_read(tmp_path: Path) -> None:
+def test_a_csv_file_is_read(tmp_path):
     """With a header and without, quoted, with a mark, blank lines and other line ends."""
     assert holds(read_matrix(write(tmp_path / "a.csv", CSV)), columns=("x", "y"))
     assert holds(read_matrix(write(tmp_path / "b.csv", CSV.removeprefix("x,y\n"))))
@@ -215,14 +215,14 @@ def test_a_csv_file_is_read(tmp_path: Path) -> None:
     assert holds(read_matrix(write(tmp_path / "c.csv", text)), columns=("x, in mm", "y"))
 
 
-def test_a_column_of_a_csv_file_names_the_steps(tmp_path: Path) -> None:
+def test_a_column_of_a_csv_file_names_the_steps(tmp_path):
     """Wherever it is; spaces in a name are written otherwise, since they stand between names."""
     path = write(tmp_path / "a.csv", "x,time,y\n1.5,1 May 9:00,-2\n0,,1e3\n7,9.5,.25\n")
     assert holds(read_matrix(path, "time"), ("1_May_9:00", "", "9.5"), ("x", "y"))
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_numpy_file_is_read(tmp_path: Path, packed: bool) -> None:
+def test_a_numpy_file_is_read(tmp_path, packed):
     """Of any kind of numbers; an archive of one array, or with the array `features`."""
     np.save(tmp_path / "a.npy", np.array(NUMBERS, dtype=np.float16))
     assert holds(read_matrix(tmp_path / "a.npy"))
@@ -236,7 +236,7 @@ def test_a_numpy_file_is_read(tmp_path: Path, packed: bool) -> None:
     assert read_matrix(tmp_path / "c.npy").features.tolist() == [[1], [0]]
 
 
-def test_a_parquet_file_is_read(tmp_path: Path) -> None:
+def test_a_parquet_file_is_read(tmp_path):
     """Of several kinds of numbers; in a folder whose name looks like a column; with pandas' index."""
     first, second = (list(column) for column in zip(*NUMBERS, strict=True))
     columns = {"x": first, "__index_level_0__": [5, 3, 2], "time": ["9:00", None, "9 10"], "y": second}
@@ -247,7 +247,7 @@ def test_a_parquet_file_is_read(tmp_path: Path) -> None:
     assert read_matrix(complete).features.tolist() == [[1, 1], [2, 0]]
 
 
-def test_a_column_with_a_large_mean_keeps_its_digits(tmp_path: Path) -> None:
+def test_a_column_with_a_large_mean_keeps_its_digits(tmp_path):
     """Seconds since 1970, which single precision rounds to multiples of 128."""
     seconds = [1_700_000_000 + number for number in range(5)]
     matrix = read_matrix(write(tmp_path / "a.csv", "".join(f"{second},7\n" for second in seconds)))
@@ -256,7 +256,7 @@ def test_a_column_with_a_large_mean_keeps_its_digits(tmp_path: Path) -> None:
     assert np.diff(scaled).tolist() == pytest.approx([0.5**0.5] * 4, rel=1e-6)
 
 
-def test_parquet_needs_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_needs_a_package(tmp_path, monkeypatch):
     def missing(module: str) -> None:
         raise ModuleNotFoundError(name=module.partition(".")[0])
 
@@ -304,22 +304,22 @@ def refused_by_need(path: Path) -> str:
         ),
     ],
 )
-def test_a_bad_csv_file_is_reported(tmp_path: Path, text: str, wrong: str) -> None:
+def test_a_bad_csv_file_is_reported(tmp_path, text, wrong):
     assert refusal_message(write(tmp_path / "a.csv", text)) == wrong
 
 
-def test_a_column_may_be_called_like_a_gap(tmp_path: Path) -> None:
+def test_a_column_may_be_called_like_a_gap(tmp_path):
     assert read_matrix(write(tmp_path / "a.csv", "Na,K\n1,2\n")).columns == ("Na", "K")
 
 
-def test_csv_dialects_are_read(tmp_path: Path) -> None:
+def test_csv_dialects_are_read(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"1,2\n1,\xff\n")
     assert "2: byte 0xff" in refusal_message(tmp_path / "a.csv")
     (tmp_path / "b.csv").write_bytes(b"1,2\r3,4\n")
     assert "1: is not a line of a CSV file" in refusal_message(tmp_path / "b.csv")
 
 
-def test_missing_step_names_are_reported(tmp_path: Path) -> None:
+def test_missing_step_names_are_reported(tmp_path):
     """In any kind of file; near misses are named."""
     assert refusal_message(write(tmp_path / "a.csv", "times,x\n9:00,1\n"), "time") == (
         "has no 'time' to name its steps; did you mean times?"
@@ -330,7 +330,7 @@ def test_missing_step_names_are_reported(tmp_path: Path) -> None:
     assert "did you mean times?" in refusal_message(write_parquet(tmp_path / "a.parquet", {"times": [1]}), "time")
 
 
-def test_a_bad_array_is_reported(tmp_path: Path) -> None:
+def test_a_bad_array_is_reported(tmp_path):
     arrays = {
         "holds float64 of shape (7,); expected numbers of shape (steps, features)": np.ones(7),
         "holds <U1 of shape (2, 1); expected numbers of shape (steps, features)": np.array([["a"], ["b"]]),
@@ -344,7 +344,7 @@ def test_a_bad_array_is_reported(tmp_path: Path) -> None:
         assert refusal_message(tmp_path / "a.npy") == wrong
 
 
-def test_a_bad_archive_is_reported(tmp_path: Path) -> None:
+def test_a_bad_archive_is_reported(tmp_path):
     path = tmp_path / "a.npz"
     np.savez(path, one=np.ones((2, 3)), two=np.ones((2, 3)))
     assert refusal_message(path) == "its arrays are one, two; name one of them 'features'"
@@ -357,14 +357,14 @@ def test_a_bad_archive_is_reported(tmp_path: Path) -> None:
     assert "name one of them 'features'" in refusal_message(path, "at")
 
 
-def test_an_archive_is_refused_before_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
     monkeypatch.setattr("attnx.files.bounded_files.MAX_UNPACKED_BYTES", 100_000)
     np.savez_compressed(tmp_path / "a.npz", features=np.zeros((10_007, 2)))
     assert "unpacks to 160,240 bytes" in refusal_message(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize("name", ["a.npy", "a.npz"])
-def test_an_invalid_numpy_file_is_reported(tmp_path: Path, name: str) -> None:
+def test_an_invalid_numpy_file_is_reported(tmp_path, name):
     """Text, nothing, one cut short, and one of Python objects, which are not loaded."""
     complete = tmp_path / "whole.npz"
     np.savez(complete, features=np.ones((101, 11)))
@@ -381,7 +381,7 @@ def test_an_invalid_numpy_file_is_reported(tmp_path: Path, name: str) -> None:
     assert refusal_message(tmp_path / name).startswith("is damaged")
 
 
-def test_a_bad_parquet_file_is_reported(tmp_path: Path) -> None:
+def test_a_bad_parquet_file_is_reported(tmp_path):
     path = write_parquet(tmp_path / "a.parquet", {"x": [1.0, None]})
     assert "row 1, counted from 0: nan in column 'x'" in refusal_message(path)
     path = write_parquet(tmp_path / "a.parquet", {"x": [1.0], "at": ["9:00"]})
@@ -401,7 +401,7 @@ def test_a_bad_parquet_file_is_reported(tmp_path: Path) -> None:
     assert "is not a Parquet file" in refusal_message(path)
 
 
-def test_empty_files_are_reported(tmp_path: Path) -> None:
+def test_empty_files_are_reported(tmp_path):
     """An ending that is not known, no file, a folder."""
     assert refusal_message(write(tmp_path / "a.txt", "1")) == (
         "unknown ending; feature files are .csv, .npy, .npz, .parquet files"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -62,7 +61,7 @@ def decode(model: Scripted, lengths: list[int], **options: Any) -> Any:
     return Greedy(**options)(model, source_mask.long(), source_mask)
 
 
-def test_symbols_have_cross_entropy_loss() -> None:
+def test_symbols_have_cross_entropy_loss():
     """Two of three steps are real: ln 2 and ln 4. Smoothing by 1/5 takes a fifth of each from all symbols alike."""
     outputs = shares([0, 0, 1 / 4, 0, 1 / 2, 1 / 8, 1 / 8], [0, 0, 1 / 4, 0, 1 / 4, 1 / 4, 1 / 4], [1.0] * 7)[None]
     outputs = outputs.clamp(min=-math.log(1024))  # 0 is as good as 2^-10, and adds little to what follows
@@ -76,7 +75,7 @@ def test_symbols_have_cross_entropy_loss() -> None:
     assert SYMBOLS.step_losses(outputs, target, target != PAD, 1 / 5).sum().item() == pytest.approx(smooth)
 
 
-def test_padding_and_bos_are_never_chosen() -> None:
+def test_padding_and_bos_are_never_chosen():
     """However likely; of equals the first."""
     result = SYMBOLS.greedy(shares([0.5, 0.25, 0.05, 0, 0.1, 0.1, 0], [0.3, 0.3, 0.2, 0.05, 0.05, 0.05, 0.05]))
     assert result.output.tolist() == [4, EOS]
@@ -84,7 +83,7 @@ def test_padding_and_bos_are_never_chosen() -> None:
     assert result.is_last.tolist() == [False, True]
 
 
-def test_sampled_symbols_follow_their_probabilities() -> None:
+def test_sampled_symbols_follow_their_probabilities():
     """Of two symbols one three times as often: of 1024 draws 768, give or take five deviations of 13.9."""
     torch.manual_seed(3)
     drawn = SYMBOLS.sample(shares([0, 0, 0, 0, 3 / 4, 1 / 4, 0]).expand(1024, -1))
@@ -94,7 +93,7 @@ def test_sampled_symbols_follow_their_probabilities() -> None:
     assert SYMBOLS.sample(torch.zeros(1024, 7)).min() == EOS  # not PAD, and not BOS
 
 
-def test_symbols_are_embedded() -> None:
+def test_symbols_are_embedded():
     """One each, that of PAD zeros; the first that is read is BOS."""
     layer = SYMBOLS.embedding(5)
     assert layer.weight.shape == (7, 5)
@@ -102,7 +101,7 @@ def test_symbols_are_embedded() -> None:
     assert SYMBOLS.start_input(3, CPU).tolist() == [BOS] * 3
 
 
-def test_greedy_by_hand() -> None:
+def test_greedy_by_hand():
     """Row 0 ends at once; row 1 has a source of 1 and goes no further than 3 steps; row 2 ends at its fourth."""
     ends, goes = [0, 0, 0.5, 0, 0.25, 0.25, 0], [0, 0, 0.25, 0, 0, 0.125, 0.625]
     script = [shares(ends, goes, goes), *[shares(goes, goes, goes)] * 2, shares(goes, goes, ends)]
@@ -114,7 +113,7 @@ def test_greedy_by_hand() -> None:
     assert decoded.log_probability[:, 0].exp().tolist() == pytest.approx([0.5, 0.625**3, 0.625**3 * 0.5])
 
 
-def test_numbers_have_squared_and_stop_loss() -> None:
+def test_numbers_have_squared_and_stop_loss():
     """Row 0 has two steps, row 1 one and padding, whatever stands there; the last of each should say that it is.
 
     Squares: (1 + 9) / 2, 0 and (4 + 0) / 2. Ends: goes on with 1/4, ends with 3/4, ends with 1/4.
@@ -127,7 +126,7 @@ def test_numbers_have_squared_and_stop_loss() -> None:
     assert NUMBERS.step_losses(outputs, target, target_mask.new_ones(2, 2)).sum().item() > 97
 
 
-def test_padding_gives_no_gradient() -> None:
+def test_padding_gives_no_gradient():
     """Not even where it is no number."""
     outputs = torch.full((1, 3, 3), 7.0, requires_grad=True)
     target_mask = torch.tensor([[True, True, False]])
@@ -137,7 +136,7 @@ def test_padding_gives_no_gradient() -> None:
     assert (outputs.grad[0, 2] == 0).all()
 
 
-def test_greedy_numbers_are_the_predictions() -> None:
+def test_greedy_numbers_are_the_predictions():
     """A row ends where that is likelier than not; one half is not. Nothing is left to chance, and zeros come first."""
     outputs = torch.tensor([[5.0, -7.0, LN3], [0.5, 11.0, -LN3], [3.0, 2.0, 0.0]])
     predictions = NUMBERS.greedy(NUMBERS.predict(outputs))
@@ -149,7 +148,7 @@ def test_greedy_numbers_are_the_predictions() -> None:
     assert NUMBERS.width == 3
 
 
-def test_greedy_numbers_by_hand() -> None:
+def test_greedy_numbers_by_hand():
     """Row 0 ends with its second, row 1 is cut off at its third; each reads what it wrote before."""
     script = [torch.tensor([[n + 0.5, -n, stop], [n, 0.0, -LN3]]) for n, stop in ((1.0, -LN3), (2.0, LN3), (3.0, LN3))]
     model = Scripted(NUMBERS, script)
@@ -160,7 +159,7 @@ def test_greedy_numbers_by_hand() -> None:
     assert decoded.log_probability[:, 0].exp().tolist() == pytest.approx([(3 / 4) ** 2, (3 / 4) ** 3])
 
 
-def test_a_model_of_numbers(build_model: Callable[..., Any]) -> None:
+def test_a_model_of_numbers(build_model):
     """Layers of two features and an end; teacher forcing reads zeros, then the rows themselves."""
     model = build_model(target_features=2)
     assert model.embedding.weight.shape == (7, 2)
@@ -175,7 +174,7 @@ def test_a_model_of_numbers(build_model: Callable[..., Any]) -> None:
         build_model(target_features=2, model={"tie_embeddings": True})
 
 
-def test_the_loss_of_a_batch_of_numbers(build_model: Callable[..., Any]) -> None:
+def test_the_loss_of_a_batch_of_numbers(build_model):
     """What comes out is zeros, so a step loses the mean of its squares and ln 2; the mean is over three real steps."""
     model = build_model(target_features=2)
     for parameter in model.parameters():
@@ -212,7 +211,7 @@ OLD = {
 }
 
 
-def test_old_checkpoints_load(build_model: Callable[..., Any]) -> None:
+def test_old_checkpoints_load(build_model):
     """By the names and shapes that they had, all of them; and they are what is computed with."""
     model = build_model(model={"tag_inputs": ["decoder"]})
     torch.manual_seed(3)

@@ -19,7 +19,7 @@ SERVED = [row for row in ROWS if "type" in row]
 
 
 @pytest.mark.parametrize("words", sorted({row["type"] for row in SERVED}))
-def test_a_command_composes(words: str) -> None:
+def test_a_command_composes(words):
     config: dict[str, Any] = attnx.compose(words.split())
     for word in words.split():
         key, _, value = word.partition("=")
@@ -27,7 +27,7 @@ def test_a_command_composes(words: str) -> None:
             assert config[key]["name"] == value
 
 
-def test_rows_are_complete() -> None:
+def test_rows_are_complete():
     """Served with a test, or outside with a reason; a row without a part names its source."""
     for row in ROWS:
         assert ("outside" in row) != ({"type", "test"} <= row.keys()), row
@@ -36,7 +36,7 @@ def test_rows_are_complete() -> None:
         assert "source" in row or not all("." in key or key == "recipe" for key in keys), row
 
 
-def test_every_test_exists() -> None:
+def test_every_test_exists():
     for row in SERVED:
         file, _, name = row["test"].partition("::")
         tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
@@ -44,7 +44,7 @@ def test_every_test_exists() -> None:
 
 
 @pytest.mark.parametrize("kind", ["scorer", "normalizer", "model.mixer"])
-def test_every_part_of_the_core_has_a_row(kind: str) -> None:
+def test_every_part_of_the_core_has_a_row(kind):
     """A mechanism that no survey names is named in the last group."""
     words = {word for row in SERVED for word in row["type"].split()}
     names = registry.names(kind.rpartition(".")[2])

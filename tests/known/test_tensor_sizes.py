@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -48,7 +47,7 @@ def attend_by(normalizer: Any) -> Tensor:
     [attend_by_gmm, lambda: attend_by(Monotonic()), lambda: attend_by(Mocha(window=CHUNK))],
     ids=["gmm", "monotonic", "mocha"],
 )
-def test_no_tensor_has_a_further_axis(attend: Callable[[], Tensor]) -> None:
+def test_no_tensor_has_a_further_axis(attend):
     """(b, q, m) and the padding of a chunk, forward and backward: no axis of components, of chunks or of pairs."""
     with LargestTensor() as sizes:
         attend().sum().backward()

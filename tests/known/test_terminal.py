@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import pty
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, TextIO
 
@@ -22,7 +21,7 @@ ESCAPE, RETURN, CURSOR_UP = "\x1b", "\r", "\x1b[1A"
 
 
 @pytest.fixture
-def pseudo_terminal() -> Iterator[TextIO]:
+def pseudo_terminal():
     """A stream that is a terminal."""
     lead, follow = pty.openpty()
     with open(follow, "w", encoding="utf-8") as stream:
@@ -39,14 +38,12 @@ def make_console(file: TextIO, **environment: str) -> Console:
     [({}, True), ({"NO_COLOR": "1"}, True), ({"TERM": "dumb"}, False), ({"TTY_INTERACTIVE": "0"}, False)],
     ids=str,
 )
-def test_a_terminal_with_a_cursor_is_redrawn(
-    environment: dict[str, str], expected: bool, pseudo_terminal: TextIO
-) -> None:
+def test_a_terminal_with_a_cursor_is_redrawn(environment, expected, pseudo_terminal):
     assert can_redraw(make_console(pseudo_terminal, **environment)) is expected
 
 
 @pytest.mark.parametrize("environment", [{}, {"FORCE_COLOR": "1"}, {"TTY_COMPATIBLE": "1"}], ids=str)
-def test_a_pipe_is_never_redrawn(environment: dict[str, str]) -> None:
+def test_a_pipe_is_never_redrawn(environment):
     console = make_console(io.StringIO(), **environment)
     assert not can_redraw(console)
     with show_waiting(console, "reading ..."):
@@ -76,7 +73,7 @@ class Training:
 
 
 @pytest.mark.parametrize("environment", [{}, {"FORCE_COLOR": "1"}, {"TERM": "dumb", "FORCE_COLOR": "1"}], ids=str)
-def test_progress_in_a_log_is_lines(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_in_a_log_is_lines(environment, monkeypatch):
     """One at a validation, and one where there was none for thirty seconds."""
     output = io.StringIO()
     Training(make_console(output, NO_COLOR="1", **environment), monkeypatch)
@@ -94,7 +91,7 @@ def test_progress_in_a_log_is_lines(environment: dict[str, str], monkeypatch: py
     ]
 
 
-def test_progress_in_a_log_has_no_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_in_a_log_has_no_codes(monkeypatch):
     output = io.StringIO()
     Training(make_console(output), monkeypatch)
     assert output.getvalue().count("\n") == 7

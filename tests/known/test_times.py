@@ -39,7 +39,7 @@ def series_at(*labels: str) -> Series:
         ("2016-W01", (2016, 1, 4)),
     ],
 )
-def test_dates_of_every_form_are_seconds(label: str, moment: tuple[int, int, int]) -> None:
+def test_dates_of_every_form_are_seconds(label, moment):
     assert parse_date(label) == datetime(*moment, tzinfo=UTC)
     assert parse_times([label], ["line 1"]).tolist() == [datetime(*moment, tzinfo=UTC).timestamp()]
 
@@ -47,7 +47,7 @@ def test_dates_of_every_form_are_seconds(label: str, moment: tuple[int, int, int
 @pytest.mark.parametrize(
     "labels", [("0", "150001", "20160131"), ("1990", "1991", "1992"), ("1467331200", "1467334800")]
 )
-def test_numbers_are_numbers(labels: tuple[str, ...]) -> None:
+def test_numbers_are_numbers(labels):
     """Counters that pass by digits of a date, years, and seconds since 1970."""
     assert parse_times(labels, ["line"] * len(labels)).tolist() == [float(label) for label in labels]
     assert parse_date(labels[0]) is None
@@ -65,12 +65,12 @@ def test_numbers_are_numbers(labels: tuple[str, ...]) -> None:
         ("2016-02-01T00:00+01:00", "2016-03-01T00:00+01:00", "2016-04-01T00:00+02:00", "2016-05-01T00:00+02:00"),
     ],
 )
-def test_steps_of_the_calendar_are_equal(labels: tuple[str, ...]) -> None:
+def test_steps_of_the_calendar_are_equal(labels):
     """Starts and ends of months, quarters and years, which are 28 to 366 days apart."""
     assert not irregular_steps_note(series_at(*labels))
 
 
-def test_a_missing_step_of_the_calendar_is_noted_in_months() -> None:
+def test_a_missing_step_of_the_calendar_is_noted_in_months():
     assert irregular_steps_note(series_at("2016-01", "2016-02", "2016-04", "2016-05", "2016-06")) == [
         "1 of 4 steps are not 1 month long like the others, the first after 2016-02; they are treated as equal"
     ]

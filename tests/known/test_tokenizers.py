@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,7 +41,7 @@ def train_tokenizer(name: str, listed: list[str], size: int = 503) -> Any:
 
 
 @every_tokenizer
-def test_detokenization_inverts_tokenization(name: str) -> None:
+def test_detokenization_inverts_tokenization(name):
     tokenizer = train_tokenizer(name, TEXTS)
     for text in TEXTS:
         assert tokenizer.detokenize(tokenizer.tokenize(text)) == text
@@ -50,18 +49,18 @@ def test_detokenization_inverts_tokenization(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["word", "character", "bytes"])
 @given(text=texts)
-def test_detokenization_inverts_tokenization_of_any_text(name: str, text: str, tokenizers: dict[str, Any]) -> None:
+def test_detokenization_inverts_tokenization_of_any_text(name, text, tokenizers):
     """Never seen before, too."""
     assert tokenizers[name].detokenize(tokenizers[name].tokenize(text)) == text
 
 
 @pytest.fixture(scope="module")
-def tokenizers() -> dict[str, Any]:
+def tokenizers():
     return {name: train_tokenizer(name, TEXTS) for name in registry.names("tokenizer")}
 
 
 @every_tokenizer
-def test_the_symbols_are_those_of_tokenization(name: str, tokenizers: dict[str, Any]) -> None:
+def test_the_symbols_are_those_of_tokenization(name, tokenizers):
     """Sorted, unique, at most as many as requested; they cover the training text."""
     symbols = tokenizers[name].symbols
     assert list(symbols) == sorted(set(symbols))
@@ -71,7 +70,7 @@ def test_the_symbols_are_those_of_tokenization(name: str, tokenizers: dict[str, 
 
 
 @every_tokenizer
-def test_any_symbols_can_be_detokenized(name: str, tokenizers: dict[str, Any]) -> None:
+def test_any_symbols_can_be_detokenized(name, tokenizers):
     """A model writes what it likes: nothing, halves of characters, words that no text has."""
     assert tokenizers[name].detokenize([]) == ""
     symbols = tokenizers[name].symbols
@@ -81,7 +80,7 @@ def test_any_symbols_can_be_detokenized(name: str, tokenizers: dict[str, Any]) -
 
 
 @every_tokenizer
-def test_a_saved_tokenizer_loads_equal(name: str, tokenizers: dict[str, Any], tmp_path: Path) -> None:
+def test_a_saved_tokenizer_loads_equal(name, tokenizers, tmp_path):
     tokenizers[name].save(tmp_path / "one.tokenizer")
     loaded = registry.build("tokenizer", name)
     loaded.load(tmp_path / "one.tokenizer")
@@ -94,7 +93,7 @@ def test_a_saved_tokenizer_loads_equal(name: str, tokenizers: dict[str, Any], tm
 
 @every_tokenizer
 @pytest.mark.parametrize("content", [None, b"\x00\xffnonsense", b"{}"])
-def test_an_unreadable_tokenizer_is_reported(name: str, content: bytes | None, tmp_path: Path) -> None:
+def test_an_unreadable_tokenizer_is_reported(name, content, tmp_path):
     path = tmp_path / "bad.tokenizer"
     if content is not None:
         path.write_bytes(content)
@@ -117,7 +116,7 @@ print(json.dumps(found))
 """
 
 
-def test_the_same_text_gives_the_same_symbols() -> None:
+def test_the_same_text_gives_the_same_symbols():
     """In another process, whatever its hash seed and its number of threads."""
     answers = []
     for seed, threads in (("1", "1"), ("2", "2")):
@@ -135,7 +134,7 @@ def test_the_same_text_gives_the_same_symbols() -> None:
     assert set(answers[0]) == set(registry.names("tokenizer"))
 
 
-def test_words_and_marks_by_hand() -> None:
+def test_words_and_marks_by_hand():
     """A mark says on which sides it had no space; a word never does, so it is the same symbol everywhere."""
     word = registry.build("tokenizer", "word")
     cuts = {
@@ -155,14 +154,14 @@ def test_words_and_marks_by_hand() -> None:
     assert word.detokenize(("￭,", "a", "￭￭", "(￭")) == ", a("
 
 
-def test_rare_words_are_left_out() -> None:
+def test_rare_words_are_left_out():
     """b thrice, a and c twice: of equals the first in order."""
     word = train_tokenizer("word", ["c b a", "b a", "c b d"], size=2)
     assert word.symbols == ("a", "b")
     assert word.tokenize("d a") == ("d", "a")
 
 
-def test_characters_by_hand() -> None:
+def test_characters_by_hand():
     character = train_tokenizer("character", ["ab a", "a"], size=2)
     assert character.symbols == ("a", "b")  # three a, one b and one space: of equals the first in order
     assert character.tokenize("b a") == ("b", "▁", "a")
@@ -170,14 +169,14 @@ def test_characters_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("name", "alphabet"), [("bpe", 6), ("bytes", 256)])
-def test_the_most_frequent_pair_is_merged(name: str, alphabet: int) -> None:
+def test_the_most_frequent_pair_is_merged(name, alphabet):
     """Beside three words' beginnings, "ab" alone occurs more than once: with room for one merge, it is that."""
     plain, merged = (set(train_tokenizer(name, ["xab yab zab"], alphabet + extra).symbols) for extra in (0, 1))
     assert len(plain) == alphabet
     assert merged - plain == {"ab"}
 
 
-def test_unigram_chooses_the_likeliest_segmentation(tokenizers: dict[str, Any]) -> None:
+def test_unigram_chooses_the_likeliest_segmentation(tokenizers):
     """Of all the ways to cut a word, by the sum of the pieces' log-probabilities."""
     tokenizer = train_tokenizer("unigram", ["lower lowest low slow slower slowest new newer newest"] * 3, 41)
     model = tokenizer._processor
@@ -194,13 +193,13 @@ def test_unigram_chooses_the_likeliest_segmentation(tokenizers: dict[str, Any]) 
         assert sum(scores[piece] for piece in selected) == pytest.approx(max(cuts)[0], abs=1e-4)
 
 
-def test_wordpiece_separates_punctuation() -> None:
+def test_wordpiece_separates_punctuation():
     """However often a word ends in one."""
     tokenizer = train_tokenizer("wordpiece", ["low. low. low."] * 3, 23)
     assert tokenizer.tokenize("low. low") == ("▁low", ".", "▁low")
 
 
-def test_wordpiece_chooses_the_longest_piece() -> None:
+def test_wordpiece_chooses_the_longest_piece():
     tokenizer = train_tokenizer("wordpiece", ["lower lowest low slow slower slowest"] * 3, 23)
     for word in ("lowest", "slower", "lowslow"):
         remaining = "▁" + word
@@ -211,7 +210,7 @@ def test_wordpiece_chooses_the_longest_piece() -> None:
         assert remaining == ""
 
 
-def test_unknown_text_depends_on_the_tokenizer() -> None:
+def test_unknown_text_depends_on_the_tokenizer():
     """A character never seen: a symbol of its own to SentencePiece, its bytes to bytes, the whole word to wordpiece."""
     cuts = {name: train_tokenizer(name, ["ab ab"], 263).tokenize("a漢 ab") for name in LEARNED}
     symbols = {name: train_tokenizer(name, ["ab ab"], 263).symbols for name in LEARNED}
@@ -222,7 +221,7 @@ def test_unknown_text_depends_on_the_tokenizer() -> None:
 
 
 @pytest.mark.parametrize(("name", "needed"), [("bpe", 4), ("unigram", 4), ("wordpiece", 4), ("bytes", 256)])
-def test_too_few_pieces_are_refused(name: str, needed: int) -> None:
+def test_too_few_pieces_are_refused(name, needed):
     """Three letters and the mark of a space; 256 bytes."""
     with pytest.raises(UserError, match=f"task.vocab_size={needed - 1}: the tokenizer {name} needs {needed} or more"):
         train_tokenizer(name, ["ab c"], needed - 1)
@@ -230,7 +229,7 @@ def test_too_few_pieces_are_refused(name: str, needed: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["bpe", "unigram"])
-def test_texts_of_reserved_marks_alone_are_refused(name: str) -> None:
+def test_texts_of_reserved_marks_alone_are_refused(name):
     """SentencePiece leaves them out."""
     for text in ("▁", "▅ x ▅"):
         with pytest.raises(UserError, match=f"task.tokenizer={name} learns nothing from the training texts"):
@@ -241,7 +240,7 @@ def test_texts_of_reserved_marks_alone_are_refused(name: str) -> None:
     ("name", "package"),
     [("bpe", "sentencepiece"), ("unigram", "sentencepiece"), ("wordpiece", "tokenizers"), ("bytes", "tokenizers")],
 )
-def test_a_missing_package_is_reported(name: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported(name, package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UserError) as caught:
         train_tokenizer(name, TEXTS)

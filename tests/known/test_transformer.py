@@ -60,7 +60,7 @@ def place_embedding(model: Any, embedding: nn.Embedding, symbol: int, start: int
         embedding.weight[symbol] = (torch.tensor(expected) - position) / 2
 
 
-def test_the_recipe_by_hand() -> None:
+def test_the_recipe_by_hand():
     """The encoder passes m = (1, -1, 1, -1) and n = (1, -1, -1, 1) on; the decoder queries with m.
 
     Of two units each, the first head scores both 2 / sqrt(2); the second scores m 2 / sqrt(2) and n -2 / sqrt(2).
@@ -106,12 +106,12 @@ def uniform_weights(*overrides: str) -> Tensor:
     return weights[:, 0]
 
 
-def test_cross_attention_reads_present_positions() -> None:
+def test_cross_attention_reads_present_positions():
     torch.testing.assert_close(uniform_weights()[:, 2], torch.tensor([[1 / 3, 1 / 3, 1 / 3], [1, 0, 0]]))
 
 
 @pytest.mark.parametrize("scope", ["global", "history", "encoder_decoder"])
-def test_a_decoder_only_model_reads_source_and_output(scope: str) -> None:
+def test_a_decoder_only_model_reads_source_and_output(scope):
     """The sources have 3 symbols and 1; step t is the stream's position 3 + t or 1 + t and reads itself, too."""
     weights = uniform_weights("model.form=decoder_only", f"scope={scope}")
     expected = [
@@ -121,7 +121,7 @@ def test_a_decoder_only_model_reads_source_and_output(scope: str) -> None:
     torch.testing.assert_close(weights, torch.tensor(expected))
 
 
-def test_a_causal_prefix_reads_no_later_position() -> None:
+def test_a_causal_prefix_reads_no_later_position():
     """A source of 3 symbols: each reads itself and those before it, of which the second layer's keys are made."""
     model = build_model("recipe=llama", "attention.heads=1", "model.hidden_size=4", "model.layers=1")
     assert not model.is_bidirectional
@@ -134,7 +134,7 @@ def test_a_causal_prefix_reads_no_later_position() -> None:
     assert not torch.allclose(first[:, 2], second[:, 2])
 
 
-def test_a_window_applies_to_source_and_decoder_states() -> None:
+def test_a_window_applies_to_source_and_decoder_states():
     """Window 1: of the source the positions next to step t, or to its end; of its own the step before and itself."""
     weights = uniform_weights("model.form=decoder_only", "scope=local", "scope.window=1")
     expected = [
@@ -144,7 +144,7 @@ def test_a_window_applies_to_source_and_decoder_states() -> None:
     torch.testing.assert_close(weights, torch.tensor(expected))
 
 
-def test_weights_of_every_head_and_layer_are_returned() -> None:
+def test_weights_of_every_head_and_layer_are_returned():
     overrides = [*RECIPE[:-1], "model.layers=3"]
     model = build_model(*overrides)
     assert model(SOURCE, SOURCE > 0, INPUTS, need_weights=True).weights.shape == (2, 6, 3, 3)
@@ -154,7 +154,7 @@ def test_weights_of_every_head_and_layer_are_returned() -> None:
     assert model.sources == ("encoder",)
 
 
-def test_feed_forward_by_hand() -> None:
+def test_feed_forward_by_hand():
     """relu(3, -5) = (3, 0); doubled by the second map, with 7 added."""
     layer = FeedForward(2, 2, "relu")
     with torch.no_grad():
@@ -165,7 +165,7 @@ def test_feed_forward_by_hand() -> None:
     assert layer(torch.tensor([3.0, -5.0])).tolist() == [13.0, 7.0]
 
 
-def test_a_gated_feed_forward_layer_by_hand() -> None:
+def test_a_gated_feed_forward_layer_by_hand():
     """The gate relu(3, -5) = (3, 0) times what is twice the input, (6, -10), with no bias: (18, 0), tripled below."""
     layer = FeedForward(2, 2, "relu", is_gated=True, has_bias=False)
     assert layer.gate is not None
@@ -176,7 +176,7 @@ def test_a_gated_feed_forward_layer_by_hand() -> None:
     assert layer(torch.tensor([3.0, -5.0])).tolist() == [54.0, 0.0]
 
 
-def test_a_gate_takes_as_many_weights_as_no_gate() -> None:
+def test_a_gate_takes_as_many_weights_as_no_gate():
     """Three maps of 8/3 times the width, two of four times the width."""
     counts = []
     for gated in ("true", "false"):
@@ -187,14 +187,14 @@ def test_a_gate_takes_as_many_weights_as_no_gate() -> None:
     assert counts == [3 * 24 * 64, 2 * 24 * 96]
 
 
-def test_the_root_of_the_mean_square_by_hand() -> None:
+def test_the_root_of_the_mean_square_by_hand():
     """Of (1, 7) it is 5; the mean stays in, and there is no bias."""
     around = Residual(2, "pre", dropout=0.0, norm_type="rms")
     assert [name for name, _ in around.named_parameters()] == ["norm.weight"]
     torch.testing.assert_close(around.pre(torch.tensor([1.0, 7.0])), torch.tensor([0.2, 1.4]), rtol=1e-5, atol=1e-5)
 
 
-def test_norm_before_and_after() -> None:
+def test_norm_before_and_after():
     """(1, 5): normalized (-1, 1). Twice what is given is added: before 2 (-1, 1), after 2 (1, 5), normalized."""
     states = torch.tensor([1.0, 5.0])
     for norm, value, expected in (("pre", [-1.0, 1.0], [-1.0, 7.0]), ("post", [1.0, 5.0], [-1.0, 1.0])):
@@ -204,7 +204,7 @@ def test_norm_before_and_after() -> None:
         torch.testing.assert_close(made, torch.tensor(expected), rtol=1e-5, atol=1e-5)
 
 
-def test_a_rotation_by_hand() -> None:
+def test_a_rotation_by_hand():
     """Of width 4, units 0 and 2 turn by the position, units 1 and 3 by a hundredth of it."""
     by = rope_cos_sin(torch.tensor([3]), 4)
     actual = apply_rope(torch.tensor([[1.0, 0.0, 0.0, 2.0]]), by)
@@ -212,14 +212,14 @@ def test_a_rotation_by_hand() -> None:
     torch.testing.assert_close(actual, torch.tensor(expected))
 
 
-def test_the_base_of_a_rotation_by_hand() -> None:
+def test_the_base_of_a_rotation_by_hand():
     """Of width 4 the second pair turns by position / sqrt(base)."""
     cosine, sine = PositionEncoding(8, "rotary", 5, 4, rotary_base=400.0).rotary(torch.tensor([[3]]))  # type: ignore[misc]
     torch.testing.assert_close(cosine, torch.tensor([[[math.cos(3), math.cos(3 / 20)]]]))
     torch.testing.assert_close(sine, torch.tensor([[[math.sin(3), math.sin(3 / 20)]]]))
 
 
-def test_rotary_products_depend_on_the_distance() -> None:
+def test_rotary_products_depend_on_the_distance():
     query, key = torch.randn(5, dtype=torch.float64)[:4], torch.randn(4, dtype=torch.float64)
     products = [
         apply_rope(query, rope_cos_sin(torch.tensor(m), 4).double())
@@ -229,7 +229,7 @@ def test_rotary_products_depend_on_the_distance() -> None:
     torch.testing.assert_close(products[0].expand(2), torch.stack(products[1:]), rtol=1e-5, atol=1e-6)
 
 
-def test_learned_positions_are_limited() -> None:
+def test_learned_positions_are_limited():
     """Of three, those behind are as the last."""
     places = PositionEncoding(5, "learned", 3, 5)
     assert places.learned is not None
@@ -237,7 +237,7 @@ def test_learned_positions_are_limited() -> None:
     assert places.rotary(torch.tensor([[0]])) is None
 
 
-def test_an_odd_size_cannot_be_rotated() -> None:
+def test_an_odd_size_cannot_be_rotated():
     with pytest.raises(UserError, match="position_encoding=rotary needs an even size per head, not 3"):
         PositionEncoding(6, "rotary", 5, 3)
 
@@ -267,12 +267,12 @@ def test_an_odd_size_cannot_be_rotated() -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_an_invalid_configuration_is_refused(overrides: list[str], message: str) -> None:
+def test_an_invalid_configuration_is_refused(overrides, message):
     with pytest.raises(UserError, match=message):
         compose(["model=transformer", *overrides])
 
 
-def test_unused_options_are_not_in_the_configuration() -> None:
+def test_unused_options_are_not_in_the_configuration():
     assert not {"encoder", "decoder", "readout"} & compose(["model=transformer"]).keys()
 
 
@@ -286,13 +286,13 @@ def test_unused_options_are_not_in_the_configuration() -> None:
     ],
     ids=" ".join,
 )
-def test_a_part_can_be_set_for_one_site(overrides: list[str]) -> None:
+def test_a_part_can_be_set_for_one_site(overrides):
     model = build_model(*RECIPE, *overrides)
     self_scorers, cross = ([type(head.scorer).__name__ for head in heads.heads] for heads in _places(model))
     assert (self_scorers, cross) == (["Cosine"] * 2, ["Scaled"] * 2)
 
 
-def test_a_part_with_options_can_be_set_for_one_site() -> None:
+def test_a_part_with_options_can_be_set_for_one_site():
     for overrides in (["model.cross_scope={name: local, window: 5}"], ["+scope@model.cross_scope=local", LATER]):
         self_heads, cross = _places(build_model(*RECIPE, *overrides))
         assert cross.heads[1].scope.window == 5

@@ -22,7 +22,7 @@ def build_model(*overrides: str) -> Any:
     return resolve_model(config).build(DataSizes(target_symbols=17)).eval()
 
 
-def test_a_list_of_layers_is_repeated() -> None:
+def test_a_list_of_layers_is_repeated():
     overrides = ["model.layers=4", "model.mixer=[linear,standard]", "attention.heads=2", "model.hidden_size=16"]
     model = build_model(*overrides)
     assert [type(layer.mixer).__name__ for layer in model.decoder.layers] == ["Linear", "NoneType"] * 2
@@ -32,7 +32,7 @@ def test_a_list_of_layers_is_repeated() -> None:
     assert sites == tuple(f"self-attention, layer {layer}" for layer in (2, 2, 4, 4))
 
 
-def test_a_model_of_mixers_alone_has_no_attention() -> None:
+def test_a_model_of_mixers_alone_has_no_attention():
     config = compose([*LANGUAGE_MODEL[:3], "model.mixer={name: linear, heads: 2}", "model.hidden_size=16"])
     assert config["attention"] == {"name": "none"}
     assert not {"scorer", "scope", "normalizer", "query"} & set(config)
@@ -44,7 +44,7 @@ def test_a_model_of_mixers_alone_has_no_attention() -> None:
     assert output.weights is None
 
 
-def test_a_layer_may_be_a_feed_forward_map_alone() -> None:
+def test_a_layer_may_be_a_feed_forward_map_alone():
     model = build_model("model.layers=2", "model.mixer=[linear,none]", "model.hidden_size=16")
     assert model.decoder.layers[1].self_attention is None
     state = model.init_state(NO_SOURCE, NO_SOURCE > 0)
@@ -57,7 +57,7 @@ def test_a_layer_may_be_a_feed_forward_map_alone() -> None:
 
 
 @torch.no_grad()
-def test_without_a_feed_forward_map_a_layer_adds_what_it_reads() -> None:
+def test_without_a_feed_forward_map_a_layer_adds_what_it_reads():
     """A step reads itself alone, by maps that are identities: (3, 5), normalized (-1, 1), is added to it."""
     options = ["model.layers=1", "model.mixer=standard", "attention.heads=1", "model.hidden_size=2"]
     (layer,) = build_model(*options, "model.feedforward_size=0").decoder.layers
@@ -69,7 +69,7 @@ def test_without_a_feed_forward_map_a_layer_adds_what_it_reads() -> None:
 
 
 @torch.no_grad()
-def test_a_state_stays_as_large_as_it_is() -> None:
+def test_a_state_stays_as_large_as_it_is():
     model = build_model("model.layers=2", "model.mixer=linear", "model.hidden_size=16")
     state = model.init_state(NO_SOURCE, NO_SOURCE > 0)
     shapes = [part.shape for layer in state.self_memories for part in layer]
@@ -102,7 +102,7 @@ CONTRADICTIONS = {
 
 
 @pytest.mark.parametrize("written", CONTRADICTIONS)
-def test_what_no_layer_can_be_is_refused_in_a_line(written: str) -> None:
+def test_what_no_layer_can_be_is_refused_in_a_line(written):
     overrides = {word.partition("=")[0]: word for word in (*LANGUAGE_MODEL[:3], *shlex.split(written))}
     with pytest.raises(UserError) as refusal:
         compose([*overrides.values()])

@@ -9,7 +9,6 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
@@ -49,12 +48,12 @@ class Program(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def module(triton_that: Callable[[str], ModuleType]) -> ModuleType:
+def module(triton_that):
     return triton_that("compiles")
 
 
 @pytest.fixture(scope="module")
-def functions(module: Any) -> dict[str, Any]:
+def functions(module):
     """All that Triton compiles in the modules, by name."""
     tuned, jitted = module.triton.runtime.Autotuner, module.triton.JITFunction
     members = {name: member.fn if isinstance(member, tuned) else member for name, member in vars(module).items()}
@@ -62,7 +61,7 @@ def functions(module: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def recorded_launches(module: Any) -> Iterator[list[Launch]]:
+def recorded_launches(module):
     """Each function as it is launched; nothing runs."""
     launches: list[Launch] = []
     kinds = {torch.float32: "*fp32", torch.uint8: "*u8", int: "i32", float: "fp32"}
@@ -81,7 +80,7 @@ def recorded_launches(module: Any) -> Iterator[list[Launch]]:
 
 
 @pytest.fixture
-def launched(module: Any, recorded_launches: list[Launch]) -> Callable[..., list[Launch]]:
+def launched(module, recorded_launches):
     """The launches of a call, each once."""
 
     def launches_of(function: Callable[..., Any], *args: Any) -> list[Launch]:
@@ -101,18 +100,12 @@ def launch_all(module: Any, dtype: torch.dtype) -> None:
 
 
 @pytest.fixture(scope="module", params=CAPABILITIES.values(), ids=list(CAPABILITIES))
-def capability(request: pytest.FixtureRequest) -> int:
+def capability(request):
     return int(request.param)
 
 
 @pytest.fixture(scope="module")
-def programs(
-    module: Any,
-    functions: dict[str, Any],
-    recorded_launches: list[Launch],
-    capability: int,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> dict[str, list[Program]]:
+def programs(module, functions, recorded_launches, capability, tmp_path_factory):
     """Every launched function, compiled for a GPU with each of its tiles, the first one first, by name."""
     folder = tmp_path_factory.mktemp("triton")
     recorded_launches.clear()
@@ -183,13 +176,13 @@ PAIRS = ("_scores_kernel", "_gradients_kernel")
 """The kernels that evaluate a tanh for every pair and hidden unit."""
 
 
-def test_every_kernel_compiles(programs: dict[str, list[Program]], capability: int) -> None:
+def test_every_kernel_compiles(programs, capability):
     assert set(programs) == {*PAIRS, "_prepare_kernel"}
     for program in itertools.chain(*programs.values()):
         assert f".target sm_{capability}" in program.ptx
 
 
-def test_registers_and_shared_memory_suffice(programs: dict[str, list[Program]], capability: int) -> None:
+def test_registers_and_shared_memory_suffice(programs, capability):
     """No register is spilled to memory, whatever the tile."""
     for program in itertools.chain(*programs.values()):
         assert program.resources["REG"] > 0
@@ -198,7 +191,7 @@ def test_registers_and_shared_memory_suffice(programs: dict[str, list[Program]],
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_a_pair_costs_a_reciprocal(programs: dict[str, list[Program]], name: str) -> None:
+def test_a_pair_costs_a_reciprocal(programs, name):
     """And no exponential, and with a kernel's first tile so few instructions that they take at most twice as long as
     the reciprocals. The second loop, for numbers out of range, has one exponential a pair."""
     program = programs[name][0]
@@ -209,9 +202,7 @@ def test_a_pair_costs_a_reciprocal(programs: dict[str, list[Program]], name: str
     assert (by_tanh["MUFU.RCP"], by_tanh["MUFU.EX2"]) == (pairs, pairs)
 
 
-def test_every_function_is_launched_or_called(
-    module: Any, functions: dict[str, Any], launched: Callable[..., list[Launch]]
-) -> None:
+def test_every_function_is_launched_or_called(module, functions, launched):
     names = {launch.name for launch in launched(launch_all, module, torch.float32)}
     called = {
         name for name in functions if any(f"{name}(" in functions[caller].src for caller in functions if caller != name)
@@ -221,13 +212,13 @@ def test_every_function_is_launched_or_called(
 
 
 @pytest.mark.parametrize("dtype", SINGLE)
-def test_all_types_share_one_program(module: Any, launched: Callable[..., list[Launch]], dtype: torch.dtype) -> None:
+def test_all_types_share_one_program(module, launched, dtype):
     """Narrower types are widened before, so that what is built for float32 is all there is to build."""
     expected = launched(launch_all, module, torch.float32)
     assert launched(launch_all, module, dtype) == expected
 
 
-def test_all_sizes_and_addresses_share_one_program(functions: dict[str, Any]) -> None:
+def test_all_sizes_and_addresses_share_one_program(functions):
     """What is built on one number serves every read: sizes of 1, or divisible by 16, are not compiled for again."""
     for function in functions.values():
         parameters = [param for param in function.params if not param.is_constexpr]
@@ -235,12 +226,12 @@ def test_all_sizes_and_addresses_share_one_program(functions: dict[str, Any]) ->
         assert all(value.do_not_specialize and value.do_not_specialize_on_alignment for value in parameters)
 
 
-def test_building_launches_every_kernel(module: Any, launched: Callable[..., list[Launch]]) -> None:
+def test_building_launches_every_kernel(module, launched):
     """A kernel that cannot be built for the gradients is not begun with."""
     assert launched(module.compile_kernels, torch.device("cpu")) == launched(launch_all, module, torch.float32)
 
 
-def test_any_number_of_rows_fits_into_a_grid(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_number_of_rows_fits_into_a_grid(module, monkeypatch):
     """A GPU has room for 2^31 programs along the first axis of a grid, and for 65,535 along the others."""
     grids: list[tuple[int, ...]] = []
 
@@ -255,7 +246,7 @@ def test_any_number_of_rows_fits_into_a_grid(module: Any, monkeypatch: pytest.Mo
     assert all(size < 2**16 for _, *behind_first in grids for size in behind_first)
 
 
-def test_sizes_of_like_magnitude_share_a_choice_of_tile(module: Any) -> None:
+def test_sizes_of_like_magnitude_share_a_choice_of_tile(module):
     """Tiles are tuned for each magnitude, and not for each length of a sentence."""
     sizes = itertools.product((1, 2, 3, 64, 127), repeat=2)
     classes = {(batch.bit_length(), steps.bit_length()): module.classify_sizes(batch, steps) for batch, steps in sizes}

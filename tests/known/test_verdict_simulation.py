@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import math
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,7 @@ PATH = Path(__file__).parents[2] / "benchmarks" / "verdict_simulation.py"
 
 
 @pytest.fixture(scope="module")
-def simulation() -> Any:
+def simulation():
     spec = importlib.util.spec_from_file_location("verdict_simulation", PATH)
     assert spec is not None
     assert spec.loader is not None
@@ -26,7 +25,7 @@ def simulation() -> Any:
     ("spread", "most"),
     [("equal", 0.06), ("half", 0.1), ("quarter", 0.1), ("wide", 0.1), ("narrow", 0.06), ("bad", 0.06)],
 )
-def test_equal_settings_seldom_differ(simulation: Any, spread: str, most: float) -> None:
+def test_equal_settings_seldom_differ(simulation, spread, most):
     """The aims of docs/reports.md, with two standard errors of the simulation."""
     grids = 150
     shares = simulation.simulate(simulation.Cell(6, 3, spread=spread), grids)
@@ -35,7 +34,7 @@ def test_equal_settings_seldom_differ(simulation: Any, spread: str, most: float)
 
 
 @pytest.mark.parametrize(("seeds", "least"), [(3, 0.45), (5, 0.8)])
-def test_a_setting_that_leads_by_three_deviations_is_named(simulation: Any, seeds: int, least: float) -> None:
+def test_a_setting_that_leads_by_three_deviations_is_named(simulation, seeds, least):
     grids = 150
     shares = simulation.simulate(simulation.Cell(6, seeds, lead=3.0), grids)
     assert shares.winner >= least - 2 * math.sqrt(least * (1 - least) / grids)

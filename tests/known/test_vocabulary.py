@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from pathlib import Path
 
 import pytest
 
@@ -13,14 +12,14 @@ from attnx.errors import UserError
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 
 
-def test_specials_come_first_and_symbols_are_sorted() -> None:
+def test_specials_come_first_and_symbols_are_sorted():
     """Order and repetition of the data leave no trace."""
     assert Vocabulary.of(["cab", "bb"]).symbols == (*SPECIALS, "a", "b", "c")
     assert Vocabulary.of(["bb", "cab"]) == Vocabulary.of([["c"], ["b"], ["a"]])
     assert len(Vocabulary.of([])) == 4
 
 
-def test_symbols_are_encoded() -> None:
+def test_symbols_are_encoded():
     """A is 4, b is 5; what is not known is 3, the end is 2."""
     letters = Vocabulary.of(["ab"])
     assert letters.encode("bad") == [5, 4, UNK]
@@ -28,14 +27,14 @@ def test_symbols_are_encoded() -> None:
     assert letters.encode([], end=True) == [EOS]
 
 
-def test_decode_stops_at_the_end_and_drops_padding() -> None:
+def test_decode_stops_at_the_end_and_drops_padding():
     """An unknown symbol stays visible."""
     letters = Vocabulary.of(["ab"])
     assert letters.decode([BOS, 5, PAD, UNK, 4, EOS, 5, 99]) == ["b", "<unk>", "a"]
 
 
 @pytest.mark.parametrize("name", SPECIALS)
-def test_a_symbol_named_like_a_special_is_refused_in_data_and_unknown_in_text(name: str) -> None:
+def test_a_symbol_named_like_a_special_is_refused_in_data_and_unknown_in_text(name):
     """Text can never forge an end or a padding."""
     with pytest.raises(UserError, match=f"the symbol '{name}'"):
         Vocabulary.of([["a", name]])
@@ -51,13 +50,13 @@ def test_a_symbol_named_like_a_special_is_refused_in_data_and_unknown_in_text(na
         ((*SPECIALS, "<eos>"), "'<eos>' is in the vocabulary twice"),
     ],
 )
-def test_a_wrong_table_is_refused(symbols: tuple[str, ...], wrong: str) -> None:
+def test_a_wrong_table_is_refused(symbols, wrong):
     """Both rules of the table are checked wherever it comes from."""
     with pytest.raises(UserError, match=wrong):
         Vocabulary(symbols)
 
 
-def test_a_vocabulary_survives_saving_and_pickling(tmp_path: Path) -> None:
+def test_a_vocabulary_survives_saving_and_pickling(tmp_path):
     """Letters outside ASCII, a quote, a newline and a space come back."""
     vocabulary = Vocabulary.of(["æñ", '"\n ', "日"])
     vocabulary.save(tmp_path / "letters.json")
@@ -76,7 +75,7 @@ def test_a_vocabulary_survives_saving_and_pickling(tmp_path: Path) -> None:
         (b'["<pad>", "<bos>", "<eos>", "<unk>", "a", "a"]', "'a' is in the vocabulary twice"),
     ],
 )
-def test_a_malformed_file_is_reported(tmp_path: Path, content: bytes, wrong: str) -> None:
+def test_a_malformed_file_is_reported(tmp_path, content, wrong):
     """The message begins with the path."""
     path = tmp_path / "letters.json"
     path.write_bytes(content)
@@ -86,7 +85,7 @@ def test_a_malformed_file_is_reported(tmp_path: Path, content: bytes, wrong: str
     assert wrong in str(caught.value)
 
 
-def test_a_missing_file_and_a_folder_are_reported(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_folder_are_reported(tmp_path):
     """Neither ends in a traceback."""
     for path, wrong in ((tmp_path / "none.json", "no such file"), (tmp_path, "cannot be read: Is a directory")):
         with pytest.raises(UserError) as caught:

@@ -15,7 +15,7 @@ from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.report import Report
 from studies.atlas.__main__ import PAGE
 from studies.atlas.changes import Changes, single_changes
-from studies.atlas.design import Task, jobs, read_design
+from studies.atlas.design import jobs, read_design
 from studies.atlas.figures import scorer_by_scope
 from studies.atlas.page import DEFAULT_RATE, fill_tables
 from studies.atlas.rates import rate_table
@@ -31,7 +31,7 @@ MOVING_OVER_STATES = "scope=local scope.sources=[decoder] scope.center=monotonic
 
 
 @pytest.fixture(scope="module")
-def tasks() -> dict[str, Task]:
+def tasks():
     return read_design(STUDY / "design.yaml")[0]
 
 
@@ -57,12 +57,12 @@ class Page(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def page(tasks: dict[str, Task]) -> Page:
+def page(tasks):
     report = attnx.report(STUDY / "results.csv", [DEFAULT_RATE])
     return Page(report, single_changes(report.comparisons, tasks))
 
 
-def test_the_tables_of_the_page_are_those_of_the_study(page: Page, tasks: dict[str, Task]) -> None:
+def test_the_tables_of_the_page_are_those_of_the_study(page, tasks):
     text = (STUDY.parents[1] / PAGE).read_text(encoding="utf-8")
     planned = list(jobs(tasks, read_design(STUDY / "design.yaml")[1]))
     numbers = len(Results(STUDY / "results.csv", planned).runs), len(planned)
@@ -76,7 +76,7 @@ GRID = (
 )
 
 
-def test_the_grid_of_scorers_and_scopes() -> None:
+def test_the_grid_of_scorers_and_scopes():
     """The effects of scorers come from all runs that vary them."""
     (comparison,) = attnx.report(STUDY / "results.csv", GRID).comparisons
     assert len(comparison.settings) == 42
@@ -88,7 +88,7 @@ def test_the_grid_of_scorers_and_scopes() -> None:
     assert worse == {"additive", "dot", "mlp", "multiplicative", "scaled"}
 
 
-def test_effects_over_all_settings(page: Page) -> None:
+def test_effects_over_all_settings(page):
     """Of each task and choice what is significantly worse than the best value, and by how much."""
     worse = {
         (comparison.constant["task"], effect.name.partition(",")[0], level.value): level.difference
@@ -116,7 +116,7 @@ def test_effects_over_all_settings(page: Page) -> None:
     }
 
 
-def test_validation_of_reverse(page: Page) -> None:
+def test_validation_of_reverse(page):
     """Weights of the first validation without an error are tested: ties are no improvement."""
     curves = [run.curves[run.monitor] for run in page.report.runs if run.choices["task"] == "reverse"]
     earlier = [curve for curve in curves if min(curve, key=curve.__getitem__) < max(curve)]
@@ -129,7 +129,7 @@ def test_validation_of_reverse(page: Page) -> None:
     assert round(location.mean) == 20
 
 
-def test_the_page_begins_with_a_screen_and_a_page() -> None:
+def test_the_page_begins_with_a_screen_and_a_page():
     """The answer has at most 300 words before its table, and the findings 900; the rest is the appendix."""
     text = (STUDY.parents[1] / PAGE).read_text(encoding="utf-8")
     answer, findings = text.partition("# Which")[2].partition("```")[0], text.partition("## What was found")[2]
@@ -138,7 +138,7 @@ def test_the_page_begins_with_a_screen_and_a_page() -> None:
     assert [line for line in text.splitlines() if line.startswith("## ")] == ["## What was found", "## Appendix"]
 
 
-def test_what_wins_one_task_loses_another(page: Page) -> None:
+def test_what_wins_one_task_loses_another(page):
     moving = f"{MOVING}2"
     assert page.percent("translation", moving) < -20
     assert not page.is_significant("translation", moving, -1)
@@ -153,7 +153,7 @@ def test_what_wins_one_task_loses_another(page: Page) -> None:
     assert (f"{bleu:.1f}", f"{default:.1f}") == ("6.8", "15.6")
 
 
-def test_changes_are_worse_or_alike(page: Page) -> None:
+def test_changes_are_worse_or_alike(page):
     """The sentences below "What was found": each names changes that are worse, or that nothing is known against."""
     changes, is_significant, report = page.changes, page.is_significant, page.report
     pronunciation = ("g2p", "g2p_multilingual")
@@ -224,7 +224,7 @@ def test_changes_are_worse_or_alike(page: Page) -> None:
             assert gaps[-1] > 0
 
 
-def test_means(page: Page) -> None:
+def test_means(page):
     for name in TESTED:
         assert page.percent(name, "scope=history") > page.percent(name, "attention=none") > 0
     assert [page.percent(name, "scorer=location") < 0 for name in TESTED].count(True) == 3
@@ -232,7 +232,7 @@ def test_means(page: Page) -> None:
     assert narrow == min(page.percent("translation", words) for words in page.changes["translation"].by_words)
 
 
-def test_long_words(page: Page) -> None:
+def test_long_words(page):
     """Of words as long as those trained on the errors are few; scorers are told apart by longer ones."""
     comparison, trained = page.comparison("reverse"), range(2, 11)
 
@@ -249,7 +249,7 @@ def test_long_words(page: Page) -> None:
     assert min(page.percent("reverse", f"scorer={scorer}") for scorer in ("dot", "cosine", "scaled")) > 50
 
 
-def test_combinations_that_solve_long_words(page: Page) -> None:
+def test_combinations_that_solve_long_words(page):
     """By what one changes beside the defaults: one is the only best, with all its seeds."""
     solving = "feed=now, heads=4, location, encoder_decoder, query=[previous_state,token], softmax"
     second = "feed=next, heads=4, multiplicative, global, query=[token,last_context], entmax"
@@ -265,7 +265,7 @@ def test_combinations_that_solve_long_words(page: Page) -> None:
     assert solving in [words.settings[row.setting].name for row in words.rankings[0].rows[:3]]
 
 
-def test_learning_rates(page: Page, tasks: dict[str, Task]) -> None:
+def test_learning_rates(page, tasks):
     (complete,) = attnx.report(STUDY / "results.csv", ["task=g2p"]).comparisons
     head, rows = rate_table(tasks["g2p"], complete)
     assert head[2:] == ["rate 0.004", "rate 0.012"]
@@ -280,7 +280,7 @@ def test_learning_rates(page: Page, tasks: dict[str, Task]) -> None:
     assert min(gains.values()) > max(-page.percent("g2p", words) for words in page.changes["g2p"].by_words)
 
 
-def test_seeds_of_translation(page: Page) -> None:
+def test_seeds_of_translation(page):
     """Of translation the second seed is better in two thirds of the settings."""
     pairs = [row.values for row in page.comparison("translation").rankings[0].rows if {1, 2} <= row.values.keys()]
     gains = [values[2] - values[1] for values in pairs]
@@ -289,7 +289,7 @@ def test_seeds_of_translation(page: Page) -> None:
     assert stats.ttest_1samp(gains, 0).pvalue < SIGNIFICANCE_LEVEL
 
 
-def test_seeds_of_poor_settings_differ_more(page: Page) -> None:
+def test_seeds_of_poor_settings_differ_more(page):
     """In g2p_multilingual: that is why each setting has a variance of its own."""
     rows = page.comparison("g2p_multilingual").rankings[0].rows
     deviations = [stdev(row.values.values()) for row in rows]

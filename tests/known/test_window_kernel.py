@@ -70,7 +70,7 @@ def padded_memory(attention: Any, states: Tensor, values: Tensor) -> Memory:
     return attention.make_memory(states, MEMORY_MASK, values)
 
 
-def test_by_hand() -> None:
+def test_by_hand():
     """At step 3 a window of 1 holds positions 2 to 4; scores ln 1, ln 3 and ln 4 weigh 1/8, 3/8 and 4/8."""
     attention: Any = accel.enable(build_attention("dot", ("local", {"window": 1}), "softmax", 1, 1, 1, {}))
     attention.kernels = (Always(),)
@@ -83,7 +83,7 @@ def test_by_hand() -> None:
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("center", ["monotonic", "predictive"])
 @pytest.mark.parametrize("scorer", SCORERS)
-def test_every_scorer_matches_the_definition(scorer: str, center: str) -> None:
+def test_every_scorer_matches_the_definition(scorer, center):
     """With padding and an empty row, for all queries at once and for one query with its step."""
     fast, plain = both(scorer, options={"center": center})
     the_same(fast, plain, padded_memory)
@@ -93,7 +93,7 @@ def test_every_scorer_matches_the_definition(scorer: str, center: str) -> None:
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("center", ["monotonic", "predictive"])
 @pytest.mark.parametrize("normalizer", NORMALIZERS)
-def test_every_normalizer_matches_the_definition(normalizer: str, center: str) -> None:
+def test_every_normalizer_matches_the_definition(normalizer, center):
     """A ``predictive`` window's gain multiplies what each of them gives."""
     fast, plain = both("multiplicative", (normalizer, {"temperature": 0.7}), {"center": center})
     the_same(fast, plain, padded_memory)
@@ -102,7 +102,7 @@ def test_every_normalizer_matches_the_definition(normalizer: str, center: str) -
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("window", [0, 1, 5, 6, 17])
 @pytest.mark.parametrize("center", ["monotonic", "predictive"])
-def test_windows_of_any_size_match_the_definition(window: int, center: str) -> None:
+def test_windows_of_any_size_match_the_definition(window, center):
     """From one position to more than there are, and none where there are none."""
     fast, plain = both("additive", options={"center": center, "window": window})
     the_same(fast, plain, padded_memory)
@@ -112,14 +112,14 @@ def test_windows_of_any_size_match_the_definition(window: int, center: str) -> N
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("options", [{"sinks": 3}, {"dilation": 2}, {"sinks": 1, "dilation": 3}, {"sinks": 19}])
 @pytest.mark.parametrize("center", ["monotonic", "predictive"])
-def test_sinks_and_gaps_match_the_definition(options: dict[str, Any], center: str) -> None:
+def test_sinks_and_gaps_match_the_definition(options, center):
     """Also where a window reaches the sinks, and where there are more sinks than positions."""
     fast, plain = both("additive", options={"center": center, **options})
     the_same(fast, plain, padded_memory)
     the_same(fast, plain, lambda *parts: hide_future(padded_memory(*parts), torch.arange(Q) % 5))
 
 
-def test_long_reads_with_sinks_and_global_tokens_match_the_definition() -> None:
+def test_long_reads_with_sinks_and_global_tokens_match_the_definition():
     """The kernel leaves queries that read everything to the definition."""
     for options in ({"sinks": 3}, {"dilation": 5}, {"global_tokens": 2}):
         attention, queries, memory = long_read("dot", 4001, **options)
@@ -130,7 +130,7 @@ def test_long_reads_with_sinks_and_global_tokens_match_the_definition() -> None:
 
 
 @pytest.mark.usefixtures("float64")
-def test_present_may_have_holes_and_differ_by_query() -> None:
+def test_present_may_have_holes_and_differ_by_query():
     """A row's length counts what is there, and positions in the window that are not there are not read."""
     fast, plain = both("additive", "sparsemax", {"center": "predictive"})
     holes = torch.rand(B, M) < 0.6
@@ -141,7 +141,7 @@ def test_present_may_have_holes_and_differ_by_query() -> None:
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("center", ["monotonic", "predictive"])
-def test_several_sources_match_the_definition(center: str) -> None:
+def test_several_sources_match_the_definition(center):
     """Each has a window of its own, of its own length; one row of weights is shared."""
     fast, plain = both("additive", options={"center": center})
 
@@ -159,7 +159,7 @@ def test_several_sources_match_the_definition(center: str) -> None:
 
 
 @pytest.mark.usefixtures("float64")
-def test_masks_and_dropout_of_the_caller_are_applied() -> None:
+def test_masks_and_dropout_of_the_caller_are_applied():
     fast, plain = both("additive")
     narrow = torch.rand(B, Q, M) < 0.5
     for allowed_mask in (narrow, narrow[:1, :1], narrow[..., :1], torch.tensor(True), narrow & False):
@@ -169,7 +169,7 @@ def test_masks_and_dropout_of_the_caller_are_applied() -> None:
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("scorer", ["dot", "additive"])
-def test_gradients(scorer: str) -> None:
+def test_gradients(scorer):
     attention, _ = both(scorer, options={"center": "predictive", "window": 1})
     assert torch.autograd.gradcheck(
         lambda queries, *parts: attention(queries, padded_memory(attention, *parts)).context,
@@ -189,7 +189,7 @@ def long_read(scorer: str, positions: int, **kwargs: Any) -> tuple[Any, Tensor, 
 
 @pytest.mark.parametrize("center", ["monotonic", "predictive"])
 @pytest.mark.parametrize("scorer", SCORERS)
-def test_computation_does_not_grow_with_the_memory(scorer: str, center: str, allocated_sizes: Any) -> None:
+def test_computation_does_not_grow_with_the_memory(scorer, center, allocated_sizes):
     """Twice the memory, and as many elements as before in all that any operation makes."""
     counts = []
     for positions in (4001, 8009):
@@ -201,14 +201,14 @@ def test_computation_does_not_grow_with_the_memory(scorer: str, center: str, all
     assert counts[0] == counts[1]
 
 
-def test_gradients_have_the_size_of_the_memory(allocated_sizes: Any) -> None:
+def test_gradients_have_the_size_of_the_memory(allocated_sizes):
     attention, queries, memory = long_read("additive", 4001)
     memory = memory._replace(keys=memory.keys.detach().requires_grad_(), values=memory.values.requires_grad_())
     sizes = allocated_sizes(lambda: attention(queries, memory).context.sum().backward())
     assert max(sizes) == memory.keys.numel()
 
 
-def test_unsupported_reads_are_left_to_other_kernels() -> None:
+def test_unsupported_reads_are_left_to_other_kernels():
     """Weights and scores to show, scorers that look back, and memories that are not long beside their windows."""
     attention, queries, memory = long_read("additive", 4001)
     scores = attention(queries, memory, need_weights=True).scores
@@ -240,7 +240,7 @@ def cut(memory: Memory, positions: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("query_rows", "memory_rows"), [(1, B), (B, 1)])
-def test_one_row_for_all_is_left_to_the_definition(query_rows: int, memory_rows: int) -> None:
+def test_one_row_for_all_is_left_to_the_definition(query_rows, memory_rows):
     fast, plain = both("additive")
     queries, states = torch.randn(query_rows, Q, WIDTH), torch.randn(memory_rows, M, KEYS)
     contexts = [attention(queries, attention.make_memory(states)).context for attention in (fast, plain)]
@@ -248,7 +248,7 @@ def test_one_row_for_all_is_left_to_the_definition(query_rows: int, memory_rows:
     torch.testing.assert_close(*contexts)
 
 
-def test_scores_of_positions_are_left_to_the_definition() -> None:
+def test_scores_of_positions_are_left_to_the_definition():
     """In a window they would be counted from its start."""
 
     class Positions(Dot):
@@ -267,7 +267,7 @@ def test_scores_of_positions_are_left_to_the_definition() -> None:
         assert WindowKernel().supports(fast, inputs) is is_used
 
 
-def test_a_causal_pass_makes_no_tensor_of_pairs(allocated_sizes: Any) -> None:
+def test_a_causal_pass_makes_no_tensor_of_pairs(allocated_sizes):
     """The numbers are the definition's, and memory grows with the length alone."""
     length, width = 257, 64
     plain: Any = build_attention("scaled", ("local", {"window": 1}), "softmax", width, width, width, {})

@@ -15,7 +15,7 @@ from attnx.runs.alignments import Alignment
 LOCAL = {"name": "local", "window": 3, "center": "monotonic"}
 
 
-def test_the_window_follows_from_the_configuration() -> None:
+def test_the_window_follows_from_the_configuration():
     assert read_windows({"scope": LOCAL}) == [Window(3)]
     assert read_windows({"scope": {**LOCAL, "center": "predictive"}}) == ()
     assert read_windows({"scope": {**LOCAL, "dilation": 2, "sinks": 4, "global_tokens": 1}}) == [Window(3, 2, 4, 1)]
@@ -30,7 +30,7 @@ def test_the_window_follows_from_the_configuration() -> None:
 
 @pytest.mark.parametrize(("steps", "symbols", "reach"), [(5, 7, 1), (11, 3, 2), (2, 5, 0)])
 @pytest.mark.parametrize("options", [{}, {"dilation": 2}, {"sinks": 2}, {"global_tokens": 1, "dilation": 3}])
-def test_a_monotonic_window_matches_the_scope(steps: int, symbols: int, reach: int, options: Any) -> None:
+def test_a_monotonic_window_matches_the_scope(steps, symbols, reach, options):
     """Of a source, and of decoder states of which each step reads its own and those before."""
     scope, queries = Local(query_size=2, window=reach, **options), torch.zeros(1, steps, 2)
     window, numbers = Window(reach, **options), torch.arange(steps)
@@ -40,7 +40,7 @@ def test_a_monotonic_window_matches_the_scope(steps: int, symbols: int, reach: i
     np.testing.assert_array_equal(forbidden_mask(states / 7, steps, [window]), ~states)
 
 
-def test_heads_have_windows_of_their_own() -> None:
+def test_heads_have_windows_of_their_own():
     """What one head may read is not forbidden to the mean."""
     heads = np.stack([np.eye(4, 5, dtype=np.float32)] * 4)
     alignment = Alignment(heads.mean(0), tuple("abcde"), tuple("ABCD"), tuple("ABCD"), heads=heads)
@@ -62,19 +62,19 @@ def history(steps: int, source: int, lag: int) -> Any:
 
 @pytest.mark.parametrize("lag", [0, 1, 2])
 @pytest.mark.parametrize("source", [0, 3])
-def test_later_decoder_states_are_forbidden(source: int, lag: int) -> None:
+def test_later_decoder_states_are_forbidden(source, lag):
     weights = history(5, source, lag)
     np.testing.assert_array_equal(forbidden_mask(weights, 5), weights == 0)
 
 
-def test_a_state_that_is_not_read_may_be_allowed() -> None:
+def test_a_state_that_is_not_read_may_be_allowed():
     """Steps of a sparse normalizer that read only the first state: nobody knows what they might have read."""
     weights = np.zeros((4, 4))
     weights[1:, 0] = 1
     assert forbidden_mask(weights, 4).astype(int).tolist() == np.triu(np.ones((4, 4), int), 1).tolist()
 
 
-def test_a_source_is_forbidden_only_outside_a_window() -> None:
+def test_a_source_is_forbidden_only_outside_a_window():
     weights = np.eye(3, 5)
     assert not forbidden_mask(weights, 0).any()
     assert forbidden_mask(weights, 0, [Window(1)]).astype(int).tolist() == [

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +16,7 @@ CURE = "install gcc or clang (Debian, Ubuntu: apt install gcc libc6-dev; macOS: 
 
 
 @pytest.fixture(autouse=True)
-def _anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _anew(tmp_path, monkeypatch):
     """Nothing was compiled yet, and what these tests find is forgotten."""
     cache = tmp_path / "cache"
     cache.mkdir(mode=0o700)
@@ -28,13 +26,13 @@ def _anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     c_build.compile_library.cache_clear()
 
 
-def test_a_missing_compiler_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_compiler_is_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert without_c(ADDITIVE) == f"no C compiler (cc, gcc, clang) is on the PATH: {COST}; {CURE}"
 
 
 @pytest.mark.parametrize("printed", ["lstm.c:7:10: fatal error: stdlib.h: No such file or directory", ""])
-def test_a_failing_compiler_is_reported(printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_compiler_is_reported(printed, tmp_path, monkeypatch):
     """The message has the compiler's output, or says that it failed."""
     script = tmp_path / "gcc"
     failing = f'#!/bin/sh\n[ "$1" = --version ] && exit 0\necho "In a file:\n{printed}\n" >&2\nexit 1\n'
@@ -48,13 +46,13 @@ def test_a_failing_compiler_is_reported(printed: str, tmp_path: Path, monkeypatc
     assert result.endswith(f": {COST}; {CURE}")
 
 
-def test_accel_off_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accel_off_is_reported(tmp_path, monkeypatch):
     """No advice to install a compiler, which would change nothing."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert without_c({**ADDITIVE, "accel": "off"}) is None
 
 
-def test_another_processor_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_processor_is_reported(monkeypatch):
     """What C would be worth there was not measured."""
     monkeypatch.setattr(c_build.platform, "machine", lambda: "arm64")
     assert without_c(ADDITIVE) == (
@@ -62,11 +60,11 @@ def test_another_processor_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_a_run_without_c_code_reports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_without_c_code_reports_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert without_c(NOTHING) is None
 
 
-def test_compiled_code_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_code_is_not_reported(monkeypatch):
     monkeypatch.setattr(c_build, "compile_library", functools.cache(lambda source: c_build.Compilation(None)))
     assert without_c(ADDITIVE) is None

@@ -48,13 +48,13 @@ def final_positions(sentences: list[Symbols]) -> dict[str, tuple[int, int]]:
     return places
 
 
-def test_the_published_example_is_reproduced() -> None:
+def test_the_published_example_is_reproduced():
     expected = [tuple(line.split()) for line in PUBLISHED.splitlines()]
     assert final_positions(expected) == {"agent1": (2, 9), "agent2": (10, 4)}
 
 
 @pytest.mark.parametrize("statements", [5, 10, 41])
-def test_answers_follow_from_the_story(statements: int) -> None:
+def test_answers_follow_from_the_story(statements):
     stories = World([statements], 50, seed=3).train("world")
     assert len(stories) == 100
     for story in stories:
@@ -64,7 +64,7 @@ def test_answers_follow_from_the_story(statements: int) -> None:
         assert story.question[:2] == ("where", "is")
 
 
-def test_stories_use_both_agents_and_every_verb() -> None:
+def test_stories_use_both_agents_and_every_verb():
     stories = World([10], 300, seed=1).train("world")
     verbs = {word for story in stories for sentence in story.sentences for word in sentence[1:2]}
     assert verbs == {"is", *(f"faces-{way}" for way in "nesw"), *(f"moves-{steps}" for steps in range(1, 6))}
@@ -72,7 +72,7 @@ def test_stories_use_both_agents_and_every_verb() -> None:
     assert len({story.answer for story in stories}) > 90  # of 100 places
 
 
-def test_the_seed_decides_and_parts_do_not_overlap() -> None:
+def test_the_seed_decides_and_parts_do_not_overlap():
     first, again, second = World([5], 700, 1), World([5], 700, 1), World([5], 700, 2)
     assert first.train("world") == again.train("world") != second.train("world")
     trained, tested = ({story.full_text for story in part} for part in (first.train("world"), first.test("world")))
@@ -82,25 +82,25 @@ def test_the_seed_decides_and_parts_do_not_overlap() -> None:
     assert World([5], 30, 1).test("world") == first.test("world")
 
 
-def test_more_stories_than_there_are_end_in_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_stories_than_there_are_end_in_a_message(monkeypatch):
     """On a grid of one field, where two agents can only turn."""
     monkeypatch.setattr(stories, "GRID_SIZE", 1)
     with pytest.raises(UserError, match=r"task\.stories: there are hardly 5,000 different stories of 5 sentences"):
         World([5], 4000, 1).train("world")
 
 
-def test_other_story_lengths_are_tested() -> None:
+def test_other_story_lengths_are_tested():
     assert {len(story.sentences) for story in World([5], 7, 1).custom_test("17")} == {17}
     assert Counter(len(story.sentences) for story in World([5], 7, 1).custom_test([7, 11])) == {7: 1000, 11: 1000}
     with pytest.raises(UserError, match=r"task\.test=far: expected a number of sentences"):
         World([5], 7, 1).custom_test("far")
 
 
-def test_lengths_of_a_range_are_equally_frequent() -> None:
+def test_lengths_of_a_range_are_equally_frequent():
     stories = World([5, 6, 9], 30, seed=1).train("world")
     assert Counter(len(story.sentences) for story in stories) == {5: 20, 6: 20, 9: 20}
 
 
-def test_a_story_that_is_too_short_is_refused() -> None:
+def test_a_story_that_is_too_short_is_refused():
     with pytest.raises(UserError, match="a world of 4 sentences"):
         World([5, 4], 7, 1).train("world")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -76,13 +76,13 @@ def no_wait() -> Iterator[None]:
 
 
 @pytest.fixture
-def asynchronous_device() -> AbstractContextManager[None]:
+def asynchronous_device():
     """A context in which the device ``meta`` stands for a GPU that nothing may wait for."""
     return no_wait()
 
 
 @pytest.fixture
-def take_training_step() -> Callable[[Any, Batch], None]:
+def take_training_step():
     """Take a training step on a device that nothing may wait for: forwards, loss, backwards, clipping, optimizer."""
 
     def step(model: Any, batch: Batch) -> None:
@@ -99,7 +99,7 @@ def take_training_step() -> Callable[[Any, Batch], None]:
 
 
 @pytest.fixture
-def assert_same_on_gpu() -> Callable[[Any, Batch], None]:
+def assert_same_on_gpu():
     """Compare a GPU with the CPU: the definition in double precision, and what accel makes of it in single."""
     if not torch.cuda.is_available():
         pytest.skip("needs a GPU and ATTNX_TEST_GPU=1")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -48,27 +47,25 @@ WAITS: dict[str, Callable[[Tensor], object]] = {
 
 
 @pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
-def test_a_wait_is_noticed(wait: Callable[[Tensor], object], asynchronous_device: Any) -> None:
+def test_a_wait_is_noticed(wait, asynchronous_device):
     tensor = torch.ones(2, device=DEVICE)
     with pytest.raises((RuntimeError, NotImplementedError, AssertionError)), asynchronous_device:
         wait(tensor)
 
 
-def test_a_copy_that_waits_for_nothing_is_none(asynchronous_device: Any) -> None:
+def test_a_copy_that_waits_for_nothing_is_none(asynchronous_device):
     with asynchronous_device:
         assert (torch.ones(2).to(DEVICE, non_blocking=True) + torch.tensor(3.0)).device == DEVICE
         torch.ones(2, device=DEVICE).copy_(torch.ones(2), non_blocking=True)
         assert torch.ones(2).sum().item() == 2
 
 
-def test_lengths_that_only_the_mask_has_are_noticed(
-    build_model: Callable[..., Any], take_training_step: Callable[..., None]
-) -> None:
+def test_lengths_that_only_the_mask_has_are_noticed(build_model, take_training_step):
     with pytest.raises((RuntimeError, NotImplementedError, AssertionError)):
         take_training_step(build_model(), BATCH)
 
 
-def test_scheduled_sampling_waits_for_no_device(build_model: Callable[..., Any], asynchronous_device: Any) -> None:
+def test_scheduled_sampling_waits_for_no_device(build_model, asynchronous_device):
     model = build_model(model={"scheduled_sampling": 0.3}).to(DEVICE)
     batch = BATCH.to(DEVICE)
     with asynchronous_device:
@@ -84,9 +81,7 @@ def test_scheduled_sampling_waits_for_no_device(build_model: Callable[..., Any],
         ("checkpointed", "mlp", "global", 3),
     ],
 )
-def test_a_kernel_waits_for_no_device(
-    kernel: str, scorer: str, scope: Any, steps: int, asynchronous_device: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kernel_waits_for_no_device(kernel, scorer, scope, steps, asynchronous_device, monkeypatch):
     monkeypatch.setattr(Attention, "attend", lambda *_: pytest.fail("the definition computes"))
     attention: Any = accel.enable(build_attention(scorer, scope, "softmax", 5, 5, 5, {"chunk_mib": 1})).to(DEVICE)
     attention.kernels = tuple(
@@ -100,7 +95,7 @@ def test_a_kernel_waits_for_no_device(
 
 
 @pytest.mark.parametrize("name", registry.names("optimizer"))
-def test_an_optimizer_waits_for_no_device(name: str, asynchronous_device: Any) -> None:
+def test_an_optimizer_waits_for_no_device(name, asynchronous_device):
     layer = torch.nn.Linear(3, 5, device=DEVICE)
     optimizer = registry.build("optimizer", name, parameters=layer.parameters())
     with asynchronous_device:
@@ -109,7 +104,7 @@ def test_an_optimizer_waits_for_no_device(name: str, asynchronous_device: Any) -
             optimizer.step()
 
 
-def test_callbacks_of_a_step_wait_for_no_device(asynchronous_device: Any, tmp_path: Path) -> None:
+def test_callbacks_of_a_step_wait_for_no_device(asynchronous_device, tmp_path):
     """The loss and the tokens are copied or added up where they are; the step that is logged reads them."""
     console = Console(force_terminal=False)
     throughput = Throughput(clock=lambda: 7.0)
@@ -135,9 +130,7 @@ def test_callbacks_of_a_step_wait_for_no_device(asynchronous_device: Any, tmp_pa
 
 @pytest.mark.parametrize(("device", "is_pinned"), [("cpu", False), ("cuda", True)])
 @pytest.mark.parametrize("workers", [0, 1])
-def test_batches_for_a_gpu_are_pinned(
-    workers: int, device: str, is_pinned: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_for_a_gpu_are_pinned(workers, device, is_pinned, monkeypatch):
     monkeypatch.setattr(loaders, "training_device", lambda trainer: torch.device(device))
     pairs = [Pair(("a", "b"), (("c",),))]
     options = asdict(TrainerOptions(num_workers=workers))
@@ -156,7 +149,7 @@ class Recorded(Tensor):
         return self
 
 
-def test_a_batch_is_copied_without_blocking_and_lengths_stay() -> None:
+def test_a_batch_is_copied_without_blocking_and_lengths_stay():
     """Lightning's copy to a GPU; what is read as numbers is on the CPU afterwards."""
     calls: list[dict[str, Any]] = []
     parts = [part.as_subclass(Recorded) for part in BATCH if part is not None]

@@ -30,7 +30,6 @@ from attnx.laws.attention_example import (
 from attnx.laws.check import fixed_random_state, sound_names
 
 pytestmark = pytest.mark.usefixtures("float64")
-Choice = tuple[str, dict[str, Any]]
 
 # What a memory is made of is not attention's business: scopes that differ in their sources alone are one here.
 OTHER_SOURCES = ("encoder_decoder", "history")
@@ -58,20 +57,20 @@ LAWS_OF_PARTS = (
 LAWS = [law.method for law in AttentionLaws.collect() if law.method not in LAWS_OF_PARTS]
 
 
-def test_attention_obeys_its_laws(combination: dict[str, Choice]) -> None:
+def test_attention_obeys_its_laws(combination):
     for law in LAWS:
         with fixed_random_state(torch.float64):
             getattr(AttentionLaws(combination), law)()
 
 
-def test_attention_obeys_the_laws_of_its_parts(sample_combination: dict[str, Choice]) -> None:
+def test_attention_obeys_the_laws_of_its_parts(sample_combination):
     for law in LAWS_OF_PARTS:
         with fixed_random_state(torch.float64):
             getattr(AttentionLaws(sample_combination), law)()
 
 
 @pytest.fixture(params=["additive", "dot", "coverage"])
-def simple(request: pytest.FixtureRequest) -> Any:
+def simple(request):
     """One whose parts do not matter: without a projection, with one, and with a past."""
     return compose_parts({"scorer": request.param, "scope": "local", "normalizer": "softmax"})
 
@@ -82,7 +81,7 @@ def simple(request: pytest.FixtureRequest) -> Any:
     ids=["float16", "autocast to float16", "autocast to bfloat16"],
 )
 @pytest.mark.parametrize("scorer", sound_names("scorer"))
-def test_16_bits_hold_contexts_and_gradients(scorer: str, has_autocast: bool, dtype: torch.dtype) -> None:
+def test_16_bits_hold_contexts_and_gradients(scorer, has_autocast, dtype):
     """Of every normalizer, where queries and values are about 10 and a score may be in the thousands."""
     for normalizer in sound_names("normalizer"):
         attention = compose_parts({"scorer": scorer, "scope": "global", "normalizer": normalizer}, 32, 32).float()
@@ -98,7 +97,7 @@ def test_16_bits_hold_contexts_and_gradients(scorer: str, has_autocast: bool, dt
         assert all(leaf.grad is None or leaf.grad.isfinite().all() for leaf in leaves), normalizer
 
 
-def test_steps_count_from_zero(simple: Any) -> None:
+def test_steps_count_from_zero(simple):
     queries, states, values = random_inputs()
     left_out = attend(simple, Inputs(queries, states, values))
     torch.testing.assert_close(
@@ -106,14 +105,14 @@ def test_steps_count_from_zero(simple: Any) -> None:
     )
 
 
-def test_values_default_to_the_states(simple: Any) -> None:
+def test_values_default_to_the_states(simple):
     queries, states, _ = random_inputs()
     torch.testing.assert_close(
         attend(simple, Inputs(queries, states, None)).context, attend(simple, Inputs(queries, states, states)).context
     )
 
 
-def test_values_do_not_change_the_weights(simple: Any) -> None:
+def test_values_do_not_change_the_weights(simple):
     """Weights come from the keys alone."""
     queries, states, values = random_inputs()
     torch.testing.assert_close(
@@ -122,7 +121,7 @@ def test_values_do_not_change_the_weights(simple: Any) -> None:
     )
 
 
-def test_weights_are_returned_on_request_only(simple: Any) -> None:
+def test_weights_are_returned_on_request_only(simple):
     queries, states, values = random_inputs()
     memory = simple.make_memory(states, MEMORY_MASK, values)
     plain = simple(queries, memory)
@@ -131,7 +130,7 @@ def test_weights_are_returned_on_request_only(simple: Any) -> None:
     torch.testing.assert_close(plain.context, simple(queries, memory, need_weights=True).context)
 
 
-def test_everything_is_present_by_default(simple: Any) -> None:
+def test_everything_is_present_by_default(simple):
     queries, states, values = random_inputs()
     memory = simple.make_memory(states, values=values)
     assert memory.mask.all()
@@ -140,7 +139,7 @@ def test_everything_is_present_by_default(simple: Any) -> None:
     torch.testing.assert_close(actual.context, expected.context)
 
 
-def test_dropout_drops_weights_after_normalizing(simple: Any) -> None:
+def test_dropout_drops_weights_after_normalizing(simple):
     """A mask of the caller's multiplies the weights that make the context, and not those that are shown."""
     queries, states, values = random_inputs()
     keep = torch.bernoulli(torch.full((B, Q, M), 0.5)) * 2
@@ -151,7 +150,7 @@ def test_dropout_drops_weights_after_normalizing(simple: Any) -> None:
     )
 
 
-def test_dropout_applies_in_training_only() -> None:
+def test_dropout_applies_in_training_only():
     """While training, each weight is dropped or scaled by 1 / (1 - rate); evaluation drops nothing."""
     attention = build(query_size=WIDTH, memory_size=KEYS, dropout=0.5)
     queries, states, _ = random_inputs()
@@ -165,7 +164,7 @@ def test_dropout_applies_in_training_only() -> None:
     torch.testing.assert_close(attention(queries, memory).context, result.weights)
 
 
-def test_projections_are_added_where_widths_differ(plain_scorer: Choice) -> None:
+def test_projections_are_added_where_widths_differ(plain_scorer):
     """``auto`` adds one linear map iff the scorer needs equal widths and they differ; ``never`` refuses then."""
     equal = registry.describe("scorer", plain_scorer[0]).declarations["requires_equal_dims"]
     for query_size in (WIDTH, KEYS):
@@ -181,14 +180,14 @@ def test_projections_are_added_where_widths_differ(plain_scorer: Choice) -> None
             assert not list(never.project.parameters())
 
 
-def test_the_python_interface_adds_no_projection(plain_scorer: Choice) -> None:
+def test_the_python_interface_adds_no_projection(plain_scorer):
     if registry.describe("scorer", plain_scorer[0]).declarations["requires_equal_dims"]:
         with pytest.raises(UserError, match="equal widths"):
             build(scorer=plain_scorer, query_size=WIDTH, memory_size=KEYS)
     build(scorer=plain_scorer, query_size=KEYS, memory_size=KEYS)
 
 
-def test_a_part_is_given_by_name_with_options_or_as_an_instance() -> None:
+def test_a_part_is_given_by_name_with_options_or_as_an_instance():
     """The three spellings make the same module."""
     queries, states, values = random_inputs()
     scorer = registry.build("scorer", ("mlp", {"hidden_sizes": [19]}), query_size=WIDTH, memory_size=KEYS)
@@ -207,7 +206,7 @@ def test_a_part_is_given_by_name_with_options_or_as_an_instance() -> None:
     ]
 
 
-def test_no_attention_is_a_constant() -> None:
+def test_no_attention_is_a_constant():
     """The baseline gives its one position at every step, for any query."""
     constant = registry.build("attention", "none")
     last = torch.randn(B, 1, VALUES)

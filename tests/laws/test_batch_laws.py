@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import torch
@@ -47,7 +46,7 @@ pairs = st.lists(
 
 @patient
 @given(rows, limits, numbers, numbers, st.booleans())
-def test_every_row_appears_once(rows: PairDataset, limit: dict[str, int], seed: int, epoch: int, shuffle: bool) -> None:
+def test_every_row_appears_once(rows, limit, seed, epoch, shuffle):
     """An epoch is a permutation of the rows, in as many batches as ``len`` tells."""
     batches = BucketBatches(rows, **limit, seed=seed, shuffle=shuffle)
     batches.set_epoch(epoch)
@@ -59,7 +58,7 @@ def test_every_row_appears_once(rows: PairDataset, limit: dict[str, int], seed: 
 
 @patient
 @given(rows, limits, temperatures, numbers)
-def test_batches_are_full(rows: PairDataset, limit: dict[str, int], temperature: float, seed: int) -> None:
+def test_batches_are_full(rows, limit, temperature, seed):
     """All but one have ``size`` rows; or none holds more than ``tokens``, unless it is a single row."""
     result = list(BucketBatches(rows, **limit, seed=seed, temperature=temperature))
     assert all(result)
@@ -72,9 +71,7 @@ def test_batches_are_full(rows: PairDataset, limit: dict[str, int], temperature:
 
 @patient
 @given(rows, limits, temperatures, numbers, numbers, st.data())
-def test_a_batch_depends_on_seed_and_epoch_only(
-    rows: PairDataset, limit: dict[str, int], temperature: float, seed: int, epoch: int, data: st.DataObject
-) -> None:
+def test_a_batch_depends_on_seed_and_epoch_only(rows, limit, temperature, seed, epoch, data):
     """Whatever ran before and wherever the epoch is entered, batch k is the same, and so is their number."""
     fresh, used = (BucketBatches(rows, **limit, seed=seed, temperature=temperature) for _ in range(2))
     fresh.set_epoch(epoch)
@@ -88,9 +85,7 @@ def test_a_batch_depends_on_seed_and_epoch_only(
 
 @patient
 @given(rows, sizes, temperatures, numbers, numbers)
-def test_rows_of_a_tag_are_drawn_equally_often(
-    rows: PairDataset, size: int, temperature: float, seed: int, epoch: int
-) -> None:
+def test_rows_of_a_tag_are_drawn_equally_often(rows, size, temperature, seed, epoch):
     """An epoch draws as many rows as there are, of each tag its share, and none twice more often than another."""
     batches = BucketBatches(rows, size, seed=seed, temperature=temperature)
     batches.set_epoch(epoch)
@@ -105,9 +100,7 @@ def test_rows_of_a_tag_are_drawn_equally_often(
 
 @patient
 @given(rows, limits, numbers)
-def test_batches_are_sorted_and_sorting_all_rows_pads_least(
-    rows: PairDataset, limit: dict[str, Any], seed: int
-) -> None:
+def test_batches_are_sorted_and_sorting_all_rows_pads_least(rows, limit, seed):
     """Within a batch rows come sorted by the longer side, and sorting all rows pads that side least of all."""
     widths = rows.lengths(np.arange(len(rows))).max(1)
 
@@ -124,7 +117,7 @@ def test_batches_are_sorted_and_sorting_all_rows_pads_least(
 
 @patient
 @given(pairs)
-def test_a_batch_contains_its_pairs_unchanged(pairs: list[Pair]) -> None:
+def test_a_batch_contains_its_pairs_unchanged(pairs):
     """Decoding a batch gives back every pair and every reference, in order."""
     letters = Vocabulary.of(pair.source for pair in pairs)
     phones = Vocabulary.of(reference for pair in pairs for reference in pair.references)

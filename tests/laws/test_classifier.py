@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -61,7 +60,7 @@ def outputs(model: Any, rows: slice, extra: int = 0) -> tuple[Tensor, Tensor]:
     return output.logits, output.weights
 
 
-def test_other_rows_and_padding_change_nothing(combination: dict[str, Any]) -> None:
+def test_other_rows_and_padding_change_nothing(combination):
     model = build_model(**combination)
     logits, weights = outputs(model, slice(None), extra=3)
     for row in range(len(SOURCE)):
@@ -73,7 +72,7 @@ def test_other_rows_and_padding_change_nothing(combination: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("search", [Beam(), Greedy(), Sampling()], ids=lambda search: type(search).__name__)
-def test_a_prefix_that_the_model_forbids_is_written(search: Any) -> None:
+def test_a_prefix_that_the_model_forbids_is_written(search):
     """No label is unknown: its probability is 0."""
     prefix = torch.full((len(SOURCE), 1), UNK)
     result = search(build_model().eval(), SOURCE, SOURCE > 0, prefix=prefix)
@@ -86,9 +85,7 @@ def training_batch() -> Batch:
     return Batch(SOURCE, SOURCE > 0, target, target > 0, torch.arange(3), TAG)
 
 
-def test_a_gpu_computes_the_same(
-    sample_combination: dict[str, Any], assert_same_on_gpu: Callable[[Any, Batch], None]
-) -> None:
+def test_a_gpu_computes_the_same(sample_combination, assert_same_on_gpu):
     """But for samples: a GPU draws other ones."""
     model = build_model(**sample_combination)
     if any(getattr(module, "is_sampled", False) for module in model.modules()):
@@ -96,14 +93,14 @@ def test_a_gpu_computes_the_same(
     assert_same_on_gpu(model, training_batch())
 
 
-def test_every_parameter_has_a_gradient(sample_combination: dict[str, Any]) -> None:
+def test_every_parameter_has_a_gradient(sample_combination):
     model = build_model(**sample_combination).train()
     batch: Any = training_batch()
     token_loss(model, batch).mean.backward()
     assert not [name for name, weight in model.named_parameters() if weight.grad is None]
 
 
-def test_searches_agree() -> None:
+def test_searches_agree():
     model = build_model(query=["current_state"])
     expected = model.init_state(SOURCE, SOURCE > 0, TAG).log_probs
     torch.testing.assert_close(model.target.predict(model(SOURCE, SOURCE > 0, INPUTS, TAG).logits[:, 0]), expected)

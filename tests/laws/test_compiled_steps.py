@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -19,7 +19,6 @@ if torch.__version__ < OLDEST_COMPILER:
     pytest.skip("trainer.compile needs a newer torch", allow_module_level=True)
 # torch's compilers look at what they warn others of.
 pytestmark = [pytest.mark.usefixtures("float64", "fresh"), pytest.mark.filterwarnings("ignore")]
-BuildModel = Callable[..., Any]
 
 SOURCE = torch.tensor([[3, 19, 7, 2, 11, 17, 5], [5, 13, 22, 0, 0, 0, 0]])
 TARGET = torch.tensor([[1, 5, 3, 8, 2], [1, 7, 13, 2, 4]])
@@ -50,14 +49,14 @@ class Backend(list[Any]):
 
 
 @pytest.fixture
-def fresh() -> Iterator[None]:
+def fresh():
     yield
     torch._dynamo.reset()
     compiled._compile.cache_clear()
 
 
 @pytest.fixture
-def backend(monkeypatch: pytest.MonkeyPatch) -> Backend:
+def backend(monkeypatch):
     counter = Backend()
     monkeypatch.setattr(compiled, "BACKEND", counter)
     return counter
@@ -96,7 +95,7 @@ def assert_same(actual: dict[str, Tensor], expected: dict[str, Tensor], **within
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_compiled_steps_match_uncompiled_steps(build_model: BuildModel, backend: Backend, case: str) -> None:
+def test_compiled_steps_match_uncompiled_steps(build_model, backend, case):
     model = build_model(**CASES[case]).train()
     assert model.plan.schedule == "step_by_step"
     batches = BATCHES if case == "fed next" else BATCHES[1:]  # another shape is a question of its own, below
@@ -106,14 +105,14 @@ def test_compiled_steps_match_uncompiled_steps(build_model: BuildModel, backend:
     assert backend
 
 
-def test_sampled_symbols_are_the_same(build_model: BuildModel, backend: Backend) -> None:
+def test_sampled_symbols_are_the_same(build_model, backend):
     model = build_model(model={"scheduled_sampling": 0.5, "feed": "next"}).train()
     expected = learn(model, None, scheduled_sampling=0.5)
     assert_same(learn(model, CompileOptions(is_strict=True), scheduled_sampling=0.5), expected)
     assert backend
 
 
-def test_another_shape_gives_the_same_result(build_model: BuildModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_shape_gives_the_same_result(build_model, monkeypatch):
     """What torch makes of a step and of its gradients, in simpler operations, before they become C++ or Triton."""
     monkeypatch.setattr(compiled, "BACKEND", "aot_eager")
     model = build_model(query=["previous_state"], model={**DROP, "feed": "now"}).train()
@@ -121,7 +120,7 @@ def test_another_shape_gives_the_same_result(build_model: BuildModel, monkeypatc
 
 
 @pytest.mark.skipif(torch.__version__ < OLDEST_WITH_BREAKS, reason="a step is one graph")
-def test_a_step_with_graph_breaks_gives_the_same_result(build_model: BuildModel, backend: Backend) -> None:
+def test_a_step_with_graph_breaks_gives_the_same_result(build_model, backend):
     class Unseen(torch.nn.Softmax):
         def forward(self, scores: Tensor, allowed_mask: Tensor) -> Tensor:
             torch._dynamo.graph_break()
@@ -134,7 +133,7 @@ def test_a_step_with_graph_breaks_gives_the_same_result(build_model: BuildModel,
     assert len(backend) > 1
 
 
-def test_only_training_compiles(build_model: BuildModel, backend: Backend) -> None:
+def test_only_training_compiles(build_model, backend):
     """Judging and generating are not worth a compiler's time: their batches are few, or of one step."""
     model = build_model(query=["previous_state"], model={"feed": "now"})
     compile_model(model, CompileOptions(is_strict=True))
@@ -144,7 +143,7 @@ def test_only_training_compiles(build_model: BuildModel, backend: Backend) -> No
     assert not backend
 
 
-def test_copies_of_the_model_are_not_compiled(build_model: BuildModel, backend: Backend) -> None:
+def test_copies_of_the_model_are_not_compiled(build_model, backend):
     model = build_model(query=["previous_state"], model={"feed": "now"}).train()
     names = list(model.state_dict())
     expected = learn(model, CompileOptions(is_strict=True), batches=BATCHES[1:])
@@ -156,9 +155,7 @@ def test_copies_of_the_model_are_not_compiled(build_model: BuildModel, backend: 
 
 
 @pytest.mark.parametrize("oldest_with_breaks", ["2.9", "99"])
-def test_a_step_that_cannot_be_compiled_runs_uncompiled(
-    build_model: BuildModel, monkeypatch: pytest.MonkeyPatch, oldest_with_breaks: str
-) -> None:
+def test_a_step_that_cannot_be_compiled_runs_uncompiled(build_model, monkeypatch, oldest_with_breaks):
     monkeypatch.setattr(compiled, "OLDEST_WITH_BREAKS", oldest_with_breaks)
 
     def fail(graph: Any, inputs: Any) -> Any:
@@ -171,7 +168,7 @@ def test_a_step_that_cannot_be_compiled_runs_uncompiled(
     assert_same(learn(model, CompileOptions(), batches=BATCHES[1:]), learn(model, None, batches=BATCHES[1:]))
 
 
-def test_gradients_own_their_memory() -> None:
+def test_gradients_own_their_memory():
     """A CUDA graph writes the gradients of each batch to the same place, and they may not have been used yet."""
     place = torch.ones(3)
 

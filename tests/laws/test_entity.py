@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -65,7 +64,7 @@ def batch(rows: list[int], extra: int = 0) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.usefixtures("float64")
-def test_other_rows_and_padding_change_nothing(combination: dict[str, Any]) -> None:
+def test_other_rows_and_padding_change_nothing(combination):
     model = build_model(**combination)
     inputs = torch.tensor([[BOS, 5]]).expand(len(STORIES), -1)
     together = model(*batch([0, 1, 2, 3], extra=3), inputs, need_weights=True)
@@ -79,9 +78,7 @@ def test_other_rows_and_padding_change_nothing(combination: dict[str, Any]) -> N
 
 
 @pytest.mark.usefixtures("float64")
-def test_a_gpu_computes_the_same(
-    sample_combination: dict[str, Any], assert_same_on_gpu: Callable[[Any, Batch], None]
-) -> None:
+def test_a_gpu_computes_the_same(sample_combination, assert_same_on_gpu):
     source, source_mask = batch([0, 1, 2, 3])
     target, index = torch.tensor([[5, EOS], [6, EOS], [7, EOS], [8, EOS]]), torch.arange(4)
     learned = Batch(source, source_mask, target, target != PAD, index, torch.zeros_like(index))
@@ -91,7 +88,7 @@ def test_a_gpu_computes_the_same(
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("scorer", ["dot", "additive", "cosine"])
 @pytest.mark.parametrize("normalizer", ["sigmoid", "softmax", "entmax"])
-def test_no_gate_reads_later_sentences(scorer: str, normalizer: str) -> None:
+def test_no_gate_reads_later_sentences(scorer, normalizer):
     """What a later sentence says, and the question, leaves every gate before it as it was."""
     model = build_model(gate_scorer=scorer, gate_normalizer=normalizer)
     source, source_mask = batch([2])
@@ -109,7 +106,7 @@ def test_no_gate_reads_later_sentences(scorer: str, normalizer: str) -> None:
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("activation", ["prelu", "identity"])
-def test_gradients(activation: str) -> None:
+def test_gradients(activation):
     model = build_model(activation=activation, initial_state="learned", hidden_size=2, max_words=5)
     source, source_mask = batch([0, 1, 2])
     target = torch.tensor([[5, EOS], [6, EOS], [7, EOS]])
@@ -130,7 +127,7 @@ def test_gradients(activation: str) -> None:
 
 
 @pytest.mark.usefixtures("float64")
-def test_searches_agree() -> None:
+def test_searches_agree():
     """Greedy and every beam write the same answer, as likely, and then the end; a beam finds the answers in order."""
     model = build_model()
     source, source_mask = batch([0, 1, 2, 3])
@@ -149,7 +146,7 @@ def test_searches_agree() -> None:
     assert drawn.sequences[:, 0, 0].tolist() == greedy.sequences[:, 0, 0].tolist()
 
 
-def test_dropout_applies_in_training_only() -> None:
+def test_dropout_applies_in_training_only():
     model = build_model()
     model.stories.dropout = 0.5
     source, source_mask = batch([2])

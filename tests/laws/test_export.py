@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -126,7 +125,7 @@ def model_of(overrides: list[str]) -> Exported:
     ],
     ids=lambda item: item.__name__ if callable(item) else " ".join(item),
 )
-def test_exported_files_match_the_model(overrides: list[str], save: Callable[..., Any], tmp_path: Path) -> None:
+def test_exported_files_match_the_model(overrides, save, tmp_path):
     tagged = any(word in " ".join(overrides) for word in TAGGED)
     exported = model_of(overrides)
     reading, stepping = make_programs(exported, lambda rows, steps: torch.randint(23, (rows, steps)), tagged)
@@ -158,7 +157,7 @@ class Solve(nn.Module):
 
 
 @pytest.mark.parametrize("size", [1, 2, 37, 64, 200])
-def test_a_triangle_in_onnx_is_solved_for_any_size(size: int, tmp_path: Path) -> None:
+def test_a_triangle_in_onnx_is_solved_for_any_size(size, tmp_path):
     """And for what is hard: every key is the same, and each step turns it around."""
     axes = {"overlaps": [1, 2], "news": [1], "solution": [1]}
     example = torch.ones(2, 5, 5), torch.ones(2, 5, 3)
@@ -172,7 +171,7 @@ def test_a_triangle_in_onnx_is_solved_for_any_size(size: int, tmp_path: Path) ->
 @pytest.mark.parametrize(
     "overrides", [["scope=encoder_decoder"], ["scorer=coverage"], ["attention=none"]], ids=" ".join
 )
-def test_a_state_survives_flattening(overrides: list[str]) -> None:
+def test_a_state_survives_flattening(overrides):
     model = model_of(overrides)
     state = model.init_state(torch.randint(23, (2, 5)), torch.ones(2, 5, dtype=torch.bool))
     state = model.decode_step(torch.tensor([1, 1]), state)[1]

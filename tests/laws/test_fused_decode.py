@@ -57,7 +57,7 @@ Build = Callable[..., Any]
 
 
 @pytest.fixture
-def build_decided_model(build_model: Build) -> Build:
+def build_decided_model(build_model):
     """Build an enabled model with opinions, whose memory is wide beside its length."""
 
     def build(**choices: Any) -> Any:
@@ -75,9 +75,7 @@ def build_decided_model(build_model: Build) -> Build:
 @pytest.mark.parametrize("wide", [MIN_WIDTH_PER_POSITION, 1000], ids=["memory projected", "each context"])
 @pytest.mark.parametrize("search", [Greedy(), Beam(5, nbest=3)], ids=["greedy", "beam"])
 @pytest.mark.parametrize("composition", SUPPORTED.values(), ids=SUPPORTED)
-def test_fused_decoding_matches_plain_decoding(
-    build_decided_model: Build, monkeypatch: pytest.MonkeyPatch, composition: Any, search: Any, wide: int, enough: int
-) -> None:
+def test_fused_decoding_matches_plain_decoding(build_decided_model, monkeypatch, composition, search, wide, enough):
     """The same outputs, log-probabilities and weights, whether the memory or each context is projected."""
     monkeypatch.setattr("attnx.accel.fused_decode.MIN_WIDTH_PER_POSITION", wide)
     monkeypatch.setattr(bindings, "MIN_ROWS_TO_PACK", enough)
@@ -95,12 +93,12 @@ def test_fused_decoding_matches_plain_decoding(
 
 
 @pytest.mark.parametrize("composition", LEFT_ALONE.values(), ids=LEFT_ALONE)
-def test_unsupported_compositions_are_not_fused(build_decided_model: Build, composition: Any) -> None:
+def test_unsupported_compositions_are_not_fused(build_decided_model, composition):
     model = build_decided_model(**composition)
     assert accel.fused_decoder(model) is model
 
 
-def test_an_output_layer_of_its_own_is_not_fused(build_decided_model: Build) -> None:
+def test_an_output_layer_of_its_own_is_not_fused(build_decided_model):
     """It may read more than the readout."""
 
     class TwoLayers(torch.nn.Sequential):
@@ -118,7 +116,7 @@ def test_an_output_layer_of_its_own_is_not_fused(build_decided_model: Build) -> 
     assert Greedy()(model, SOURCE, SOURCE_MASK).sequences.shape[:2] == (3, 1)
 
 
-def test_an_unsupported_model_is_not_fused(build_decided_model: Build) -> None:
+def test_an_unsupported_model_is_not_fused(build_decided_model):
     """So is one that trains."""
     model = build_decided_model(**PREVIOUS_STATE)
     assert accel.fused_decoder(model.train()) is model
@@ -134,7 +132,7 @@ def state_of(model: Any, rows: int, positions: int, copies: int) -> Any:
 
 
 @torch.no_grad()
-def test_a_memory_is_projected_where_that_is_faster(build_decided_model: Build) -> None:
+def test_a_memory_is_projected_where_that_is_faster(build_decided_model):
     """A memory that is wide beside its length, and either few rows, several hypotheses of each, or narrower maps."""
     wide, narrow, longest = (
         build_decided_model(decoder={"hidden_size": 29}, **PREVIOUS_STATE),
@@ -155,7 +153,7 @@ def test_a_memory_is_projected_where_that_is_faster(build_decided_model: Build) 
 
 
 @torch.no_grad()
-def test_rows_of_a_source_share_its_memory(build_decided_model: Build) -> None:
+def test_rows_of_a_source_share_its_memory(build_decided_model):
     """As long as they lie together, as many of each source."""
     decoder: Any = accel.fused_decoder(build_decided_model(**PREVIOUS_STATE))
     source = torch.full((3, 5), 7)
@@ -167,7 +165,7 @@ def test_rows_of_a_source_share_its_memory(build_decided_model: Build) -> None:
 
 
 @torch.no_grad()
-def test_fused_decoding_uses_current_weights(build_decided_model: Build) -> None:
+def test_fused_decoding_uses_current_weights(build_decided_model):
     """Nothing is kept from one batch to the next: a model that was trained further is another one."""
     model, symbols = build_decided_model(**PREVIOUS_STATE), torch.full((6,), 5)
     fused: Any = accel.fused_decoder(model)
@@ -184,7 +182,7 @@ def test_fused_decoding_uses_current_weights(build_decided_model: Build) -> None
 
 
 @torch.no_grad()
-def test_symbols_may_be_of_32_bits(build_decided_model: Build) -> None:
+def test_symbols_may_be_of_32_bits(build_decided_model):
     """As torch's embedding takes them; the C code reads 64 bits."""
     model, symbols = build_decided_model(**PREVIOUS_STATE), torch.tensor([5, 6, 7, 8, 9, 5])
     fused: Any = accel.fused_decoder(model)
@@ -193,9 +191,7 @@ def test_symbols_may_be_of_32_bits(build_decided_model: Build) -> None:
 
 
 @pytest.mark.parametrize("target_features", [0, 5])
-def test_models_without_an_embedding_table_are_fused(
-    build_model: Build, monkeypatch: pytest.MonkeyPatch, target_features: int
-) -> None:
+def test_models_without_an_embedding_table_are_fused(build_model, monkeypatch, target_features):
     """Of many symbols, or of numbers, which have none: each step's token is projected."""
     monkeypatch.setattr("attnx.accel.fused_weights.MAX_SYMBOLS_IN_TABLE", 13)
     assert MAX_SYMBOLS_IN_TABLE > 17
@@ -207,7 +203,7 @@ def test_models_without_an_embedding_table_are_fused(
     torch.testing.assert_close(result.log_probability, plain.log_probability, rtol=1e-5, atol=1e-5)
 
 
-def test_members_of_an_ensemble_are_fused(build_decided_model: Build) -> None:
+def test_members_of_an_ensemble_are_fused(build_decided_model):
     """Each that can be."""
     model = Ensemble([build_decided_model(**PREVIOUS_STATE), build_decided_model(decoder={"cell": "gru"})])
     fused: Any = accel.fused_decoder(model)

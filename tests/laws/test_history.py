@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -73,7 +72,7 @@ def shift_right(target: Tensor) -> Tensor:
     return torch.cat([torch.zeros_like(target[:, :1]), target[:, :-1]], 1)
 
 
-def test_steps_match_the_parallel_pass_for_any_batch(combination: dict[str, Any]) -> None:
+def test_steps_match_the_parallel_pass_for_any_batch(combination):
     model = build_model(**combination)
     source, source_mask, target = draw_batch(combination["known"])
     for schedule in model.plan.valid_schedules:
@@ -90,7 +89,7 @@ def test_steps_match_the_parallel_pass_for_any_batch(combination: dict[str, Any]
         torch.testing.assert_close(alone.logits, complete.logits[1:2])
 
 
-def test_no_step_reads_later_inputs(combination: dict[str, Any]) -> None:
+def test_no_step_reads_later_inputs(combination):
     """What is right later leaves a forecast as it was; of a direct one, all of it; the past and the known matter."""
     num_known = combination["known"]
     model = build_model(**combination)
@@ -112,7 +111,7 @@ def test_no_step_reads_later_inputs(combination: dict[str, Any]) -> None:
         assert not torch.equal(output[:, 2], original[:, 2])
 
 
-def test_decoding_matches_the_parallel_forecast() -> None:
+def test_decoding_matches_the_parallel_forecast():
     """As many rows as there are to be; a recursive one reads what was written, of quantiles the first."""
     model = build_model(forecast="recursive", quantiles=[0.1, 0.5], known=NUM_KNOWN)
     source, source_mask, _ = draw_batch(NUM_KNOWN)
@@ -127,9 +126,7 @@ def test_decoding_matches_the_parallel_forecast() -> None:
 
 @pytest.mark.parametrize("quantiles", [None, [0.1, 0.5]])
 @pytest.mark.parametrize("asks", [("previous_state", "now"), ("current_state", "none")], ids="-".join)
-def test_a_training_step_waits_for_no_device(
-    asks: tuple[str, str], quantiles: list[float] | None, take_training_step: Callable[..., None]
-) -> None:
+def test_a_training_step_waits_for_no_device(asks, quantiles, take_training_step):
     take_training_step(build_model(asks=asks, quantiles=quantiles, known=NUM_KNOWN), training_batch(NUM_KNOWN))
 
 
@@ -141,13 +138,13 @@ def training_batch(num_known: int) -> Batch:
     return Batch(source, source_mask, target, target_mask, index, torch.zeros_like(index), source_lengths=lengths)
 
 
-def test_a_gpu_computes_the_same(sample_combination: dict[str, Any], assert_same_on_gpu: Callable[..., None]) -> None:
+def test_a_gpu_computes_the_same(sample_combination, assert_same_on_gpu):
     model = build_model(**sample_combination)
     assert_same_on_gpu(model, training_batch(sample_combination["known"]))
 
 
 @pytest.mark.parametrize("has_lengths", [False, True])
-def test_padding_is_refused(has_lengths: bool) -> None:
+def test_padding_is_refused(has_lengths):
     model = build_model()
     source, source_mask, target = draw_batch(0)
     source_mask[1, -1] = False
@@ -157,7 +154,7 @@ def test_padding_is_refused(has_lengths: bool) -> None:
 
 
 @pytest.mark.parametrize("quantiles", [None, [0.1, 0.5, 0.9]])
-def test_gradients(quantiles: list[float] | None) -> None:
+def test_gradients(quantiles):
     model = build_model(quantiles=quantiles, known=NUM_KNOWN, cell="gru")
     source, source_mask, target = draw_batch(NUM_KNOWN)
     names = [name for name, _ in model.named_parameters()]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +24,6 @@ from attnx.attention.types import AttentionInputs, AttentionOutput
 from attnx.laws.check import sound_names
 from tests.conftest import combination_name
 
-Choice = tuple[str, dict[str, Any]]
 KERNELS = {name: registry.describe("kernel", name).declarations for name in registry.names("kernel")}
 FOLDER = Path(attnx.accel.__file__).parent
 
@@ -104,7 +102,7 @@ def possible(choices: dict[str, Any]) -> bool:
 
 
 @pytest.fixture(autouse=True)
-def _drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _drawn(monkeypatch):
     """Every test draws the same, and blocks and tiles are so small that there are several."""
     for module in (cpu, triton_kernels):
         small = module.BACKEND._replace(max_scores_to_keep=997, scores_per_block=4001)
@@ -222,7 +220,7 @@ def same(actual: Tensor | None, expected: Tensor | None, name: str) -> None:
     torch.testing.assert_close(actual, expected, rtol=digits, atol=digits * scale, msg=lambda text: f"{name}: {text}")
 
 
-def test_a_kernel_matches_the_definition(combinations: list[dict[str, Any]], subtests: pytest.Subtests) -> None:
+def test_a_kernel_matches_the_definition(combinations, subtests):
     for combination in combinations:
         with subtests.test(combination_name(combination)):
             assert_kernel_matches(combination)
@@ -263,7 +261,7 @@ def typical(kernel: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_a_kernel_is_used(kernel: str) -> None:
+def test_a_kernel_is_used(kernel):
     """By what is compared above it was not declined throughout: some large plain read is its own."""
     device = device_of(kernel)
     reads = 0
@@ -275,7 +273,7 @@ def test_a_kernel_is_used(kernel: str) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_a_kernel_declares_what_it_supports(kernel: str) -> None:
+def test_a_kernel_declares_what_it_supports(kernel):
     """Names of parts that there are, and a rank."""
     serves = KERNELS[kernel]
     for kind in ("scorer", "scope", "normalizer"):
@@ -284,7 +282,7 @@ def test_a_kernel_declares_what_it_supports(kernel: str) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_no_kernel_runs_unless_enabled(kernel: str) -> None:
+def test_no_kernel_runs_unless_enabled(kernel):
     choices = typical(kernel)[0]
     parts = choices["scorer"], choices["scope"], choices["normalizer"]
     attention: Any = build_attention(*parts, KEYS, KEYS, KEYS, {})

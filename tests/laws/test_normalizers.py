@@ -17,7 +17,7 @@ from attnx.laws.sampled_normalizer import SampledNormalizerLaws
 pytestmark = pytest.mark.usefixtures("float64")
 
 
-def test_every_normalizer_of_the_core_has_a_temperature() -> None:
+def test_every_normalizer_of_the_core_has_a_temperature():
     """So that the law of it is tried."""
     for part in (registry.describe("normalizer", name) for name in registry.names("normalizer")):
         assert part.origin != "core" or "temperature" in [option.name for option in part.options]
@@ -35,7 +35,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_wrong_sample_breaks_a_law(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_sample_breaks_a_law(wrong, monkeypatch):
     change, message = WRONG[wrong]
     sample = Reinforced.sample
 

@@ -46,7 +46,7 @@ CANDIDATES = [
 @pytest.mark.parametrize(
     "candidate", CANDIDATES, ids=lambda item: f"{item.kind}-{choice_name((item.name, dict(item.options)))}"
 )
-def test_a_part_obeys_the_laws_of_its_kind(candidate: Candidate) -> None:
+def test_a_part_obeys_the_laws_of_its_kind(candidate):
     failures = []
     for law in kind_laws(candidate.kind):
         if law.laws not in (AttentionLaws, ModelLaws):  # tests of attention and schedules compose these with all others
@@ -55,12 +55,12 @@ def test_a_part_obeys_the_laws_of_its_kind(candidate: Candidate) -> None:
     assert not any(failures), failures
 
 
-def test_the_kinds_that_are_checked_have_laws() -> None:
+def test_the_kinds_that_are_checked_have_laws():
     assert {*CLASSES} == {*CHECKED_KINDS}
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_a_law_has_a_docstring(kind: str) -> None:
+def test_a_law_has_a_docstring(kind):
     """It has a name of its own among those of its kind, and a statement."""
     laws = kind_laws(kind)
     assert len({law.name for law in laws}) == len(laws)
@@ -83,9 +83,7 @@ class Count(Metric):
 
 
 @pytest.mark.parametrize(("reduction", "is_lawful"), [("sum", True), ("mean", False), ("max", False)])
-def test_states_that_processes_merge_wrongly_break_a_law(
-    reduction: str, is_lawful: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_states_that_processes_merge_wrongly_break_a_law(reduction, is_lawful, monkeypatch):
     laws = MetricLaws(Candidate("metric", "word_error_rate"))
     monkeypatch.setattr(laws, "_build", lambda: Count(reduction))
     laws.batching_has_no_effect()
@@ -93,7 +91,7 @@ def test_states_that_processes_merge_wrongly_break_a_law(
         laws.states_are_merged()
 
 
-def test_missing_hypotheses_are_in_order() -> None:
+def test_missing_hypotheses_are_in_order():
     """A beam that finds fewer than it is asked for gives the others a score of -inf."""
     options = {"beam_size": 20, "nbest": 20, "max_length_ratio": 0.1, "max_length_extra": 0}
     (law,) = (law for law in kind_laws("decoding") if law.method == "shapes")
@@ -101,7 +99,7 @@ def test_missing_hypotheses_are_in_order() -> None:
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_a_task_of_numbers_obeys_its_laws(side: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_of_numbers_obeys_its_laws(side, tmp_path, monkeypatch):
     """Also what it restores, and what its metrics are given."""
     monkeypatch.chdir(tmp_path)
     for number in range(40):

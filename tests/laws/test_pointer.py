@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from attnx.decoding.greedy import Greedy
 from attnx.decoding.sampling import Sampling
 from attnx.models.resolve import DataSizes, resolve_model
 
-Choice = tuple[str, dict[str, Any]]
 # Rows of 5, 3 and 7 points of two numbers each; what was pointed to is a permutation, and then the end.
 LENGTHS = (5, 3, 7)
 ORDERS = ([3, 0, 4, 1, 2], [1, 2, 0], [6, 2, 0, 5, 1, 4, 3])
@@ -66,7 +64,7 @@ def same(first: Tensor, second: Tensor, **how: float) -> None:
     torch.testing.assert_close(first, second, **{"atol": 1e-5, "rtol": 1e-4, **how})
 
 
-def test_a_step_matches_the_parallel_pass(each_scorer: Choice) -> None:
+def test_a_step_matches_the_parallel_pass(each_scorer):
     model = build_model(each_scorer, constraint="permutation")
     source, source_mask, inputs, target = batch()
     output = model(source, source_mask, inputs, need_weights=True)
@@ -78,7 +76,7 @@ def test_a_step_matches_the_parallel_pass(each_scorer: Choice) -> None:
         same(read.weights[real, 0], output.weights[real, step])
 
 
-def test_both_schedules_give_the_same_outputs(each_scorer: Choice) -> None:
+def test_both_schedules_give_the_same_outputs(each_scorer):
     """And the same gradients. What needs the past is refused the schedule that has none."""
     model = build_model(each_scorer)
     if registry.describe("scorer", each_scorer[0]).declarations.get("needs_history"):
@@ -98,18 +96,18 @@ def test_both_schedules_give_the_same_outputs(each_scorer: Choice) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_training_step_waits_for_no_device(rule: str, take_training_step: Callable[..., None]) -> None:
+def test_a_training_step_waits_for_no_device(rule, take_training_step):
     take_training_step(build_model(constraint=rule), training_batch(rule))
 
 
 @pytest.mark.usefixtures("float64")
-def test_a_gpu_computes_the_same(plain_scorer: Choice, assert_same_on_gpu: Callable[..., None]) -> None:
+def test_a_gpu_computes_the_same(plain_scorer, assert_same_on_gpu):
     assert_same_on_gpu(build_model(plain_scorer, constraint="ring"), training_batch("ring"))
 
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("rule", RULES)
-def test_a_gpu_obeys_every_constraint(rule: str, assert_same_on_gpu: Callable[..., None]) -> None:
+def test_a_gpu_obeys_every_constraint(rule, assert_same_on_gpu):
     assert_same_on_gpu(build_model(constraint=rule), training_batch(rule))
 
 
@@ -120,12 +118,12 @@ def training_batch(rule: str) -> Batch:
     return Batch(source, source_mask, target, target != PAD, index, torch.zeros_like(index), source_lengths=lengths)
 
 
-def test_other_rows_and_padding_change_nothing(each_scorer: Choice) -> None:
+def test_other_rows_and_padding_change_nothing(each_scorer):
     assert_rows_are_independent(build_model(each_scorer, constraint="ring"), "ring")
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_rows_are_independent_under_every_constraint(rule: str) -> None:
+def test_rows_are_independent_under_every_constraint(rule):
     assert_rows_are_independent(build_model(constraint=rule), rule)
 
 
@@ -141,7 +139,7 @@ def assert_rows_are_independent(model: Any, rule: str) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_no_step_reads_later_inputs(rule: str) -> None:
+def test_no_step_reads_later_inputs(rule):
     model = build_model(constraint=rule)
     source, source_mask, inputs, _ = batch(rule)
     logits = model(source, source_mask, inputs).logits
@@ -154,7 +152,7 @@ def test_no_step_reads_later_inputs(rule: str) -> None:
 @pytest.mark.parametrize(
     ("rule", "cell"), [*((rule, "gru") for rule in RULES), ("ring", "lstm"), ("permutation", "rnn")]
 )
-def test_gradients(rule: str, cell: str) -> None:
+def test_gradients(rule, cell):
     """Of the loss, by the numbers read and by every weight, in double precision."""
     model = build_model(constraint=rule, cell=cell).double()
     source, source_mask, inputs, target = batch(rule)
@@ -167,7 +165,7 @@ def test_gradients(rule: str, cell: str) -> None:
     assert torch.autograd.gradcheck(loss, (source.double().requires_grad_(), *weights), fast_mode=True)
 
 
-def test_half_precision_is_finite() -> None:
+def test_half_precision_is_finite():
     model = build_model(constraint="permutation")
     source, source_mask, inputs, target = batch()
     with torch.autocast("cpu", torch.bfloat16):
@@ -179,7 +177,7 @@ def test_half_precision_is_finite() -> None:
 
 @pytest.mark.parametrize("search", [Greedy(), Beam(beam_size=7, nbest=5), Sampling(temperature=3.0, nbest=5)])
 @pytest.mark.parametrize("rule", RULES)
-def test_a_search_obeys_the_constraint(rule: str, search: Any) -> None:
+def test_a_search_obeys_the_constraint(rule, search):
     """With weights that know nothing. Log-probabilities are those of the pass over all steps."""
     model = build_model(constraint=rule)
     source, source_mask, *_ = batch(rule)
@@ -211,7 +209,7 @@ def test_a_search_obeys_the_constraint(rule: str, search: Any) -> None:
 
 @pytest.mark.parametrize("scope", [("local", {"window": 1}), ("local", {"window": 1, "center": "predictive"})])
 @pytest.mark.parametrize("rule", RULES)
-def test_a_window_narrows_what_is_pointed_to(rule: str, scope: Choice) -> None:
+def test_a_window_narrows_what_is_pointed_to(rule, scope):
     """Of what it lets through the probabilities sum to 1; where it lets nothing through, the end comes."""
     model = build_model(constraint=rule, scope=scope)
     source, source_mask, inputs, _ = batch(rule)
@@ -223,14 +221,14 @@ def test_a_window_narrows_what_is_pointed_to(rule: str, scope: Choice) -> None:
         assert (log_probs[0, 0, 4 + 2 :] == 0).all()
 
 
-def test_a_pointer_selects_symbols() -> None:
+def test_a_pointer_selects_symbols():
     model = build_model(symbols=23)
     source, source_mask = torch.randint(4, 23, (3, 7)), batch()[1]
     decoded = Greedy()(model, source, source_mask)
     assert decoded.sequences.shape[:2] == (3, 1)
 
 
-def test_scores_are_divided_by_the_temperature() -> None:
+def test_scores_are_divided_by_the_temperature():
     source, source_mask, inputs, _ = batch()
     first, two = (
         build_model(normalizer=("softmax", {"temperature": heat}))(source, source_mask, inputs).logits
@@ -239,6 +237,6 @@ def test_scores_are_divided_by_the_temperature() -> None:
     same(first[:, :, EOS], 2 * two[:, :, EOS])
 
 
-def test_a_source_longer_than_the_ids_is_refused() -> None:
+def test_a_source_longer_than_the_ids_is_refused():
     with pytest.raises(registry.UserError, match="18 positions is longer than the maximum of 17"):
         build_model().init_state(torch.zeros(1, 18, 2), torch.ones(1, 18, dtype=torch.bool))

@@ -250,9 +250,7 @@ def assert_laws_of_schedules(build_model: BuildModel, combination: Config) -> No
     assert_laws(model)
 
 
-def test_the_schedules_obey_their_laws(
-    build_model: BuildModel, combinations: list[Config], subtests: pytest.Subtests
-) -> None:
+def test_the_schedules_obey_their_laws(build_model, combinations, subtests):
     """In combinations of all choices, such that any two which can meet do so in one of them."""
     for combination in combinations:
         with subtests.test(combination_name(combination)):
@@ -260,9 +258,7 @@ def test_the_schedules_obey_their_laws(
 
 
 @pytest.mark.usefixtures("float32")
-def test_accel_keeps_outputs_and_gradients(
-    build_model: BuildModel, combinations: list[Config], subtests: pytest.Subtests
-) -> None:
+def test_accel_keeps_outputs_and_gradients(build_model, combinations, subtests):
     """To rounding, by every schedule; and without gradients, where more of it is in C."""
     for combination in combinations:
         with subtests.test(combination_name(combination)):
@@ -287,18 +283,14 @@ def assert_accel_computes_the_same(build_model: BuildModel, combination: Config)
 
 
 @pytest.mark.usefixtures("float32")
-def test_a_training_step_waits_for_no_device(
-    build_model: BuildModel, take_training_step: Callable[..., None], combinations: list[Config]
-) -> None:
+def test_a_training_step_waits_for_no_device(build_model, take_training_step, combinations):
     """In combinations in which every choice occurs, with lengths that the batch has on the CPU."""
     for combination in each_choice(combinations):
         model = build_model(**choices(combination))
         take_training_step(model, training_batch(model, ROWS.float()))
 
 
-def test_a_gpu_computes_the_same(
-    build_model: BuildModel, assert_same_on_gpu: Callable[..., None], combinations: list[Config]
-) -> None:
+def test_a_gpu_computes_the_same(build_model, assert_same_on_gpu, combinations):
     """In combinations in which every choice occurs, but for samples: a GPU draws other ones."""
     for combination in each_choice(combinations):
         model = build_model(**choices(combination, dropout=0.0))
@@ -312,7 +304,7 @@ def test_a_gpu_computes_the_same(
         possible
     )
 )
-def test_the_schedules_obey_their_laws_in_every_composition(build_model: BuildModel, combination: Config) -> None:
+def test_the_schedules_obey_their_laws_in_every_composition(build_model, combination):
     assert_laws_of_schedules(build_model, combination)
 
 
@@ -331,7 +323,7 @@ def test_the_schedules_obey_their_laws_in_every_composition(build_model: BuildMo
     ],
     ids=str,
 )
-def test_hops_obey_the_laws(build_model: BuildModel, feed: str, scope: Any, heads: int) -> None:
+def test_hops_obey_the_laws(build_model, feed, scope, heads):
     attention = ("standard", {"dropout": 0.3, "heads": heads, "hops": 3})
     query = ["previous_state", "token"]
     assert_laws(build_model(attention=attention, scope=scope, query=query, model={"feed": feed, "dropout": 0.3}))
@@ -342,9 +334,7 @@ BASELINES = {None: "attend_then_run", "now": "attend_then_run", "next": "step_by
 
 @pytest.mark.parametrize(("feed", "choices"), BASELINES.items(), ids=map(str, BASELINES))
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
-def test_a_model_without_attention_has_one_schedule(
-    build_model: BuildModel, feed: str | None, choices: str, cell: str
-) -> None:
+def test_a_model_without_attention_has_one_schedule(build_model, feed, choices, cell):
     """The baseline obeys the same laws: its context is known before anything runs."""
     drop = {"dropout": 0.3}
     model = build_model(
@@ -359,7 +349,7 @@ def test_a_model_without_attention_has_one_schedule(
 
 @pytest.mark.parametrize("feed", ["now", "none"])
 @pytest.mark.parametrize("scope", SCOPES, ids=str)
-def test_a_target_of_one_symbol_trains_every_parameter(build_model: BuildModel, scope: Any, feed: str) -> None:
+def test_a_target_of_one_symbol_trains_every_parameter(build_model, scope, feed):
     """It and its end are two steps, in which a history is hardly read; parameters have gradients, if of zeros."""
     model = build_model(scope=scope, query=["previous_state"], scorer="coverage", model={"feed": feed})
     model(SOURCE, SOURCE_MASK, INPUTS[:, :2], TAG).logits.sum().backward()
@@ -374,7 +364,7 @@ SITES = [("global", "dot"), ("history", "dot"), ("global", "coverage")]
 
 
 @pytest.mark.parametrize(("scope", "scorer"), SITES, ids=map("-".join, SITES))
-def test_the_table(compose_config: Callable[..., Config], scope: str, scorer: str) -> None:
+def test_the_table(compose_config, scope, scorer):
     """The feed and the admitted schedules are the design's."""
     for query, feed in GRID:
         plan = resolve_model(compose_config(query=query, scope=scope, scorer=scorer, model={"feed": feed})).plan
@@ -384,7 +374,7 @@ def test_the_table(compose_config: Callable[..., Config], scope: str, scorer: st
 
 
 @pytest.mark.parametrize(("scope", "scorer"), SITES, ids=map("-".join, SITES))
-def test_other_schedules_are_refused(compose_config: Callable[..., Config], scope: str, scorer: str) -> None:
+def test_other_schedules_are_refused(compose_config, scope, scorer):
     """Insisting on an admitted schedule gives it; insisting on another names a reason that is true."""
     for query, feed in GRID:
         fed, has_known_queries = feed_of(query, feed), needs(query) <= {"token", "tag", "nothing"}
@@ -409,7 +399,7 @@ def test_other_schedules_are_refused(compose_config: Callable[..., Config], scop
                     resolve_model(config)
 
 
-def test_a_current_state_cannot_feed_the_cell_that_makes_it(compose_config: Callable[..., Config]) -> None:
+def test_a_current_state_cannot_feed_the_cell_that_makes_it(compose_config):
     for query in FEW:
         if "current_state" in query:
             with pytest.raises(UserError, match=re.escape("model.feed=now contradicts query=current_state")):
@@ -417,7 +407,7 @@ def test_a_current_state_cannot_feed_the_cell_that_makes_it(compose_config: Call
 
 
 @pytest.mark.parametrize("scope", ["global", "history"])
-def test_an_unread_context_is_refused(compose_config: Callable[..., Config], scope: str) -> None:
+def test_an_unread_context_is_refused(compose_config, scope):
     """A readout may leave out the state or the context only where the other one brings it to the output."""
     single = [(query, feed) for query, feed in GRID if len(query) == 1]
     for (query, feed), inputs in itertools.product(single, READOUTS):
@@ -430,7 +420,7 @@ def test_an_unread_context_is_refused(compose_config: Callable[..., Config], sco
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_a_refused_schedule_would_change_outputs(build_model: BuildModel, schedule: str) -> None:
+def test_a_refused_schedule_would_change_outputs(build_model, schedule):
     """The planner does not refuse for nothing: run first with ``feed=next`` and nothing would be fed."""
     model = build_model(model={"feed": "next"})
     assert model.plan.valid_schedules == ("step_by_step",)
@@ -441,7 +431,7 @@ def test_a_refused_schedule_would_change_outputs(build_model: BuildModel, schedu
 
 @pytest.mark.parametrize("features", [0, 5])
 @pytest.mark.parametrize("scope", ["global", "encoder_decoder", "history"])
-def test_sampling_runs_step_by_step(build_model: BuildModel, scope: str, features: int) -> None:
+def test_sampling_runs_step_by_step(build_model, scope, features):
     """Scheduled sampling runs step by step; chance 0 is teacher forcing, and chance 1 gives only the first token."""
     model = build_model(scope=scope, target_features=features, model={"scheduled_sampling": 0.3}).eval()
     assert model.plan.valid_schedules == ("step_by_step",)
@@ -488,9 +478,7 @@ class FirstUnit(nn.Module):
 
 
 @pytest.mark.usefixtures("new_parts_are_forgotten")
-def test_a_plug_in_scorer_obeys_the_laws(
-    build_model: BuildModel, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plug_in_scorer_obeys_the_laws(build_model, tmp_path, monkeypatch):
     """One file in a folder: it is named, it is built by its name, and it obeys the laws of schedules."""
     assert "first_unit_of_lore" not in registry.names("scorer")
     (tmp_path / "lore_of_scorers.py").write_text(PLUGIN)

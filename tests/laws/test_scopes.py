@@ -24,7 +24,7 @@ CORE = [name for name in registry.names("scope") if registry.describe("scope", n
 
 @pytest.mark.parametrize("sources", [["encoder"], ["decoder"], ["encoder", "decoder"]], ids="+".join)
 @pytest.mark.parametrize("name", CORE)
-def test_every_scope_takes_any_sources(name: str, sources: list[str]) -> None:
+def test_every_scope_takes_any_sources(name, sources):
     """They are where, and the scope is which: what it allows of one source is the same."""
     inputs = torch.randn(4, STEPS, WIDTH), torch.arange(STEPS), growing()
     scope = make((name, {"sources": sources, "include_self": True}))
@@ -38,7 +38,7 @@ def window_of(center: int, window: int, length: int) -> list[bool]:
 
 
 @pytest.mark.parametrize("window", [0, 1, 2, 3, 13])
-def test_local_monotonic_window(window: int) -> None:
+def test_local_monotonic_window(window):
     """Exactly the positions within ``window`` of min(t, S - 1), for rows of unlike length and steps beyond them."""
     steps = 11
     scope = make(("local", {"window": window}))
@@ -48,7 +48,7 @@ def test_local_monotonic_window(window: int) -> None:
 
 
 @pytest.mark.parametrize("window", [0, 1, 2, 3, 13])
-def test_local_predictive_window(window: int) -> None:
+def test_local_predictive_window(window):
     """Exactly the positions within ``window`` of the one nearest to the predicted center, p = S sigmoid(...)."""
     scope = make(("local", {"window": window, "center": "predictive"}))
     for parameter in scope.parameters():
@@ -62,7 +62,7 @@ def test_local_predictive_window(window: int) -> None:
             assert allowed_mask[row, step].tolist() == window_of(center, window, length)
 
 
-def test_only_a_predictive_window_has_a_gain() -> None:
+def test_only_a_predictive_window_has_a_gain():
     queries, steps = torch.randn(4, STEPS, WIDTH), torch.arange(STEPS)
     assert make(("local", {"center": "predictive"}))(queries, steps, memory_mask()).gain is not None
     assert make(("local", {"center": "monotonic"}))(queries, steps, memory_mask()).gain is None

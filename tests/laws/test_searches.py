@@ -19,7 +19,6 @@ from attnx.decoding.sampling import Sampling
 from attnx.models.resolve import DataSizes, resolve_model
 
 pytestmark = pytest.mark.usefixtures("float64")
-BuildModel = Callable[..., Any]
 
 SOURCE = torch.tensor(
     [[3, 19, 7, 2, 11, 17, 5], [5, 13, 22, 0, 0, 0, 0], [2, 0, 0, 0, 0, 0, 0], [7, 7, 3, 19, 5, 0, 0]]
@@ -60,7 +59,7 @@ def in_every_composition(*searches: Any, plain: Sequence[Any] = ()) -> pytest.Ma
 
 
 @pytest.fixture
-def build_decided_model(build_model: BuildModel) -> BuildModel:
+def build_decided_model(build_model):
     """Build a model that has opinions: its choices are not all about as likely as each other."""
 
     def build(**choices: Any) -> Any:
@@ -91,7 +90,7 @@ def force_hypotheses(
 
 # A beam of one is greedy, in every composition.
 @in_every_composition(Beam(5, nbest=3), Sampling(nbest=3), plain=[Greedy()])
-def test_scores_match_teacher_forcing(build_decided_model: BuildModel, composition: Any, search: Any) -> None:
+def test_scores_match_teacher_forcing(build_decided_model, composition, search):
     """Log-probability and weights of each hypothesis are those of a pass over it: every state followed its own."""
     model = build_decided_model(**composition)
     decoded = search(model, SOURCE, SOURCE_MASK, TAG, need_weights=True)
@@ -113,7 +112,7 @@ def test_scores_match_teacher_forcing(build_decided_model: BuildModel, compositi
 
 
 @each_composition
-def test_greedy_chooses_the_likeliest_symbol(build_decided_model: BuildModel, composition: Any) -> None:
+def test_greedy_chooses_the_likeliest_symbol(build_decided_model, composition):
     """At each step of a pass over what was written; EOS is the last, or as many are written as may be."""
     model = build_decided_model(**composition)
     decoded = Greedy(max_length_ratio=1.0, max_length_extra=3)(model, SOURCE, SOURCE_MASK, TAG)
@@ -135,7 +134,7 @@ PENALTIES: list[dict[str, Any]] = [
 
 
 @each_composition
-def test_a_beam_of_one_is_greedy(build_decided_model: BuildModel, composition: Any) -> None:
+def test_a_beam_of_one_is_greedy(build_decided_model, composition):
     """Whatever the penalty: it has nothing to choose."""
     model = build_decided_model(**composition)
     penalty = PENALTIES[3] if model.is_distribution and "encoder" in model.sources else PENALTIES[0]
@@ -158,7 +157,7 @@ def same(first: DecodeResult, second: DecodeResult) -> None:
     Sampling(nbest=3, top_p=0.9),
     plain=[Greedy(), Beam(3, nbest=2, length_penalty="average")],
 )
-def test_the_batch_changes_nothing(build_decided_model: BuildModel, composition: Any, search: Any) -> None:
+def test_the_batch_changes_nothing(build_decided_model, composition, search):
     """Nor padding, nor when others end: each row is written as it would be alone."""
     model = build_decided_model(**composition)
     together = search(model, SOURCE, SOURCE_MASK, TAG, need_weights=True)
@@ -185,7 +184,7 @@ def test_the_batch_changes_nothing(build_decided_model: BuildModel, composition:
         torch.testing.assert_close(alone.weights * real, read * real)
 
 
-def test_rows_of_numbers_do_not_depend_on_the_batch(build_model: BuildModel) -> None:
+def test_rows_of_numbers_do_not_depend_on_the_batch(build_model):
     model = build_model(target_features=5).eval()
     with torch.no_grad():
         model.output.weight[-1] *= 29  # it ends now and then
@@ -200,7 +199,7 @@ def test_rows_of_numbers_do_not_depend_on_the_batch(build_model: BuildModel) -> 
         torch.testing.assert_close(alone.log_probability[0], together.log_probability[row])
 
 
-def test_decoded_numbers_match_a_parallel_pass(build_model: BuildModel) -> None:
+def test_decoded_numbers_match_a_parallel_pass(build_model):
     """What was written, given back as what to read, is written again; only the last row says that it is the last."""
     model = build_model(target_features=5).eval()
     with torch.no_grad():
@@ -225,7 +224,7 @@ LIMITS = [5, 4]  # ratio 1 and 2 more
 
 
 @pytest.fixture
-def small(compose_config: Callable[..., Any]) -> BuildModel:
+def small(compose_config):
     def build(**choices: Any) -> Any:
         config = compose_config(**choices)
         sizes = {"source_symbols": 23, "source_features": 0, "target_symbols": 7, "target_features": 0, "tags": 3}
@@ -283,7 +282,7 @@ RULES: dict[str, tuple[dict[str, Any], Callable[[tuple[int, ...]], bool]]] = {
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=str)
 @pytest.mark.parametrize("composition", ["plain", "encoder_decoder", "coverage"])
-def test_a_wide_beam_finds_the_best_of_all(small: BuildModel, composition: str, penalty: Any) -> None:
+def test_a_wide_beam_finds_the_best_of_all(small, composition, penalty):
     """That it stops early loses none: the seven best of 1365 outputs and of 341, in order."""
     model = small(**COMPOSITIONS[composition])
     decoded = Beam(1301, nbest=7, max_length_ratio=1.0, max_length_extra=2, **penalty)(model, TWO, TWO != 0)
@@ -297,7 +296,7 @@ def test_a_wide_beam_finds_the_best_of_all(small: BuildModel, composition: str, 
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("penalty", [PENALTIES[0], PENALTIES[2]], ids=str)
-def test_a_wide_beam_finds_the_best_of_the_allowed(small: BuildModel, rule: str, penalty: Any) -> None:
+def test_a_wide_beam_finds_the_best_of_the_allowed(small, rule, penalty):
     model = small()
     options, allowed = RULES[rule]
     decoded = Beam(1301, nbest=7, max_length_ratio=1.0, max_length_extra=2, **penalty, **options)(model, TWO, TWO != 0)
@@ -308,7 +307,7 @@ def test_a_wide_beam_finds_the_best_of_the_allowed(small: BuildModel, rule: str,
         assert decoded.log_probability[row].tolist() == pytest.approx([value for _, _, value in best])
 
 
-def test_a_beam_returns_every_possible_sequence(small: BuildModel) -> None:
+def test_a_beam_returns_every_possible_sequence(small):
     """Where fewer can be written than are wanted, the rest is empty; together they have all the probability there is.
 
     Of two symbols, none twice: EOS; 3 EOS, 5 EOS; and both in either order, EOS behind.
@@ -332,7 +331,7 @@ def test_a_beam_returns_every_possible_sequence(small: BuildModel) -> None:
 
 
 @each_composition
-def test_hypotheses_are_sorted_and_distinct(build_decided_model: BuildModel, composition: Any) -> None:
+def test_hypotheses_are_sorted_and_distinct(build_decided_model, composition):
     decoded = Beam(7, nbest=5, length_penalty="average")(build_decided_model(**composition), SOURCE, SOURCE_MASK, TAG)
     assert (decoded.score.diff(dim=1) <= 0).all()
     assert decoded.score.isfinite().all()
@@ -341,7 +340,7 @@ def test_hypotheses_are_sorted_and_distinct(build_decided_model: BuildModel, com
         assert len(set(map(tuple, row))) == 5
 
 
-def test_a_wider_beam_is_not_worse(build_decided_model: BuildModel) -> None:
+def test_a_wider_beam_is_not_worse(build_decided_model):
     """A beam may lose by being wider; these do not, and the widest gain."""
     model = build_decided_model()
     scores = [Beam(width)(model, SOURCE, SOURCE_MASK).score.sum().item() for width in (1, 5, 67)]
@@ -354,7 +353,7 @@ SEARCHES = [Greedy, Beam, Sampling]
 
 @pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("composition", ["plain", "encoder_decoder"])
-def test_a_prefix_is_kept(build_decided_model: BuildModel, search: Any, composition: str) -> None:
+def test_a_prefix_is_kept(build_decided_model, search, composition):
     """Each row's own, longer than its limit if need be; behind it the model is free, before it nothing counts."""
     model = build_decided_model(**COMPOSITIONS[composition])
     prefix = torch.tensor([[11, 3, 3], [7, 0, 0], [13, 5, EOS], [0, 0, 0]])
@@ -372,14 +371,14 @@ def test_a_prefix_is_kept(build_decided_model: BuildModel, search: Any, composit
     assert decoded.sequences[3, 0, :2].tolist() == free.sequences[0, 0].tolist()
 
 
-def test_a_greedy_prefix_changes_nothing(build_decided_model: BuildModel) -> None:
+def test_a_greedy_prefix_changes_nothing(build_decided_model):
     model = build_decided_model(scope="encoder_decoder")
     free = Greedy()(model, SOURCE, SOURCE_MASK)
     same(Greedy()(model, SOURCE, SOURCE_MASK, prefix=free.sequences[:, 0, :3]), free)
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-def test_choices_are_obeyed(build_decided_model: BuildModel, search: Any) -> None:
+def test_choices_are_obeyed(build_decided_model, search):
     """A tour: each of the row's own symbols once, and only then an end."""
     model, calls = build_decided_model(scope="encoder_decoder"), []
     allowed_symbols = torch.zeros(4, 17, dtype=torch.bool)
@@ -405,7 +404,7 @@ def test_choices_are_obeyed(build_decided_model: BuildModel, search: Any) -> Non
 
 @pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_no_ngram_repeats(build_decided_model: BuildModel, search: Any, size: int) -> None:
+def test_no_ngram_repeats(build_decided_model, search, size):
     """Where without the rule some do; and each has at least its symbols."""
     model = build_decided_model()
     with torch.no_grad():
@@ -421,7 +420,7 @@ def test_no_ngram_repeats(build_decided_model: BuildModel, search: Any, size: in
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-def test_without_choices_a_search_ends(build_decided_model: BuildModel, search: Any) -> None:
+def test_without_choices_a_search_ends(build_decided_model, search):
     """In every search."""
 
     def allow_none(written: Tensor, rows: Tensor) -> Tensor:
@@ -433,7 +432,7 @@ def test_without_choices_a_search_ends(build_decided_model: BuildModel, search: 
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-def test_a_search_ends_even_if_the_end_is_forbidden(build_decided_model: BuildModel, search: Any) -> None:
+def test_a_search_ends_even_if_the_end_is_forbidden(build_decided_model, search):
     """By the model itself, which then says of what it wrote that it is impossible."""
     model = build_decided_model()
     with torch.no_grad():
@@ -483,7 +482,7 @@ def change_shares(shares: Tensor, temperature: float = 1.0, top_k: int = 0, top_
     [{}, {"temperature": 2.0}, {"temperature": 0.5}, {"top_k": 2}, {"top_p": 0.8}, {"top_k": 3, "top_p": 0.7}],
     ids=str,
 )
-def test_samples_follow_the_distribution(small: BuildModel, options: Any) -> None:
+def test_samples_follow_the_distribution(small, options):
     """Of 4001 outputs of two steps; and another temperature's distribution they do not follow."""
     model = small()
     decoded = Sampling(nbest=4001, max_length_ratio=0.001, max_length_extra=2, seed=13, **options)(
@@ -510,7 +509,7 @@ def test_samples_follow_the_distribution(small: BuildModel, options: Any) -> Non
     assert all(expected[sequence] > 0 for sequence in counts)
 
 
-def test_samples_depend_on_the_seed_and_the_source(build_decided_model: BuildModel) -> None:
+def test_samples_depend_on_the_seed_and_the_source(build_decided_model):
     model = build_decided_model()
     first, again, second = (Sampling(nbest=5, seed=seed)(model, SOURCE, SOURCE_MASK) for seed in (7, 7, 11))
     same(first, again)
@@ -522,9 +521,7 @@ def test_samples_depend_on_the_seed_and_the_source(build_decided_model: BuildMod
 
 
 @in_every_composition(Beam(3, nbest=2, length_penalty="gnmt"), plain=[Greedy(), Sampling()])
-def test_an_ensemble_of_a_model_with_itself_is_that_model(
-    build_decided_model: BuildModel, composition: Any, search: Any
-) -> None:
+def test_an_ensemble_of_a_model_with_itself_is_that_model(build_decided_model, composition, search):
     model = build_decided_model(**composition)
     both = Ensemble([model, model])
     alone = search(model, SOURCE, SOURCE_MASK, TAG, True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -153,15 +152,13 @@ def assert_what_is_read_matters(feed: ModelLaws) -> None:
     assert not torch.allclose(first[:, 2], second[:, 2])
 
 
-def test_a_training_step_waits_for_no_device(
-    sample_combination: Config, take_training_step: Callable[..., None]
-) -> None:
+def test_a_training_step_waits_for_no_device(sample_combination, take_training_step):
     """In combinations in which every choice occurs."""
     laws = case(of(sample_combination))
     take_training_step(laws.model, training_batch(laws))
 
 
-def test_a_gpu_computes_the_same(sample_combination: Config, assert_same_on_gpu: Callable[..., None]) -> None:
+def test_a_gpu_computes_the_same(sample_combination, assert_same_on_gpu):
     """In combinations in which every choice occurs."""
     laws = case(of(sample_combination))
     assert_same_on_gpu(laws.model, training_batch(laws))
@@ -173,7 +170,7 @@ def training_batch(laws: ModelLaws) -> Batch:
     return Batch(laws.source, SOURCE_MASK, target, INPUTS.roll(-1, 1) != 0, index, TAG)
 
 
-def test_a_transformer_obeys_its_laws(combination: Config) -> None:
+def test_a_transformer_obeys_its_laws(combination):
     """In combinations of all choices, such that any two which can meet do so in one of them."""
     defined = of(combination)
     model = accel.enable(copy.deepcopy(defined))
@@ -188,7 +185,7 @@ def test_a_transformer_obeys_its_laws(combination: Config) -> None:
 @pytest.mark.parametrize(
     "choice", [{}, {"form": "decoder_only"}, {"norm": "post", "position_encoding": "rotary"}], ids=str
 )
-def test_gradients(choice: Config) -> None:
+def test_gradients(choice):
     """Those of every parameter are those of finite differences."""
     model = build_model(**choice, layers=1, heads=1, hidden_size=4, feedforward_size=3)
     names, values = zip(*((name, value.detach()) for name, value in model.named_parameters()), strict=True)
@@ -208,7 +205,7 @@ def test_gradients(choice: Config) -> None:
 
 @pytest.mark.parametrize("form", FACTORS["form"])
 @pytest.mark.parametrize("search", [Greedy(), Beam(3, nbest=3)], ids=["greedy", "beam"])
-def test_decoding_matches_the_parallel_pass(form: str, search: Any) -> None:
+def test_decoding_matches_the_parallel_pass(form, search):
     """Log-probabilities and weights of every hypothesis, of rows that share their source and are reordered."""
     torch.manual_seed(7)
     model = build_model(form=form, scorer="cosine", position_encoding="rotary")
@@ -227,7 +224,7 @@ def test_decoding_matches_the_parallel_pass(form: str, search: Any) -> None:
             torch.testing.assert_close(read * mask, output.weights[..., : read.shape[-1]] * mask)
 
 
-def test_beams_share_the_encoded_source() -> None:
+def test_beams_share_the_encoded_source():
     """Rows that take the place of others of their source read the source where it is; the past goes with them."""
     model = build_model()
     rows = torch.tensor([0, 0, 0, 1, 1, 1])
@@ -242,7 +239,7 @@ def test_beams_share_the_encoded_source() -> None:
     assert torch.equal(reordered.self_memories[0].keys[0], state.self_memories[0].keys[2])
 
 
-def test_a_transformer_is_built_in_python() -> None:
+def test_a_transformer_is_built_in_python():
     """As many layers, of that size, as the constructor is given; none of it is read from a configuration."""
     options = TransformerOptions(hidden_size=24, heads=3, self_attention=AttentionSite("dot", ("local", {"window": 2})))
     model = Transformer(Symbols(23), Symbols(17), layers=6, encoder_layers=2, options=options)
@@ -257,19 +254,19 @@ def test_a_transformer_is_built_in_python() -> None:
 
 
 @pytest.mark.parametrize("site", [AttentionSite("location"), AttentionSite(normalizer="forward")], ids=str)
-def test_parts_of_earlier_steps_are_refused_in_python(site: AttentionSite) -> None:
+def test_parts_of_earlier_steps_are_refused_in_python(site):
     with pytest.raises(UserError, match="a layer computes all steps at once"):
         Transformer(None, Symbols(17), layers=1, options=TransformerOptions(hidden_size=24, self_attention=site))
 
 
-def test_dropout_applies_in_training_only() -> None:
+def test_dropout_applies_in_training_only():
     model = build_model(dropout=0.3)
     first, second = (model.train()(SOURCE, SOURCE_MASK, INPUTS).logits for _ in range(2))
     assert not torch.allclose(first, second)
     torch.testing.assert_close(*(model.eval()(SOURCE, SOURCE_MASK, INPUTS).logits for _ in range(2)))
 
 
-def test_encoder_history_reads_no_later_positions() -> None:
+def test_encoder_history_reads_no_later_positions():
     """Of the source's states those before a changed symbol stay; with ``global`` none does."""
     changed = SOURCE.index_fill(1, torch.tensor([2]), 9)
     for scope, same in (("history", True), ("global", False)):
@@ -278,7 +275,7 @@ def test_encoder_history_reads_no_later_positions() -> None:
         assert torch.allclose(*read) is same
 
 
-def test_a_causal_prefix_is_read_as_by_the_scope_history() -> None:
+def test_a_causal_prefix_is_read_as_by_the_scope_history():
     """With the same weights; read in both directions it gives something else."""
     models = [build_model(form="decoder_only", **choice) for choice in ({"prefix": "causal"}, {"scope": "history"}, {})]
     for model in models[1:]:
@@ -289,7 +286,7 @@ def test_a_causal_prefix_is_read_as_by_the_scope_history() -> None:
 
 
 @pytest.mark.parametrize("heads", [1, 2])
-def test_rotary_positions_are_relative(heads: int) -> None:
+def test_rotary_positions_are_relative(heads):
     """With rotary positions only, a stream that starts later gives the same."""
     model = build_model(form="decoder_only", position_encoding="rotary", heads=heads)
     with torch.no_grad():
@@ -341,7 +338,7 @@ REFUSED: dict[str, tuple[Config, str]] = {
 
 
 @pytest.mark.parametrize(("choices", "message"), REFUSED.values(), ids=REFUSED)
-def test_an_unsupported_choice_is_refused(choices: Config, message: str) -> None:
+def test_an_unsupported_choice_is_refused(choices, message):
     with pytest.raises(UserError, match=message) as refused:
         resolve_model(compose_config(**choices))
     assert "\n" not in str(refused.value)
@@ -354,6 +351,6 @@ def test_an_unsupported_choice_is_refused(choices: Config, message: str) -> None
         ({"hidden_size": 9}, "attention.heads=2 does not divide the width of the values, 9"),
     ],
 )
-def test_invalid_sizes_are_refused(choices: Config, message: str) -> None:
+def test_invalid_sizes_are_refused(choices, message):
     with pytest.raises(UserError, match=message):
         build_model(**choices)

@@ -26,7 +26,7 @@ def _train(
     factor: Callable[[int], float] | None = None,
     max_norm: float | None = None,
 ) -> Any:
-    optimizer = torch.optim.Adam(model.train().parameters(), lr=lr, betas=betas, fused=True)
+    optimizer = torch.optim.Adam(model.train().parameters(), lr=lr, betas=betas)
     falling = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, steps)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor) if factor else falling
     for _ in range(steps):
@@ -71,11 +71,11 @@ class Strings(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def strings() -> type[Strings]:
+def strings():
     return Strings
 
 
 @pytest.fixture(scope="session")
-def train() -> Callable[..., Any]:
+def train():
     """Train a model by Adam on drawn batches; without a ``factor`` the rate falls to a twentieth."""
     return _train

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -45,7 +44,7 @@ def without_attention() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def train_model(train: Callable[..., Any], strings: Any) -> Callable[..., Any]:
+def train_model(train, strings):
     @cache
     def make(scorer: str | None, scope: str, reverse: bool) -> Any:
         config = compose_config(scorer, scope) if scorer else without_attention()
@@ -70,9 +69,7 @@ def on_the_line(weights: Tensor, batch: Batch, reverse: bool) -> float:
     ("scorer", "scope", "reverse"),
     [("additive", "global", True), ("additive", "local", False)],
 )
-def test_the_model_learns_the_alignment(
-    scorer: str, scope: str, reverse: bool, train_model: Callable[..., Any], strings: Any
-) -> None:
+def test_the_model_learns_the_alignment(scorer, scope, reverse, train_model, strings):
     # Other strings than those of the training.
     batch = strings(*LENGTHS).draw(200, torch.Generator().manual_seed(13), reverse)
     right, weights = strings(*LENGTHS).share_right(train_model(scorer, scope, reverse), batch)
@@ -81,7 +78,7 @@ def test_the_model_learns_the_alignment(
     assert on_the_line(weights, batch, reverse) > 0.7
 
 
-def test_without_attention_learning_is_slower(train_model: Callable[..., Any], strings: Any) -> None:
+def test_without_attention_learning_is_slower(train_model, strings):
     batch = strings(7, 7).draw(200, torch.Generator().manual_seed(13), reverse=True)
     attending, _ = strings(*LENGTHS).share_right(train_model("additive", "global", True), batch)
     constant, weights = strings(*LENGTHS).share_right(train_model(None, "", True), batch)

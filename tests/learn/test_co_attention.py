@@ -40,7 +40,7 @@ def share_right(train: Callable[..., Any], encoder: dict[str, Any]) -> float:
     return float((built.target.predict(logits)[:, 0].argmax(-1) == batch.target[:, 0]).float().mean())
 
 
-def test_texts_that_read_each_other_are_compared(train: Callable[..., Any]) -> None:
+def test_texts_that_read_each_other_are_compared(train):
     """The recurrent encoder has as many parameters and as many steps; half of the labels are right by chance."""
     assert share_right(train, {"name": "co_attention", "hidden_size": 16}) > 0.95
     assert share_right(train, {"name": "recurrent", "hidden_size": 24}) < 0.6

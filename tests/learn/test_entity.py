@@ -54,7 +54,7 @@ def train_model(train: Callable[..., Any]) -> Any:
     return train(model, lambda: draw(64, chance), STEPS)
 
 
-def test_the_model_learns_locations(train: Callable[..., Any]) -> None:
+def test_the_model_learns_locations(train):
     model, batch = train_model(train), draw(300, random.Random(3))
     decoded = Greedy()(model, batch.source, batch.source_mask, need_weights=True)
     right = decoded.sequences[:, 0, 0] == batch.target[:, 0]

@@ -44,5 +44,5 @@ def share_right(train: Callable[..., Any], encoder: dict[str, Any]) -> float:
     return float((built.target.predict(logits)[:, 0].argmax(-1) == batch.target[:, 0]).float().mean())
 
 
-def test_an_encoder_of_sentences_binds_a_mark_and_a_color(train: Callable[..., Any]) -> None:
+def test_an_encoder_of_sentences_binds_a_mark_and_a_color(train):
     assert share_right(train, {"name": "hierarchical", "hidden_size": 12, "query_size": 16}) > 0.95

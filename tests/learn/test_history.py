@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -60,7 +59,7 @@ def build_model(config: dict[str, Any], sizes: dict[str, int]) -> Any:
     return resolve_model(config).build(DataSizes(tags=0, **sizes))
 
 
-def test_the_model_continues_a_sine(train: Callable[..., Any]) -> None:
+def test_the_model_continues_a_sine(train):
     """The mean, 0, would lose 1/2; no step that it forecasts is shown to it."""
     chance = torch.Generator().manual_seed(11)
     sizes = {"source_symbols": 0, "source_features": 1, "target_symbols": 0, "target_features": 1}
@@ -70,7 +69,7 @@ def test_the_model_continues_a_sine(train: Callable[..., Any]) -> None:
     assert (decoded.sequences[:, 0] - batch.target).square().mean() < 0.05
 
 
-def test_the_model_continues_a_repeating_text(train: Callable[..., Any]) -> None:
+def test_the_model_continues_a_repeating_text(train):
     """Symbols 4 to 6 over and over, begun anywhere: the first is one of three, and nothing else is uncertain."""
     chance = torch.Generator().manual_seed(11)
 
@@ -91,7 +90,7 @@ def test_the_model_continues_a_repeating_text(train: Callable[..., Any]) -> None
     assert decoded.sequences[:, 0].tolist() == [[5, 6, 4, 5, 6, 4, 5, 6, 4, EOS], [6, 4, 5, 6, 4, 5, 6, 4, 5, EOS]]
 
 
-def test_an_untrained_model_has_uniform_perplexity() -> None:
+def test_an_untrained_model_has_uniform_perplexity():
     """An output layer of zeros gives each of 7 symbols the same chance."""
     sizes = {"source_symbols": 7, "source_features": 0, "target_symbols": 7, "target_features": 0}
     model: Any = resolve_model(TEXT).build(DataSizes(tags=0, **sizes))

@@ -49,10 +49,10 @@ def share_right(**options: Any) -> float:
     return float((model(facts, first).argmax(-1) == last).float().mean())
 
 
-def test_two_hops_follow_a_chain() -> None:
+def test_two_hops_follow_a_chain():
     assert share_right(hops=2) > 0.95
 
 
-def test_one_read_guesses_among_the_chains() -> None:
+def test_one_read_guesses_among_the_chains():
     """The last symbol lies in a position that only the second one points to."""
     assert share_right(hops=1) < 0.5

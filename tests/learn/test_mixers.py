@@ -44,7 +44,7 @@ def compute_logits(model: Transformer, inputs: Tensor) -> Tensor:
 
 def train(model: Transformer, draw: Any, steps: int, lr: float) -> None:
     """Train on batches of inputs and labels (b, t)."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=lr, fused=True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) / 50, 1 - step / steps))
     for step in range(steps):
         inputs, labels = draw(step)
@@ -77,7 +77,7 @@ def recall_by_pairs(choice: LayerChoice) -> dict[int, float]:
     return {pairs: accuracy(model, *draw_recall(np.random.default_rng(2), 300, pairs)) for pairs in PAIRS}
 
 
-def test_linear_recalls_less_than_softmax_attention_as_pairs_outgrow_its_state() -> None:
+def test_linear_recalls_less_than_softmax_attention_as_pairs_outgrow_its_state():
     """Arora et al. 2023, figure 2: attention recalls all, a sum over the past only as many as it keeps apart."""
     attention = recall_by_pairs(ATTENTION)[PAIRS[-1]]
     linear = recall_by_pairs(mixer("linear", heads=1))
@@ -101,15 +101,15 @@ def parity_beyond_trained_lengths(choice: LayerChoice, layers: int = 1) -> float
     return accuracy(model, *draw_parity(chance, 300, 32), first=16)
 
 
-def test_delta_counts_modulo_two_with_negative_eigenvalues_alone() -> None:
+def test_delta_counts_modulo_two_with_negative_eigenvalues_alone():
     """Grazzi et al. 2025, table 2: only an eigenvalue of -1 turns a state around at each 1."""
     assert parity_beyond_trained_lengths(mixer("delta", heads=4, negative_eigenvalues=True)) > ALMOST_ALL
     assert parity_beyond_trained_lengths(mixer("delta", heads=4)) < GUESSED
 
 
-def test_softmax_attention_does_not_count_beyond_trained_lengths() -> None:
+def test_softmax_attention_does_not_count_beyond_trained_lengths():
     assert parity_beyond_trained_lengths(ATTENTION, layers=2) < GUESSED
 
 
-def test_memory_cells_count_modulo_two() -> None:
+def test_memory_cells_count_modulo_two():
     assert parity_beyond_trained_lengths(mixer("lstm")) > ALMOST_ALL

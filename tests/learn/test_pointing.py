@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -35,7 +34,7 @@ def draw(rows: int, chance: torch.Generator) -> Batch:
     return Batch(source, source_mask, target, target != PAD, torch.arange(rows), torch.zeros_like(lengths))
 
 
-def test_the_model_learns_to_sort(train: Callable[..., Any]) -> None:
+def test_the_model_learns_to_sort(train):
     """By chance one of 24 to 720 orders is right."""
     torch.manual_seed(7)
     chance = torch.Generator().manual_seed(11)

@@ -47,9 +47,7 @@ def train_and_test(task: Probe, train: Callable[..., Any], *overrides: str) -> t
 
 
 @pytest.mark.parametrize(("layers", "low", "high"), [(2, 99.0, 100.0), (1, 10.0, 40.0)])
-def test_softmax_attention_needs_two_layers_for_associative_recall(
-    layers: int, low: float, high: float, train: Callable[..., Any]
-) -> None:
+def test_softmax_attention_needs_two_layers_for_associative_recall(layers, low, high, train):
     """Arora et al. 2023, figure 2, at 64 steps and 4 pairs: one layer guesses among four values, 25 %."""
     task = Probe(length=64, pairs=4, vocabulary=66, examples=ROWS * 300, num_held_out=256)
     is_right, _ = train_and_test(task, train, f"model.layers={layers}")
@@ -60,9 +58,7 @@ def test_softmax_attention_needs_two_layers_for_associative_recall(
     ("scope", "is_far_read"),
     [("{name: local, window: 4}", False), ("{name: local, window: 4, global_tokens: 2}", True)],
 )
-def test_a_window_recalls_nothing_beyond_it_unless_tokens_are_global(
-    scope: str, is_far_read: bool, train: Callable[..., Any]
-) -> None:
+def test_a_window_recalls_nothing_beyond_it_unless_tokens_are_global(scope, is_far_read, train):
     """Two layers read 8 steps back by a window of 4; the pair is the first two steps, which may be global."""
     task = Probe(length=32, pairs=1, power=1.0, vocabulary=34, examples=ROWS * 150, num_held_out=256)
     is_right, distances = train_and_test(task, train, f"model.self_scope={scope}")

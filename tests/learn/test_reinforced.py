@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,9 +14,7 @@ LENGTHS, STEPS = (3, 7), 600
 
 
 @pytest.mark.parametrize(("reward", "least", "most"), [(1.0, 0.6, 1.0), (0.0, 0.0, 0.1)])
-def test_the_reward_teaches_where_to_read(
-    reward: float, least: float, most: float, train: Callable[..., Any], strings: Any
-) -> None:
+def test_the_reward_teaches_where_to_read(reward, least, most, train, strings):
     """Contexts are source embeddings and nothing else reaches the decoder; every read in training is a sample."""
     config = small_config(
         normalizer=("reinforced", {"reward": reward, "entropy": 0.1 * reward, "expected": 0.0}),

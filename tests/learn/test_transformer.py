@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -50,9 +49,7 @@ def build_model(sizes: dict[str, int], **options: Any) -> Any:
     ],
     ids=str,
 )
-def test_the_model_learns_to_copy_and_to_reverse(
-    reverse: bool, options: dict[str, Any], train: Callable[..., Any], strings: Any
-) -> None:
+def test_the_model_learns_to_copy_and_to_reverse(reverse, options, train, strings):
     torch.manual_seed(7)
     chance, drawn = torch.Generator().manual_seed(11), strings(2, 5)
     model = build_model(drawn.sizes, **options).train()

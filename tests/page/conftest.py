@@ -10,7 +10,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -143,7 +143,7 @@ class Browser:
 
 
 @pytest.fixture(scope="session")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def chromium(tmp_path_factory):
     """The browser; tests that need it are skipped where it is not installed."""
     browser, driver = (next(filter(None, map(shutil.which, names)), None) for names in (BROWSERS, DRIVERS))
     if not browser or not driver:
@@ -172,14 +172,14 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.fixture
-def browser(chromium: Browser) -> Browser:
+def browser(chromium):
     """The browser as on a desk: a wide window, light."""
     chromium.emulate()
     return chromium
 
 
 @pytest.fixture
-def open_page(browser: Browser) -> Iterator[Callable[..., Browser]]:
+def open_page(browser):
     """Open a page: ``open_page(file, fragment, **window)``; it may log no error, and load nothing but itself."""
     pages: set[str] = set()
 
@@ -197,7 +197,7 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Browser]]:
 
 
 @pytest.fixture(scope="session")
-def write_run() -> Callable[..., Path]:
+def write_run():
     """Write a run folder by hand: ``write_run(folder, config)``."""
 
     def write(folder: Path, config: dict[str, Any] | None = None) -> Path:
@@ -211,7 +211,7 @@ def write_run() -> Callable[..., Path]:
 
 
 @pytest.fixture(scope="session")
-def keep() -> Callable[..., Path]:
+def keep():
     """Keep an alignment in a run folder: ``keep(folder, "000", symbols read, symbols written, weights)``."""
 
     def write(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +53,7 @@ ACTIVE = "document.activeElement"
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def page(tmp_path_factory):
     """The page of all parts, of the repository's plug-in and of another, with parameters fitted for one step."""
     folder = tmp_path_factory.mktemp("gallery")
     plugins = folder / "plugins"
@@ -69,7 +68,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def see(open_page: Callable[..., Any], page: Path) -> Callable[..., Any]:
+def see(open_page, page):
     """Open the page at a part."""
     return lambda part, **window: open_page(page, f"#{part}", **window)
 
@@ -99,7 +98,7 @@ def weights(browser: Any) -> list[float]:
     return list(map(float, written[1].split()))
 
 
-def test_every_part_has_a_frame_for_every_value_of_its_options(page: Path) -> None:
+def test_every_part_has_a_frame_for_every_value_of_its_options(page):
     parts, pages = drawable_parts(MOVING_KINDS), animations(page)
     assert list(pages) == [str(PartVariant(part)) for part in parts]
     assert page.stat().st_size < MAX_PAGE_BYTES
@@ -119,7 +118,7 @@ def test_every_part_has_a_frame_for_every_value_of_its_options(page: Path) -> No
             assert text in next(dial["values"] for dial in animation["dials"] if dial["key"] == key)
 
 
-def test_pictures_hold_the_numbers_of_the_parts(page: Path) -> None:
+def test_pictures_hold_the_numbers_of_the_parts(page):
     animation = animations(page)["scope=local"]
     combination = [
         dial["values"].index(text)
@@ -132,7 +131,7 @@ def test_pictures_hold_the_numbers_of_the_parts(page: Path) -> None:
     assert picture["allowed"] == ["".join(map(str, row)) for row in reading.allowed_mask.astype(int)]
 
 
-def test_a_slider_moves_weights_to_those_of_the_part(see: Callable[..., Any]) -> None:
+def test_a_slider_moves_weights_to_those_of_the_part(see):
     browser = see("normalizer=softmax")
     assert weights(browser) == pytest.approx(row_weights("softmax"), abs=0.0006)
     focus(browser, "temperature")
@@ -149,7 +148,7 @@ def test_a_slider_moves_weights_to_those_of_the_part(see: Callable[..., Any]) ->
     assert browser.text("#command") == f"attnx normalizer=softmax normalizer.temperature={temperature}"
 
 
-def test_a_plug_in_moves_too_and_its_text_is_text(see: Callable[..., Any]) -> None:
+def test_a_plug_in_moves_too_and_its_text_is_text(see):
     """A power above 5 is refused by the plug-in, so that the slider ends below."""
     browser = see("scorer=raised")
     assert browser.text("#summary") == "Inner products </script><b>raised</b> by a power of at most 5."
@@ -165,7 +164,7 @@ def test_a_plug_in_moves_too_and_its_text_is_text(see: Callable[..., Any]) -> No
     assert "changes nothing" in browser.run(f"{note}).innerText")
 
 
-def test_a_combination_that_a_part_refuses_shows_its_message(see: Callable[..., Any]) -> None:
+def test_a_combination_that_a_part_refuses_shows_its_message(see):
     browser = see("normalizer=entmax")
     browser.click("[data-dial=learned]")
     focus(browser, "alpha")
@@ -177,7 +176,7 @@ def test_a_combination_that_a_part_refuses_shows_its_message(see: Callable[..., 
     assert weights(browser) == pytest.approx(row_weights("sparsemax"), abs=0.0006)
 
 
-def test_play_sweeps_an_option_until_it_is_pressed_again(see: Callable[..., Any]) -> None:
+def test_play_sweeps_an_option_until_it_is_pressed_again(see):
     """With reduced motion a press is one step."""
     browser = see("scope=local")
     button = "#dials .dial:nth-child(2) .play"
@@ -198,7 +197,7 @@ def test_play_sweeps_an_option_until_it_is_pressed_again(see: Callable[..., Any]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_needs_no_horizontal_scrolling(see: Callable[..., Any], page: Path, scheme: str) -> None:
+def test_a_phone_needs_no_horizontal_scrolling(see, page, scheme):
     browser = see("scorer=mlp", width=375, height=740, scheme=scheme, phone=True)
     for address in animations(page):
         browser.run("location.hash = arguments[0]", address)
@@ -207,7 +206,7 @@ def test_a_phone_needs_no_horizontal_scrolling(see: Callable[..., Any], page: Pa
         assert browser.run("return document.querySelector('#panels svg').getBoundingClientRect().width") > 240
 
 
-def test_parts_are_reached_by_keyboard_with_a_visible_focus(see: Callable[..., Any]) -> None:
+def test_parts_are_reached_by_keyboard_with_a_visible_focus(see):
     browser = see("scorer=dot")
     browser.press("tab")
     assert browser.run(f"return {ACTIVE}.getAttribute('href')") == f"#{PartVariant(drawable_parts()[0])}"
@@ -222,7 +221,7 @@ def test_parts_are_reached_by_keyboard_with_a_visible_focus(see: Callable[..., A
     assert all(names)
 
 
-def test_grids_stay_within_what_a_part_takes(page: Path) -> None:
+def test_grids_stay_within_what_a_part_takes(page):
     def values(override: str, option: str) -> list[str]:
         return next(dial["values"] for dial in animations(page)[override]["dials"] if dial["name"] == option)
 

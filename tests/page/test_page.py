@@ -45,7 +45,7 @@ def fill(folder: Path, keep: Callable[..., Path]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory, write_run: Callable[..., Path], keep: Callable[..., Path]) -> Path:
+def home(tmp_path_factory, write_run, keep):
     home = tmp_path_factory.mktemp("home")
     fill(write_run(home / "first"), keep)
     second = write_run(home / "second", {"scope": {"name": "local", "center": "monotonic", "window": 1}})
@@ -97,7 +97,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, write_run: Callable[..., Path
 
 
 @pytest.fixture
-def see(open_page: Callable[..., Any], home: Path) -> Callable[..., Any]:
+def see(open_page, home):
     """Open a page at an example."""
 
     def show(name: str = "first", example: int = 1, **window: Any) -> Any:
@@ -107,7 +107,7 @@ def see(open_page: Callable[..., Any], home: Path) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("width", [1280, 1920])
-def test_a_long_word_is_fully_visible(see: Any, width: int) -> None:
+def test_a_long_word_is_fully_visible(see, width):
     """Of 43 letters none is cut, neither in the list nor in the map, and no letter of the heading meets the next."""
     browser = see("word", width=width)
     assert browser.texts("#examples .words")[0] == LETTERS
@@ -120,7 +120,7 @@ def test_a_long_word_is_fully_visible(see: Any, width: int) -> None:
     assert all(left_edge[2] <= right[0] for left_edge, right in pairwise(heads))
 
 
-def test_no_column_of_a_table_is_squeezed(see: Any) -> None:
+def test_no_column_of_a_table_is_squeezed(see):
     """What a result is stands beside it on one line, however long what was run is."""
     browser = see("word")
     heights = [bottom - top for _, top, _, bottom in browser.boxes("#results tr")]
@@ -132,7 +132,7 @@ def test_no_column_of_a_table_is_squeezed(see: Any) -> None:
     assert set(rows) == {2}
 
 
-def test_rows_of_numbers_are_wrong_only_by_their_count(see: Any) -> None:
+def test_rows_of_numbers_are_wrong_only_by_their_count(see):
     browser = see("numbers")
     assert browser.text("#count") == "2 examples, 1 wrong"
     assert browser.texts("#examples .words") == ["walk.csv", "4 steps", "walk.csv", "5 steps"]
@@ -142,7 +142,7 @@ def test_rows_of_numbers_are_wrong_only_by_their_count(see: Any) -> None:
     assert browser.text(".reference") == "reference\n4 steps"
 
 
-def test_faint_weights_have_their_own_scale(see: Any) -> None:
+def test_faint_weights_have_their_own_scale(see):
     browser = see("numbers")
     assert browser.text(".legend").split() == ["weight", "0", "0.02"]
     image = browser.picture() * 255
@@ -152,7 +152,7 @@ def test_faint_weights_have_their_own_scale(see: Any) -> None:
     assert browser.picture()[in_the_middle(browser, cell(0, 0))].mean() > 0.8  # 0.25 of 1
 
 
-def test_continuations_are_neither_right_nor_wrong(see: Any) -> None:
+def test_continuations_are_neither_right_nor_wrong(see):
     browser = see("text")
     assert browser.text("#count") == "1 example"
     assert browser.texts("#examples .words") == ["ABC"]
@@ -172,7 +172,7 @@ def in_the_middle(browser: Any, selector: str) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(("scheme", "colors"), [("light", LIGHT), ("dark", DARK)])
-def test_cells_have_the_colors_of_their_weights(see: Any, scheme: str, colors: Any) -> None:
+def test_cells_have_the_colors_of_their_weights(see, scheme, colors):
     browser = see(scheme=scheme)
     image = browser.picture()
     brightness_by_weight = {}
@@ -184,7 +184,7 @@ def test_cells_have_the_colors_of_their_weights(see: Any, scheme: str, colors: A
     assert (np.diff(darkness) < 0).all() if scheme == "light" else (np.diff(darkness) > 0).all()
 
 
-def test_the_color_scheme_changes_live(see: Any) -> None:
+def test_the_color_scheme_changes_live(see):
     browser = see(scheme="light")
     ground = "return getComputedStyle(document.body).backgroundColor"
     assert browser.run(ground) == "rgb(255, 255, 255)"
@@ -194,7 +194,7 @@ def test_the_color_scheme_changes_live(see: Any) -> None:
     assert browser.picture()[in_the_middle(browser, "main h2")].mean() < 0.9  # light letters on dark ground
 
 
-def test_a_pointer_over_a_cell_shows_its_weight(see: Any) -> None:
+def test_a_pointer_over_a_cell_shows_its_weight(see):
     browser = see()
     assert not browser.run("return document.getElementById('tip').checkVisibility()")
     assert browser.tooltip(cell(2, 1)) == "T read a: 0.123"
@@ -206,7 +206,7 @@ def test_a_pointer_over_a_cell_shows_its_weight(see: Any) -> None:
 
 
 @pytest.mark.parametrize("place", [".output .symbol:nth-child(2)", "tr[data-row='1'] th button"])
-def test_a_click_on_an_output_symbol_shows_what_it_read(see: Any, place: str) -> None:
+def test_a_click_on_an_output_symbol_shows_what_it_read(see, place):
     browser = see()
     browser.click(place)
     cells = "[...document.querySelectorAll('.map tbody td[data-column=\"0\"]')]"
@@ -224,7 +224,7 @@ def test_a_click_on_an_output_symbol_shows_what_it_read(see: Any, place: str) ->
     assert {float(value) for value in browser.run(opacity)} == {1}
 
 
-def test_keys_move_through_a_map_and_select(see: Any) -> None:
+def test_keys_move_through_a_map_and_select(see):
     browser = see()
     browser.run("document.querySelector('td[tabindex=\"0\"]').focus()")
     for key in ("right", "down", "down", "left", "right"):
@@ -238,7 +238,7 @@ def test_keys_move_through_a_map_and_select(see: Any) -> None:
     assert browser.text("#chosen") == ""
 
 
-def test_examples_are_listed_with_marks_and_chosen_by_click_and_keys(see: Any) -> None:
+def test_examples_are_listed_with_marks_and_chosen_by_click_and_keys(see):
     browser = see()
     assert browser.text("#count") == "5 examples, 1 wrong"
     marks = browser.run("return [...document.querySelectorAll('#examples .mark')].map(mark => mark.textContent)")
@@ -262,7 +262,7 @@ def test_examples_are_listed_with_marks_and_chosen_by_click_and_keys(see: Any) -
     assert browser.run("return document.activeElement.dataset.example") == "2"
 
 
-def test_examples_are_found_and_filtered(see: Any) -> None:
+def test_examples_are_found_and_filtered(see):
     browser = see()
     browser.click("[data-filter='wrong']")
     assert browser.texts("#examples .words") == ["dog", "D AO K"]
@@ -276,7 +276,7 @@ def test_examples_are_found_and_filtered(see: Any) -> None:
     assert browser.text("#count") == "0 of 5 examples"
 
 
-def test_arrow_keys_in_the_search_box_move_its_cursor(see: Any) -> None:
+def test_arrow_keys_in_the_search_box_move_its_cursor(see):
     browser = see(example=2)
     browser.click("#search")
     browser.press("left")
@@ -286,7 +286,7 @@ def test_arrow_keys_in_the_search_box_move_its_cursor(see: Any) -> None:
     assert browser.text("#place") == "1 of 5"
 
 
-def test_a_hypothesis_and_a_head_can_be_chosen(see: Any) -> None:
+def test_a_hypothesis_and_a_head_can_be_chosen(see):
     browser = see()
     assert browser.texts("[data-menu='hypothesis'] option") == ["1: K AE T (-0.25)", "2: S AH (-1.50)"]
     assert browser.texts("[data-menu='head'] option") == ["mean", "head 1", "head 2"]
@@ -299,7 +299,7 @@ def test_a_hypothesis_and_a_head_can_be_chosen(see: Any) -> None:
     assert browser.run("return document.querySelector('[data-menu=\"head\"]')") is None
 
 
-def test_two_runs_are_shown_side_by_side(see: Any) -> None:
+def test_two_runs_are_shown_side_by_side(see):
     browser = see("first-second")
     assert browser.texts("article h3") == ["first", "second"]
     tables = browser.boxes("article .map tbody")
@@ -313,7 +313,7 @@ def test_two_runs_are_shown_side_by_side(see: Any) -> None:
     assert browser.texts("#examples li:nth-child(1) .mark") == ["✓ correct:", "✓ correct:"]
 
 
-def test_what_the_scope_forbids_is_hatched(see: Any) -> None:
+def test_what_the_scope_forbids_is_hatched(see):
     """Step 0 may read positions 0 and 1 of three."""
     browser = see("first-second")
     image = browser.picture() * 255
@@ -327,7 +327,7 @@ def test_what_the_scope_forbids_is_hatched(see: Any) -> None:
     assert browser.texts("[data-run='0'] .note") == [""]
 
 
-def test_decoder_states_are_separated(see: Any) -> None:
+def test_decoder_states_are_separated(see):
     browser = see(example=5)
     assert browser.texts(".captions th") == ["", "source", "", "decoder states"]
     lefts = [browser.box(cell(0, column))["left"] for column in range(5)]
@@ -338,7 +338,7 @@ def test_decoder_states_are_separated(see: Any) -> None:
 
 @pytest.mark.parametrize(("name", "example"), [("first", 1), ("first", 3), ("first-second", 1), ("long", 1)])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_needs_no_horizontal_scrolling(see: Any, name: str, example: int, scheme: str) -> None:
+def test_a_phone_needs_no_horizontal_scrolling(see, name, example, scheme):
     browser = see(name, example, width=360, height=740, scheme=scheme, phone=True)
     browser.click("tbody th button")
     assert browser.run("return [document.documentElement.scrollWidth, window.innerWidth]") == [360, 360]
@@ -354,14 +354,14 @@ def test_a_phone_needs_no_horizontal_scrolling(see: Any, name: str, example: int
 
 
 @pytest.mark.parametrize("width", [1280, 375])
-def test_the_page_ends_below_its_last_line(see: Any, width: int) -> None:
+def test_the_page_ends_below_its_last_line(see, width):
     browser = see("many", width=width, phone=width == 375)
     tail = "document.documentElement.scrollHeight - document.querySelector('footer').getBoundingClientRect().bottom"
     assert browser.run(f"return {tail} - window.scrollY") < 80
 
 
 @pytest.mark.parametrize("name", ["many", "many-word"])
-def test_a_phone_breaks_no_word_of_a_table_and_cuts_no_number(see: Any, name: str) -> None:
+def test_a_phone_breaks_no_word_of_a_table_and_cuts_no_number(see, name):
     """A word may end at an underscore, an equals sign, a comma or a slash."""
     browser = see(name, width=375, height=740, phone=True)
     words = browser.run(
@@ -379,7 +379,7 @@ def test_a_phone_breaks_no_word_of_a_table_and_cuts_no_number(see: Any, name: st
     assert browser.run("return [...document.querySelectorAll('.wide')].every(e => e.scrollWidth <= e.clientWidth)")
 
 
-def test_the_player_is_a_few_stops_of_tab_away(see: Any) -> None:
+def test_the_player_is_a_few_stops_of_tab_away(see):
     """The list of examples, the output and the map are a stop each; arrow keys go on within them."""
     browser = see("many", example=59)
     stops = []
@@ -395,7 +395,7 @@ def test_the_player_is_a_few_stops_of_tab_away(see: Any) -> None:
     assert browser.text("#place") == "59 of 61"
 
 
-def test_both_text_directions_are_shown_correctly(see: Any) -> None:
+def test_both_text_directions_are_shown_correctly(see):
     browser = see(example=4)
     read = [box[0] for box in browser.boxes(".read .symbol")]
     assert read == sorted(read, reverse=True)
@@ -406,7 +406,7 @@ def test_both_text_directions_are_shown_correctly(see: Any) -> None:
     assert browser.texts("thead th[data-column]") == ARABIC
 
 
-def test_hostile_symbols_are_text(see: Any) -> None:
+def test_hostile_symbols_are_text(see):
     browser = see(example=3)
     assert browser.run("return document.title") == "first"
     assert browser.run("return document.querySelectorAll('img').length") == 0
@@ -415,7 +415,7 @@ def test_hostile_symbols_are_text(see: Any) -> None:
     assert browser.tooltip(cell(0, 0)).startswith("</script><script>")
 
 
-def test_a_screen_reader_gets_every_value(see: Any) -> None:
+def test_a_screen_reader_gets_every_value(see):
     browser = see()
     browser.protocol("Accessibility.enable")
     tree = browser.protocol("Accessibility.getFullAXTree")["nodes"]
@@ -429,7 +429,7 @@ def test_a_screen_reader_gets_every_value(see: Any) -> None:
     assert [role for role, name in labels if role in acting and not name] == []
 
 
-def test_the_page_loads_nothing(see: Any, home: Path) -> None:
+def test_the_page_loads_nothing(see, home):
     """The policy works, and the browser requests only the file itself."""
     browser = see()
     policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -462,7 +462,7 @@ class Scripts(HTMLParser):
             self.contents.append(data)
 
 
-def test_the_embedded_data_are_complete(home: Path) -> None:
+def test_the_embedded_data_are_complete(home):
     scripts = Scripts(run_page([home / "first"])).contents
     assert len(scripts) == 2
     saved = json.loads(scripts[0])
@@ -472,7 +472,7 @@ def test_the_embedded_data_are_complete(home: Path) -> None:
     assert embedded_json("\ud800<") == '"\\ud800\\u003c"'  # half a character cannot be written as UTF-8
 
 
-def test_the_page_references_no_other_file(home: Path) -> None:
+def test_the_page_references_no_other_file(home):
     text = run_page([home / "first", home / "second"]).replace('"http://www.w3.org/2000/svg"', "")  # a name, no address
     assert re.findall(r"https?://|//[a-z]+\.", text) == []
     assert re.findall(r"<(?:link|script|img|iframe)[^>]*(?:src|href)=\"([^\"]*)", text) == ["data:,"]
@@ -492,9 +492,7 @@ def test_the_page_references_no_other_file(home: Path) -> None:
         (["first", "second"], "two runs side by side need --out FILE"),
     ],
 )
-def test_mistakes_are_reported_and_nothing_is_written(
-    words: list[str], message: str, home: Path, write_run: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mistakes_are_reported_and_nothing_is_written(words, message, home, write_run, monkeypatch):
     monkeypatch.chdir(home)
     if not Path("empty").exists():
         write_run(home / "empty")
@@ -504,9 +502,7 @@ def test_mistakes_are_reported_and_nothing_is_written(
     assert sorted(home.rglob("*")) == files_before
 
 
-def test_the_command_writes_into_the_run_or_a_given_file(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_into_the_run_or_a_given_file(home, monkeypatch, capsys):
     monkeypatch.chdir(home)
     assert command(["page", "long"]) == 0
     assert "<title>long</title>" in Path("long/page.html").read_text(encoding="utf-8")

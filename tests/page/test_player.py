@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -62,7 +61,7 @@ def trace_cat(hypotheses: Sequence[Alignment]) -> ExampleTrace | None:
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory, write_run: Callable[..., Path], keep: Callable[..., Path]) -> Path:
+def pages(tmp_path_factory, write_run, keep):
     home = tmp_path_factory.mktemp("player")
     run = write_run(home / "run", {"scorer": {"name": "additive"}, "normalizer": {"name": "softmax"}})
     keep(run, "000", "cat", OUTPUT, WEIGHTS)
@@ -75,7 +74,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory, write_run: Callable[..., Pat
 
 
 @pytest.fixture
-def see(open_page: Callable[..., Any], pages: Path) -> Callable[..., Any]:
+def see(open_page, pages):
     """Open a page at an example."""
 
     def show(name: str = "traced", example: int = 1, **window: Any) -> Any:
@@ -94,7 +93,7 @@ def numbers(browser: Any, row: str) -> list[float]:
     return [float(re.findall(r"-?\d+\.\d+", label)[0]) for label in labels(browser, row)]
 
 
-def test_keys_step_through_the_saved_weights(see: Any) -> None:
+def test_keys_step_through_the_saved_weights(see):
     browser = see()
     browser.run("document.getElementById('player').focus()")
     assert browser.text("#step-name") == "step 1 of 4"
@@ -109,7 +108,7 @@ def test_keys_step_through_the_saved_weights(see: Any) -> None:
     assert browser.text("#step-name") == "step 3 of 4"
 
 
-def test_weights_are_the_softmax_of_allowed_scores(see: Any) -> None:
+def test_weights_are_the_softmax_of_allowed_scores(see):
     browser = see()
     for step in range(4):
         browser.run("goTo(arguments[0])", step)
@@ -124,7 +123,7 @@ def test_weights_are_the_softmax_of_allowed_scores(see: Any) -> None:
     assert browser.texts(".panel .note") == ["Hatched: forbidden, or not there yet."]
 
 
-def test_vectors_and_candidates_are_those_of_the_step(see: Any) -> None:
+def test_vectors_and_candidates_are_those_of_the_step(see):
     browser = see()
     assert browser.texts(".stage small")[1:3] == ["what the decoder asks with", "2 numbers, norm 5.00"]
     assert browser.texts(".candidates li:not(.empty)") == ["K 0.500 chosen", "G 0.250"]
@@ -138,7 +137,7 @@ def test_vectors_and_candidates_are_those_of_the_step(see: Any) -> None:
     assert right_half[2] > right_half[0]  # 3 is blue
 
 
-def test_the_winner_among_the_beams_is_the_output(see: Any) -> None:
+def test_the_winner_among_the_beams_is_the_output(see):
     browser = see()
     symbols = "return [...document.querySelectorAll(arguments[0])].map(e => e.dataset.symbol)"
     assert browser.run(symbols, ".beam-tree .node.on-path") == OUTPUT
@@ -156,7 +155,7 @@ def test_the_winner_among_the_beams_is_the_output(see: Any) -> None:
     )
 
 
-def test_playing_goes_on_to_the_last_step(see: Any) -> None:
+def test_playing_goes_on_to_the_last_step(see):
     browser = see()
     assert browser.text("#play") == "▶ Play"
     browser.run("const e = document.getElementById('speed'); e.value = '4'")
@@ -175,7 +174,7 @@ def test_playing_goes_on_to_the_last_step(see: Any) -> None:
     assert browser.text("#play") == "▶ Play"
 
 
-def test_a_head_has_its_own_scores(see: Any) -> None:
+def test_a_head_has_its_own_scores(see):
     browser = see(example=2)
     assert browser.texts(".panel .note") == [
         "These weights are the mean over heads; choose a head for its query, scores and context."
@@ -186,7 +185,7 @@ def test_a_head_has_its_own_scores(see: Any) -> None:
     assert browser.texts("[data-menu='head'] option:checked") == ["head 2"]
 
 
-def test_saved_weights_are_played_without_a_trace(see: Any) -> None:
+def test_saved_weights_are_played_without_a_trace(see):
     browser = see(example=3)
     assert browser.texts(".panel .note") == ["Only saved weights: its source was not saved with them."]
     browser = see("saved")
@@ -197,7 +196,7 @@ def test_saved_weights_are_played_without_a_trace(see: Any) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_player_fits_a_phone(see: Any, scheme: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_player_fits_a_phone(see, scheme, tmp_path_factory):
     browser = see(width=375, height=812, scheme=scheme, phone=True)
     browser.run("goTo(1); document.getElementById('player').scrollIntoView()")
     browser.picture(tmp_path_factory.getbasetemp() / f"player-phone-{scheme}.png")
@@ -246,9 +245,7 @@ def trace_at_random(hypotheses: Sequence[Alignment]) -> ExampleTrace:
     return ExampleTrace((HypothesisTrace(read, candidates),), nodes, (path,))
 
 
-def test_sixty_examples_are_played(
-    browser: Any, tmp_path: Path, write_run: Any, keep: Any, record_property: Callable[[str, object], None]
-) -> None:
+def test_sixty_examples_are_played(browser, tmp_path, write_run, keep, record_property):
     """A step every frame, all of every sixth example and the first and the last of the others.
 
     The longest time between two frames is recorded, and shown by ``pytest -s``.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import runpy
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -22,18 +21,17 @@ RUNS, FAILED, FAILED_SETTINGS = 300, 6, 2
 SETTINGS = 98  # of two all three seeds have failed: (multiplicative, local, 0.008) and (mlp, history, 0.008)
 HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>"
 PAPER = {"light": (255, 255, 255), "dark": (18, 22, 28)}
-Look = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(tmp_path_factory):
     """Of five scorers, four scopes, five learning rates and three seeds; every fiftieth run has failed."""
     made_up = runpy.run_path(str(ROOT / "benchmarks" / "report_load.py"))
     return write_report([made_up["write_runs"](tmp_path_factory.mktemp("sweeps"), RUNS)])[0]
 
 
 @pytest.fixture(scope="module")
-def embedded_data(page: Path) -> Any:
+def embedded_data(page):
     """What is embedded in the page."""
     match = re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(encoding="utf-8"))
     assert match
@@ -41,7 +39,7 @@ def embedded_data(page: Path) -> Any:
 
 
 @pytest.fixture
-def look(open_page: Callable[..., Any], page: Path) -> Look:
+def look(open_page, page):
     """Open the page."""
     return partial(open_page, page)
 
@@ -72,9 +70,7 @@ def count_isolated(browser: Any) -> tuple[int, int, int]:
         ("phone-dark", {"width": 390, "height": 844, "phone": True, "scheme": "dark"}),
     ],
 )
-def test_the_page_is_legible(
-    look: Look, name: str, window: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_the_page_is_legible(look, name, window, tmp_path_factory):
     """The ground has its color and letters stand out from it; nothing is wider than the window, no letter is tiny."""
     browser = look(**window)
     image = browser.picture(tmp_path_factory.getbasetemp() / f"report-{name}.png") * 255
@@ -92,7 +88,7 @@ def test_the_page_is_legible(
     browser.picture(tmp_path_factory.getbasetemp() / f"report-{name}-curves.png")
 
 
-def test_the_page_starts_with_the_winner(look: Look, embedded_data: Any) -> None:
+def test_the_page_starts_with_the_winner(look, embedded_data):
     browser = look()
     first, *_ = embedded_data["comparisons"][0]["metrics"][0]["verdict"]
     assert browser.texts("#verdict p")[0] == first.replace("**", "")
@@ -101,7 +97,7 @@ def test_the_page_starts_with_the_winner(look: Look, embedded_data: Any) -> None
     assert browser.run("return Number(document.documentElement.dataset.drawn) > 0")
 
 
-def test_the_table_is_sorted_by_any_column(look: Look) -> None:
+def test_the_table_is_sorted_by_any_column(look):
     browser = look()
     values = [float(text.split()[0]) for text in column(browser, "mean")]
     assert len(values) == SETTINGS
@@ -119,7 +115,7 @@ def test_the_table_is_sorted_by_any_column(look: Look) -> None:
     assert [float(rate) for rate in column(browser, "value:2")] == sorted(map(float, rates))
 
 
-def test_the_table_is_filtered_by_words_and_by_choices(look: Look) -> None:
+def test_the_table_is_filtered_by_words_and_by_choices(look):
     browser = look()
     browser.write("#text", "mlp lr=0.008")
     assert browser.text("#count") == f"3 of {SETTINGS} settings"
@@ -136,7 +132,7 @@ def test_the_table_is_filtered_by_words_and_by_choices(look: Look) -> None:
     assert browser.text("#count") == f"20 of {SETTINGS} settings"
 
 
-def test_a_row_expands_to_its_runs_and_folders(look: Look, page: Path, embedded_data: Any) -> None:
+def test_a_row_expands_to_its_runs_and_folders(look, page, embedded_data):
     browser = look()
     browser.run("document.querySelector('#table tr.row [aria-expanded]').focus()")
     browser.press("enter")
@@ -149,7 +145,7 @@ def test_a_row_expands_to_its_runs_and_folders(look: Look, page: Path, embedded_
     assert browser.texts("tr.detail") == []
 
 
-def test_a_row_isolates_its_setting_in_the_charts(look: Look) -> None:
+def test_a_row_isolates_its_setting_in_the_charts(look):
     browser = look()
     assert count_isolated(browser) == (18, RUNS - FAILED, 6)  # the six best, three seeds each
     browser.click("#table tr.row:nth-child(9) td:nth-child(4)")
@@ -165,7 +161,7 @@ def test_a_row_isolates_its_setting_in_the_charts(look: Look) -> None:
     assert count_isolated(browser)[0] == 18
 
 
-def test_a_pointer_shows_the_value_below(look: Look, embedded_data: Any) -> None:
+def test_a_pointer_shows_the_value_below(look, embedded_data):
     browser = look()
     shown = browser.run("return document.getElementById('tip').checkVisibility()")
     assert not shown
@@ -183,7 +179,7 @@ def test_a_pointer_shows_the_value_below(look: Look, embedded_data: Any) -> None
     assert "training, s:" in tip
 
 
-def test_steps_and_tests_are_listed(look: Look) -> None:
+def test_steps_and_tests_are_listed(look):
     """Steps are a column also where they are alike; choices have an F-test, and so have two of them together.
 
     The errors of scorers and scopes add up, so on logarithms they interact.
@@ -200,7 +196,7 @@ def test_steps_and_tests_are_listed(look: Look) -> None:
     assert "behind the best value" in tip
 
 
-def test_another_metric_is_another_ranking(look: Look, embedded_data: Any) -> None:
+def test_another_metric_is_another_ranking(look, embedded_data):
     browser = look()
     assert browser.texts("#metric option") == ["PER", "WER", "PER in validation, best"]
     wer = browser.texts("#metric option").index("WER")
@@ -214,7 +210,7 @@ def test_another_metric_is_another_ranking(look: Look, embedded_data: Any) -> No
     assert browser.text("#table th[data-column='mean']").startswith("WER")
 
 
-def test_two_choices_are_shown_as_a_grid(look: Look, embedded_data: Any) -> None:
+def test_two_choices_are_shown_as_a_grid(look, embedded_data):
     browser = look()
     comparison = embedded_data["comparisons"][0]
     means = {row["setting"]: row["mean"] for row in comparison["metrics"][0]["rows"]}
@@ -230,7 +226,7 @@ def test_two_choices_are_shown_as_a_grid(look: Look, embedded_data: Any) -> None
     assert browser.texts("#grid thead th")[1:] == ["0.0005", "0.001", "0.002", "0.004", "0.008"]
 
 
-def test_the_best_runs_show_the_same_example(look: Look, embedded_data: Any) -> None:
+def test_the_best_runs_show_the_same_example(look, embedded_data):
     browser = look()
     maps = embedded_data["comparisons"][0]["maps"]
     assert len(browser.texts("#pictures figure")) == len(maps["settings"]) == 4
@@ -242,7 +238,7 @@ def test_the_best_runs_show_the_same_example(look: Look, embedded_data: Any) -> 
     assert browser.tooltip("#pictures figure:first-child rect") == tip
 
 
-def test_failed_jobs_are_listed_with_their_logs(look: Look, page: Path) -> None:
+def test_failed_jobs_are_listed_with_their_logs(look, page):
     browser = look()
     lines = browser.texts("#failures tbody tr")
     assert len(lines) == FAILED_SETTINGS
@@ -271,13 +267,13 @@ def write_small(folder: Path, values: dict[tuple[str, int], float], fingerprints
 
 
 @pytest.fixture(scope="module")
-def spread(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def spread(tmp_path_factory):
     """Two scorers of nearly the same mean, 10 and 10.5, with a wide and a narrow spread; their data differ, too."""
     values = {("dot", 1): 4.0, ("dot", 2): 16.0, ("mlp", 1): 10.25, ("mlp", 2): 10.75}
     return write_small(tmp_path_factory.mktemp("spread") / "all", values, {"dot": "5e01" * 4, "mlp": "77aa" * 4})
 
 
-def test_bars_match_their_values_and_stay_within_the_plot(browser: Any, spread: Path) -> None:
+def test_bars_match_their_values_and_stay_within_the_plot(browser, spread):
     """A bar goes as far above its mean as below: neither end is cut off by the edge.
 
     Intervals of choices are symmetric on logarithms, so the upper half is longer.
@@ -306,7 +302,7 @@ def test_bars_match_their_values_and_stay_within_the_plot(browser: Any, spread: 
     assert browser.run("return document.querySelectorAll('.beyond').length") == 0
 
 
-def test_what_lies_beyond_the_axis_has_an_arrow(browser: Any, tmp_path: Path) -> None:
+def test_what_lies_beyond_the_axis_has_an_arrow(browser, tmp_path):
     """One scorer of eight is far behind. Its interval begins ahead of the best, which is said in words."""
     values = {(f"s{n}", seed): 10.0 + 0.1 * n + 0.5 * seed for n in range(7) for seed in (1, 2)}
     values |= {("far", 1): 40.0, ("far", 2): 90.0}
@@ -319,7 +315,7 @@ def test_what_lies_beyond_the_axis_has_an_arrow(browser: Any, tmp_path: Path) ->
     assert re.search(r"0\.\d+ behind the best, 95 % interval \d\.\d+ ahead to \d\.\d+ behind, p = ", tip)
 
 
-def test_axes_are_titled_with_their_units(browser: Any, spread: Path) -> None:
+def test_axes_are_titled_with_their_units(browser, spread):
     browser.emulate()
     browser.go(spread)
     titles = "return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)"
@@ -331,7 +327,7 @@ def test_axes_are_titled_with_their_units(browser: Any, spread: Path) -> None:
             assert all(x0 >= right or x1 <= left_edge or y0 >= bottom or y1 <= top for x0, y0, x1, y1 in texts)
 
 
-def test_training_data_have_readable_names(browser: Any, spread: Path) -> None:
+def test_training_data_have_readable_names(browser, spread):
     browser.emulate()
     browser.go(spread)
     assert browser.texts("#table th button")[2:4] == ["scorer", "training data"]
@@ -340,7 +336,7 @@ def test_training_data_have_readable_names(browser: Any, spread: Path) -> None:
     assert "5e01" not in spread.with_suffix(".md").read_text(encoding="utf-8")
 
 
-def test_singular_forms_are_used(browser: Any, tmp_path: Path) -> None:
+def test_singular_forms_are_used(browser, tmp_path):
     browser.emulate()
     browser.go(write_small(tmp_path / "one", {("dot", 1): 7.0}, {"dot": "5e01" * 4}))
     assert browser.text("#counts").startswith("1 run: 1 finished.")
@@ -350,7 +346,7 @@ def test_singular_forms_are_used(browser: Any, tmp_path: Path) -> None:
     assert "5e01" not in message + browser.text("body")
 
 
-def test_text_of_runs_is_escaped(browser: Any, tmp_path: Path) -> None:
+def test_text_of_runs_is_escaped(browser, tmp_path):
     for number, scorer in enumerate((HOSTILE, "**dot** `x`")):
         folder = tmp_path / "all" / f"run {number} #?%"
         folder.mkdir(parents=True)

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -36,7 +35,7 @@ class QuietHandler(SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
+def address():
     """The site, served on this machine."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(SITE)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -58,7 +57,7 @@ def network_events(browser: Any, method: str) -> list[dict[str, Any]]:
     return [message["params"] for message in messages if message["method"] == f"Network.{method}"]
 
 
-def test_home_is_light(browser: Any, address: str) -> None:
+def test_home_is_light(browser, address):
     """All its requests together, from an empty cache."""
     browser.protocol("Network.setCacheDisabled", cacheDisabled=True)
     open_page(browser, f"{address}/index.html")
@@ -68,7 +67,7 @@ def test_home_is_light(browser: Any, address: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_fits_a_phone_and_loads_only_its_own_files(browser: Any, page: str) -> None:
+def test_a_page_fits_a_phone_and_loads_only_its_own_files(browser, page):
     browser.emulate(width=PHONE, height=800, phone=True)
     browser.go(SITE / f"{page}.html")
     widths = browser.run("return [document.documentElement.scrollWidth, window.innerWidth]")
@@ -78,7 +77,7 @@ def test_a_page_fits_a_phone_and_loads_only_its_own_files(browser: Any, page: st
     assert [url for url in urls if not url.startswith(("file:", "data:", "about:"))] == []
 
 
-def test_the_gallery_leads_to_every_part_that_moves(browser: Any) -> None:
+def test_the_gallery_leads_to_every_part_that_moves(browser):
     """Each link of parts.html shows the part that its section is about, and the frame is the page itself."""
     browser.go(SITE / "parts.html")
     links = browser.run(
@@ -91,7 +90,7 @@ def test_the_gallery_leads_to_every_part_that_moves(browser: Any) -> None:
     assert all(address.partition("=")[2].replace("_", "-") == section for address, section in links)
 
 
-def test_search_finds_a_part_without_a_server(browser: Any) -> None:
+def test_search_finds_a_part_without_a_server(browser):
     browser.go(SITE / "search.html", "?q=coverage")
     for _ in range(50):  # results appear by and by
         links = browser.run("return [...document.querySelectorAll('#search-results li a')].map(a => a.href)")
@@ -104,7 +103,7 @@ def test_search_finds_a_part_without_a_server(browser: Any) -> None:
 
 
 @pytest.mark.parametrize("words", ["coverage", "attention", "beam"])
-def test_search_finds_guides_before_modules_and_decisions(browser: Any, words: str) -> None:
+def test_search_finds_guides_before_modules_and_decisions(browser, words):
     browser.go(SITE / "search.html", f"?q={words}")
     links: list[str] = []
     for _ in range(50):  # results appear by and by
@@ -121,7 +120,7 @@ def test_search_finds_guides_before_modules_and_decisions(browser: Any, words: s
     assert "internals" not in kinds[:5]
 
 
-def test_a_command_is_seen_to_its_end(browser: Any) -> None:
+def test_a_command_is_seen_to_its_end(browser):
     browser.go(SITE / "index.html")
     boxes = browser.run(
         "return [...document.querySelectorAll('.highlight-sh pre')]"
@@ -131,7 +130,7 @@ def test_a_command_is_seen_to_its_end(browser: Any) -> None:
     assert [text for text, cut in boxes if cut > 0] == []
 
 
-def test_the_reference_leads_to_what_it_lists(browser: Any) -> None:
+def test_the_reference_leads_to_what_it_lists(browser):
     browser.go(SITE / "reference.html")
     links = browser.run("return [...document.querySelectorAll('article td a')].map(a => a.getAttribute('href'))")
     assert {f"reference/{name}/index.html" for name in ("commands", "choices", "python")} <= set(links)
@@ -140,7 +139,7 @@ def test_the_reference_leads_to_what_it_lists(browser: Any) -> None:
     assert {"scorer.html#additive", "scope.html#local", "optimizer.html#adam"} <= set(links)
 
 
-def test_no_number_of_a_table_is_parted_from_its_unit(browser: Any) -> None:
+def test_no_number_of_a_table_is_parted_from_its_unit(browser):
     browser.go(SITE / "which-attention.html")
     heights = browser.run(
         "const all = [...document.querySelectorAll('td')].filter(e => /^[+-]\\d+.%$/.test(e.innerText));"
@@ -152,7 +151,7 @@ def test_no_number_of_a_table_is_parted_from_its_unit(browser: Any) -> None:
     assert browser.run("return document.documentElement.scrollHeight") < 25_000
 
 
-def test_the_frame_of_the_gallery_hides_nothing(browser: Any) -> None:
+def test_the_frame_of_the_gallery_hides_nothing(browser):
     browser.go(SITE / "moving-parts.html")
     browser.emulate(width=736)
     right = (
@@ -170,7 +169,7 @@ def test_the_frame_of_the_gallery_hides_nothing(browser: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+def axe(tmp_path_factory):
     """The source of axe-core, the checker of accessibility."""
     if not shutil.which("npm"):
         pytest.skip("needs npm, which installs axe-core")
@@ -184,7 +183,7 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("page", CHECKED)
-def test_a_page_has_no_serious_fault_of_accessibility(browser: Any, axe: str, page: str, scheme: str) -> None:
+def test_a_page_has_no_serious_fault_of_accessibility(browser, axe, page, scheme):
     browser.emulate(scheme=scheme)
     browser.go(SITE / f"{page}.html")
     assert browser.run("return Boolean(document.querySelector('h1'))")

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -125,7 +125,7 @@ class Answer(NamedTuple):
 
 
 @pytest.fixture(autouse=True)
-def work_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_parts_are_forgotten: None) -> Path:
+def work_folder(tmp_path, monkeypatch, new_parts_are_forgotten):
     """Every test runs in a folder of its own, and the parts it adds are gone after it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ATTNX_PLUGINS", raising=False)
@@ -133,13 +133,13 @@ def work_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_parts_are_f
 
 
 @pytest.fixture(autouse=True)
-def _uncounted_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+def _uncounted_operations(monkeypatch):
     """No run of this process counts its operations, which takes a fourth of so small a run; test_costs.py does."""
     monkeypatch.setattr("attnx.training.train.count_cost", lambda *_: ModelCost())
 
 
 @pytest.fixture(scope="session")
-def write_words() -> Callable[[Path], Path]:
+def write_words():
     """Write sixty invented words to ``words.tsv`` in a folder."""
 
     def write(folder: Path) -> Path:
@@ -152,13 +152,13 @@ def write_words() -> Callable[[Path], Path]:
 
 
 @pytest.fixture
-def words(work_folder: Path, write_words: Callable[[Path], Path]) -> Path:
+def words(work_folder, write_words):
     """The invented words, in the test's own folder."""
     return write_words(work_folder)
 
 
 @pytest.fixture
-def no_pictures() -> Iterator[pytest.MonkeyPatch]:
+def no_pictures():
     """No pictures, which take longer than such small runs, until its ``undo`` is called."""
     drawn = importlib.import_module("attnx.reports.build_all")
     with pytest.MonkeyPatch.context() as patch:
@@ -168,7 +168,7 @@ def no_pictures() -> Iterator[pytest.MonkeyPatch]:
 
 
 @pytest.fixture(scope="session")
-def no_pictures_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+def no_pictures_folder(tmp_path_factory):
     """A folder for PYTHONPATH with which no process draws."""
     folder = tmp_path_factory.mktemp("undrawn")
     (folder / "sitecustomize.py").write_text(NO_PICTURES, encoding="utf-8")
@@ -176,7 +176,7 @@ def no_pictures_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def forked_ranks(no_pictures_folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def forked_ranks(no_pictures_folder, monkeypatch):
     """Processes that train together are forks of this one, in spite of pytest-xdist's threads; new ones import for
     seconds, and draw nothing."""
     monkeypatch.setattr(
@@ -186,7 +186,7 @@ def forked_ranks(no_pictures_folder: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.fixture(scope="session")
-def server(no_pictures_folder: str) -> Iterator[ForkServerProcesses]:
+def server(no_pictures_folder):
     """One server for all sweeps: what it imports takes seconds."""
     server = ForkServerProcesses({**os.environ, "PYTHONPATH": no_pictures_folder})
     while not server.is_ready:  # a fork of this process would hear of it in its place
@@ -284,14 +284,14 @@ class KeptServer:
 
 
 @pytest.fixture
-def shared_server(server: ForkServerProcesses, monkeypatch: pytest.MonkeyPatch) -> None:
+def shared_server(server, monkeypatch):
     """Sweeps fork their jobs from the one server, also those that a launcher of others runs in this process."""
     monkeypatch.setattr(session, "start_fork_server", lambda environment: KeptServer(server))
     monkeypatch.setattr(external_launchers, "SubprocessProcesses", lambda lock: KeptServer(server))
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
+def command(monkeypatch, capfd):
     """Give the command line some words, in this process."""
 
     def give(*words: str) -> Answer:
@@ -306,7 +306,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
 
 
 @pytest.fixture
-def fork_command() -> Iterator[Callable[..., ForkedCommand]]:
+def fork_command():
     """Start the command in a fork, with environment variables: ``fork_command("scorer=dot", RANK="0")``.
 
     ``prepare`` is called in the fork before.
@@ -337,13 +337,13 @@ def _sized(*overrides: str, defaults: Sequence[str] = SMALL) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def sized() -> Callable[..., list[str]]:
+def sized():
     """Put the small sizes, or other ``defaults``, before overrides that do not replace them."""
     return _sized
 
 
 @pytest.fixture
-def run(words: Path, no_pictures: None) -> Callable[..., TrainedRun]:
+def run(words, no_pictures):
     """Make a small run from Python: ``run("scorer=dot", folder="a")``; later words win over the small sizes."""
     from attnx.training.fit import fit
 
@@ -355,7 +355,7 @@ def run(words: Path, no_pictures: None) -> Callable[..., TrainedRun]:
 
 
 @pytest.fixture
-def at_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], object]], None]:
+def at_step(monkeypatch):
     """Do something once, after an optimizer step."""
     from attnx.training.callbacks.progress import ProgressDisplay
 
@@ -375,7 +375,7 @@ def at_step(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], obje
 
 
 @pytest.fixture
-def interrupt_at(at_step: Callable[..., None]) -> Callable[..., None]:
+def interrupt_at(at_step):
     """Press Ctrl-C after an optimizer step, once or ``times`` times in a row."""
 
     def press(step: int, times: int = 1) -> None:
@@ -385,7 +385,7 @@ def interrupt_at(at_step: Callable[..., None]) -> Callable[..., None]:
 
 
 @pytest.fixture
-def whole_and_cut(run: Callable[..., TrainedRun], interrupt_at: Callable[..., None]) -> Callable[..., None]:
+def whole_and_cut(run, interrupt_at):
     """Train in the folder ``whole``; and in ``cut``, where Ctrl-C comes after a step, once or ``times`` times."""
 
     def train(*options: str, step: int, times: int = 1) -> None:
@@ -398,7 +398,7 @@ def whole_and_cut(run: Callable[..., TrainedRun], interrupt_at: Callable[..., No
 
 
 @pytest.fixture(scope="session")
-def run_lines() -> Callable[[Iterable[str], Path], dict[str, Any]]:
+def run_lines():
     """Run command lines in one process: the code, output, written files and imports of each."""
 
     def run(lines: Iterable[str], folder: Path) -> dict[str, Any]:
@@ -417,7 +417,7 @@ def run_lines() -> Callable[[Iterable[str], Path], dict[str, Any]]:
 
 
 @pytest.fixture(scope="session")
-def assert_one_line() -> Callable[[dict[str, Any], Iterable[str]], None]:
+def assert_one_line():
     """Assert that a mistake gave one line with these phrases and code 2, wrote nothing and imported no torch."""
 
     def check(answer: dict[str, Any], phrases: Iterable[str]) -> None:
@@ -434,7 +434,7 @@ def assert_one_line() -> Callable[[dict[str, Any], Iterable[str]], None]:
 
 
 @pytest.fixture(scope="session")
-def trained_runs(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Path], Path]) -> Path:
+def trained_runs(tmp_path_factory, write_words):
     """A folder with the words, two runs over them that differ in their seeds, ``one`` and ``two``, and no pictures."""
     from attnx.training.fit import fit
 
@@ -455,20 +455,20 @@ def trained_runs(tmp_path_factory: pytest.TempPathFactory, write_words: Callable
 
 
 @pytest.fixture
-def runs(trained_runs: Path, work_folder: Path) -> Path:
+def runs(trained_runs, work_folder):
     """A copy of those in the test's own folder."""
     shutil.copytree(trained_runs, work_folder, dirs_exist_ok=True)
     return work_folder
 
 
 @pytest.fixture(scope="session")
-def small() -> list[str]:
+def small():
     """The small sizes, for the command line."""
     return list(SMALL)
 
 
 @pytest.fixture
-def weights() -> Callable[..., dict[str, torch.Tensor]]:
+def weights():
     """The weights in a run's checkpoint."""
 
     def load(folder: str | Path, which: str = "last") -> dict[str, torch.Tensor]:
@@ -480,7 +480,7 @@ def weights() -> Callable[..., dict[str, torch.Tensor]]:
 
 
 @pytest.fixture(scope="session")
-def saved_traces() -> Callable[[str | Path], list[tuple[list[Alignment], ExampleTrace]]]:
+def saved_traces():
     """The hypotheses of each saved example of a run, and their trace."""
 
     def trace(folder: str | Path) -> list[tuple[list[Alignment], ExampleTrace]]:
@@ -493,7 +493,7 @@ def saved_traces() -> Callable[[str | Path], list[tuple[list[Alignment], Example
 
 
 @pytest.fixture(scope="session")
-def metric_rows() -> Callable[[str], list[dict[str, str]]]:
+def metric_rows():
     """The rows of a run's metrics.csv, but for its speed."""
 
     def read(folder: str) -> list[dict[str, str]]:
@@ -504,7 +504,7 @@ def metric_rows() -> Callable[[str], list[dict[str, str]]]:
 
 
 @pytest.fixture
-def same_weights(weights: Callable[..., dict[str, torch.Tensor]]) -> Callable[..., bool]:
+def same_weights(weights):
     """Whether several runs ended with the same weights, bit by bit."""
 
     def compare(folders: Sequence[str]) -> bool:

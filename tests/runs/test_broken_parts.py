@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -296,7 +295,7 @@ BROKEN = {
 
 
 @pytest.fixture
-def plug(work_folder: Path) -> Callable[..., Path]:
+def plug(work_folder):
     """Put a part into ``plugins/mine.py``, changed in one place."""
 
     def put(kind: str, line: str = "", replacement: str = "", name: str = "mine") -> Path:
@@ -316,13 +315,13 @@ def plug_in_config(kind: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", PARTS)
-def test_a_sound_part_passes(kind: str, plug: Callable[..., Path]) -> None:
+def test_a_sound_part_passes(kind, plug):
     plug(kind)
     check_plug_ins(plug_in_config(kind))
 
 
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
-def test_a_broken_part_is_reported(broken: Broken, plug: Callable[..., Path]) -> None:
+def test_a_broken_part_is_reported(broken, plug):
     path = plug(broken.kind, broken.line, broken.replacement)
     lines = path.read_text(encoding="utf-8").splitlines()
     place = next((n for n, line in enumerate(lines, 1) if line.strip().startswith(broken.line_start)), None)
@@ -335,9 +334,7 @@ def test_a_broken_part_is_reported(broken: Broken, plug: Callable[..., Path]) ->
     assert message.endswith(f"; all its laws: attnx check {broken.kind}=mine (docs/add-a-part.md)")
 
 
-def test_a_broken_part_writes_nothing(
-    plug: Callable[..., Path], command: Callable[..., Any], words: Path, small: list[str], work_folder: Path
-) -> None:
+def test_a_broken_part_writes_nothing(plug, command, words, small, work_folder):
     path = plug("normalizer", " * allowed_mask", "")
     files_before = sorted(work_folder.iterdir())
     answer = command("normalizer=mine", *small)
@@ -347,9 +344,7 @@ def test_a_broken_part_writes_nothing(
     assert sorted(work_folder.iterdir()) == files_before
 
 
-def test_a_missing_declaration_is_reported_without_torch(
-    plug: Callable[..., Path], command: Callable[..., Any]
-) -> None:
+def test_a_missing_declaration_is_reported_without_torch(plug, command):
     """Composing reads it from the source."""
     path = plug("query", '    needs = "state"\n', "")
     answer = command("--cfg", "job", "query=mine")
@@ -360,7 +355,7 @@ def test_a_missing_declaration_is_reported_without_torch(
     )
 
 
-def test_nested_parts_are_found() -> None:
+def test_nested_parts_are_found():
     config = {
         "model": {"name": "transformer", "cross_scorer": {"name": "dot"}, "self_scope": "local", "norm": "pre"},
         "task": {"name": "translation", "tokenizer": "bpe"},
@@ -371,9 +366,7 @@ def test_nested_parts_are_found() -> None:
     assert parts == inside | {("model", "transformer"), ("task", "translation"), ("query", "token")}
 
 
-def test_an_error_of_a_plug_in_in_training_is_reported(
-    plug: Callable[..., Path], command: Callable[..., Any], words: Path, small: list[str]
-) -> None:
+def test_an_error_of_a_plug_in_in_training_is_reported(plug, command, words, small):
     """Eight rows are more than the laws try before training."""
     path = plug("scorer", SHAPE, "return queries @ (keys if len(keys) < 8 else keys[:5]).mT")
     answer = command("scorer=mine", *small, "folder=one")
@@ -384,9 +377,7 @@ def test_an_error_of_a_plug_in_in_training_is_reported(
     assert answer.err.endswith("; the traceback is in one/error.txt\n")
 
 
-def test_the_first_non_finite_number_is_reported(
-    plug: Callable[..., Path], command: Callable[..., Any], words: Path, small: list[str]
-) -> None:
+def test_the_first_non_finite_number_is_reported(plug, command, words, small):
     """Of the part that gave it, not of what it led to."""
     path = plug("scorer", SHAPE, "return queries @ keys.mT / (len(keys) != 8)")
     answer = command("scorer=mine", *small, "folder=one")
@@ -396,9 +387,7 @@ def test_the_first_non_finite_number_is_reported(
     assert f"; {of}, {path}:21; the batch is in one/bad_batch.pt" in answer.err
 
 
-def test_noise_that_training_refuses_breaks_one_law_of_check(
-    plug: Callable[..., Path], command: Callable[..., Any], words: Path, small: list[str]
-) -> None:
+def test_noise_that_training_refuses_breaks_one_law_of_check(plug, command, words, small):
     """Less than rounding would excuse; nothing that compares numbers is tried after it."""
     path = plug("scorer", SHAPE, "return queries @ keys.mT + 1e-6 * torch.randn(keys.shape[-2])")
     noise = f"the scorer 'mine', {path}:21 (score): two equal calls differ (by up to "
@@ -413,13 +402,13 @@ def test_noise_that_training_refuses_breaks_one_law_of_check(
     assert rows[law + 1] == "numbers are finite not tried: calls differ"
 
 
-def test_random_numbers_in_training_break_no_law(plug: Callable[..., Path], command: Callable[..., Any]) -> None:
+def test_random_numbers_in_training_break_no_law(plug, command):
     plug("scorer", SHAPE, "return queries @ keys.mT + self.training * torch.rand(())")
     answer = command("check", "mine")
     assert "equal calls agree passed" in " ".join(answer.out.split())
 
 
-def test_an_error_that_breaks_many_laws_is_printed_once(plug: Callable[..., Path], command: Callable[..., Any]) -> None:
+def test_an_error_that_breaks_many_laws_is_printed_once(plug, command):
     path = plug("encoder", "states = ", "raise RuntimeError('seven'); states = ")
     answer = command("check", "mine")
     assert answer.code == 2
@@ -430,9 +419,7 @@ def test_an_error_that_breaks_many_laws_is_printed_once(plug: Callable[..., Path
     assert answer.err.endswith(f"breaks {failed} of {answer.out.count(' passed') + failed} laws of an encoder\n")
 
 
-def test_schedules_are_compared_where_the_default_admits_one(
-    plug: Callable[..., Path], command: Callable[..., Any]
-) -> None:
+def test_schedules_are_compared_where_the_default_admits_one(plug, command):
     plug("query", "step.state", "step.prev_state - step.prev_state.mean(1, keepdim=True)")
     path = plug("query", '"state"', '"prev_state"', name="sound")
     path.write_text(path.read_text(encoding="utf-8").replace("step.state", "step.prev_state + 0"), encoding="utf-8")
@@ -445,7 +432,7 @@ def test_schedules_are_compared_where_the_default_admits_one(
     assert "schedules agree in a model FAILED" in rows
 
 
-def test_check_prints_each_law(plug: Callable[..., Path], command: Callable[..., Any]) -> None:
+def test_check_prints_each_law(plug, command):
     plug("normalizer")
     answer = command("check", "mine")
     assert (answer.code, answer.err) == (0, "")
@@ -517,9 +504,7 @@ class Mine(SequenceTask):
         ),
     ],
 )
-def test_check_tries_a_task(
-    line: str, second: str, message: str, work_folder: Path, command: Callable[..., Any]
-) -> None:
+def test_check_tries_a_task(line, second, message, work_folder, command):
     (work_folder / "plugins").mkdir()
     broken = TASK.replace(line, second)
     broken = broken.replace("test=0.2))", "test=0.2)))") if "lambda splits" in second else broken
@@ -534,7 +519,7 @@ def test_check_tries_a_task(
     assert message in answer.out
 
 
-def test_check_takes_options(plug: Callable[..., Path], command: Callable[..., Any]) -> None:
+def test_check_takes_options(plug, command):
     assert command("check", "scope=local", "scope.window=2").code == 0
     answer = command("check", "scope=local", "scope.windw=2")
     assert (answer.code, answer.out) == (2, "")
@@ -554,9 +539,7 @@ SEARCHED = "Greedy()(model, source, source_mask, *more, **others)"
     ],
     ids=["log-probabilities", "weights", "prefix", "filter"],
 )
-def test_check_tries_a_search(
-    replacement: str, message: str, plug: Callable[..., Path], command: Callable[..., Any]
-) -> None:
+def test_check_tries_a_search(replacement, message, plug, command):
     plug("decoding", SEARCHED, replacement)
     answer = command("check", "mine")
     assert answer.code == 2
@@ -577,7 +560,7 @@ class Mine(Metric):
 """
 
 
-def test_check_says_why_a_metric_accepts_no_data(work_folder: Path, command: Callable[..., Any]) -> None:
+def test_check_says_why_a_metric_accepts_no_data(work_folder, command):
     (work_folder / "plugins").mkdir()
     (work_folder / "plugins" / "mine.py").write_text(METRIC, encoding="utf-8")
     answer = command("check", "mine")
@@ -604,13 +587,13 @@ def test_check_says_why_a_metric_accepts_no_data(work_folder: Path, command: Cal
         (("dot", "scaled"), "tests one part"),
     ],
 )
-def test_check_refuses_invalid_arguments(words: tuple[str, ...], message: str, command: Callable[..., Any]) -> None:
+def test_check_refuses_invalid_arguments(words, message, command):
     answer = command("check", *words)
     assert (answer.code, answer.out) == (2, "")
     assert message in answer.err
 
 
-def test_broken_plug_ins_do_not_stop_other_checks(plug: Callable[..., Path], work_folder: Path) -> None:
+def test_broken_plug_ins_do_not_stop_other_checks(plug, work_folder):
     """Each breaks something that the modules of the laws read when they are collected."""
     plug("scorer", name="sound")
     plug("scorer", "    requires_equal_dims = True\n", "", name="mute")

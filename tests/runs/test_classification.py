@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ TRAINING += ["trainer.batch_size=8", "trainer.num_validations=1", "trainer.max_s
 
 
 @pytest.fixture
-def texts(work_folder: Path, no_pictures: None) -> None:
+def texts(work_folder, no_pictures):
     weather = [("rains", "wet"), ("shines", "dry")]
     lines = [f"this is text {n} . it {weather[n % 2][0]} !\t{weather[n % 2][1]}\n" for n in range(90)]
     Path("texts.tsv").write_text("".join(lines), encoding="utf-8")
@@ -34,7 +33,7 @@ def train(folder: str, *overrides: str) -> Any:
     return fit({**compose(overrides), "folder": folder}, overrides, console=Console(file=io.StringIO()))
 
 
-def test_a_run_from_its_file_to_labels(texts: None, command: Callable[..., Any]) -> None:
+def test_a_run_from_its_file_to_labels(texts, command):
     train("one", *TRAINING)
     results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
     header, *rows = (line.split("\t") for line in Path("one/predictions.tsv").read_text(encoding="utf-8").splitlines())
@@ -57,9 +56,7 @@ def test_a_run_from_its_file_to_labels(texts: None, command: Callable[..., Any])
     assert best.weights.sum() == pytest.approx(1, abs=1e-5)
 
 
-def test_a_run_of_pairs_from_its_file_to_labels(
-    work_folder: Path, no_pictures: None, command: Callable[..., Any]
-) -> None:
+def test_a_run_of_pairs_from_its_file_to_labels(work_folder, no_pictures, command):
     places = ["home", "town", "wood"]
     lines = [
         f"{places[n % 3]} {n // 9}\t{places[n // 3 % 3]}\t{'same' if n % 3 == n // 3 % 3 else 'other'}\n"
@@ -82,20 +79,20 @@ def test_a_run_of_pairs_from_its_file_to_labels(
     assert "more.tsv:1: 2 columns" in command("evaluate", "one", "task.test=more.tsv").err
 
 
-def test_another_model_learns_the_same_labels(texts: None) -> None:
+def test_another_model_learns_the_same_labels(texts):
     run = train("two", "task=classification", "decoder.hidden_size=7", *TRAINING[2:6], "trainer.max_steps=2")
     assert len(run.predict(["it rains"])) == 1
 
 
 @pytest.mark.needs_data("sms_spam")
-def test_public_messages_are_read() -> None:
+def test_public_messages_are_read():
     file = Path(os.environ["ATTNX_DATA"], "sms_spam", "messages.tsv")
     data = Classification(train=str(file), label="first").load()
     assert sum(map(len, data.pairs)) == 5574
     assert data.target.symbols[4:] == ("ham", "spam")
 
 
-def test_the_package_opens_the_run(texts: None) -> None:
+def test_the_package_opens_the_run(texts):
     train("three", *TRAINING[:6], "trainer.max_steps=1")
     (prediction,) = attnx.open_run("three").predict(["it rains"], need_weights=True)
     assert prediction.weights is not None

@@ -9,10 +9,8 @@ import select
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,9 +27,7 @@ PAGES = {"attnx": ["--help"], **{name: [name, "--help"] for name in ("all", *COM
 
 
 @pytest.mark.parametrize("arguments", PAGES.values(), ids=PAGES)
-def test_every_command_has_its_own_page(
-    arguments: list[str], command: Callable[..., Any], work_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_command_has_its_own_page(arguments, command, work_folder, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     answer = command(*arguments)
     assert (answer.code, answer.err) == (0, "")
@@ -47,11 +43,11 @@ def test_every_command_has_its_own_page(
     assert not list(work_folder.iterdir())
 
 
-def test_help_on_an_empty_word_is_the_first_page(command: Callable[..., Any]) -> None:
+def test_help_on_an_empty_word_is_the_first_page(command):
     assert command("help", "") == command("--help", "") == command("--help")
 
 
-def test_the_first_page_fits_a_small_terminal(command: Callable[..., Any]) -> None:
+def test_the_first_page_fits_a_small_terminal(command):
     """It says what attnx is in five lines, gives three examples, and names every command, and the page on all else."""
     page = command("--help").out
     lines = page.splitlines()
@@ -64,7 +60,7 @@ def test_the_first_page_fits_a_small_terminal(command: Callable[..., Any]) -> No
     assert "attnx --help all" in further
 
 
-def test_the_examples_of_the_first_page_are_right(command: Callable[..., Any]) -> None:
+def test_the_examples_of_the_first_page_are_right(command):
     examples = [shlex.split(line)[1:] for line in command("--help").out.splitlines() if line.startswith("  attnx ")]
     for words in examples:
         if words[0] in COMMANDS:
@@ -74,9 +70,7 @@ def test_the_examples_of_the_first_page_are_right(command: Callable[..., Any]) -
             assert expand_sweep(arguments.overrides).jobs if arguments.multirun else compose(arguments.overrides)
 
 
-def test_the_complete_page_names_every_command_and_flag_and_fits_a_terminal(
-    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_complete_page_names_every_command_and_flag_and_fits_a_terminal(command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     page = command("--help", "all").out
     assert max(map(len, page.splitlines())) <= 80
@@ -87,19 +81,17 @@ def test_the_complete_page_names_every_command_and_flag_and_fits_a_terminal(
     assert 'eval "$(attnx -sc install=bash)"' in page
 
 
-def test_hydras_page_lists_no_flag_that_is_refused(command: Callable[..., Any]) -> None:
+def test_hydras_page_lists_no_flag_that_is_refused(command):
     page = command("--hydra-help").out
     assert set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", page)) <= {*TrainingParser().flags, "--help"}
 
 
 @pytest.mark.parametrize("flag", ["--version", "-V"])
-def test_the_version_is_printed(flag: str, command: Callable[..., Any]) -> None:
+def test_the_version_is_printed(flag, command):
     assert command(flag).out == f"attnx {attnx.__version__}\n"
 
 
-def test_without_arguments_the_default_experiment_is_announced(
-    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_arguments_the_default_experiment_is_announced(command, monkeypatch):
     monkeypatch.setattr(main, "train_one", lambda *_: print("training") or 0)
     first, *remaining = command().out.splitlines()
     assert "the default composition, task=g2p scorer=additive scope=global normalizer=softmax" in first
@@ -135,9 +127,7 @@ def test_without_arguments_the_default_experiment_is_announced(
         ("attnx plot multirun/runs/first --for", {"--format"}),
     ],
 )
-def test_a_shell_completes_words(
-    line: str, offered: set[str], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shell_completes_words(line, offered, command, monkeypatch):
     monkeypatch.setenv("COMP_LINE", line)
     monkeypatch.setenv("COMP_POINT", str(len(line)))
     answer = command("-sc", "query=bash")
@@ -146,14 +136,12 @@ def test_a_shell_completes_words(
 
 
 @pytest.mark.parametrize(("shell", "between"), [("zsh", " "), ("fish", "\n")])
-def test_completion_follows_each_shell(
-    shell: str, between: str, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_completion_follows_each_shell(shell, between, command, monkeypatch):
     monkeypatch.setenv("COMP_LINE", "attnx +scope=")
     assert command("-sc", f"query={shell}").out == between.join(f"+scope={name}" for name in SCOPES) + "\n"
 
 
-def test_bash_completes(work_folder: Path) -> None:
+def test_bash_completes(work_folder):
     """An interactive bash in a terminal, to which someone types, with the tabulator where others would look it up."""
     shim = work_folder / "attnx"
     shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m attnx "$@"\n', encoding="utf-8")
@@ -193,7 +181,7 @@ def until(terminal: int, expected: str) -> None:
         shown += os.read(terminal, 1).decode(errors="replace")
 
 
-def test_an_argument_too_many_or_too_few_is_named(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_argument_too_many_or_too_few_is_named(command, monkeypatch):
     """Also where another argument ends alike; without colors, which Python 3.14 has for what is quoted."""
     monkeypatch.setenv("FORCE_COLOR", "1")
     for words, message in ((["resume", "one", "e"], "takes no argument 'e'"), (["stats"], "needs RUN")):
@@ -211,9 +199,7 @@ def test_an_argument_too_many_or_too_few_is_named(command: Callable[..., Any], m
         ("attention-please>=1", "attnx needs attention-please, which is not installed"),
     ],
 )
-def test_a_core_package_that_is_missing_or_too_old_is_named(
-    words: tuple[str, ...], requirement: str, error: str, work_folder: Path
-) -> None:
+def test_a_core_package_that_is_missing_or_too_old_is_named(words, requirement, error, work_folder):
     """Before it is imported; help does not look."""
     answer = python(words, requirement, work_folder)
     assert (answer.returncode, answer.stdout) == (2 if words[0] == "-m" else 1, "")
@@ -224,7 +210,7 @@ def test_a_core_package_that_is_missing_or_too_old_is_named(
     assert python(("-m", "attnx", "--help"), requirement, work_folder).returncode == 0
 
 
-def test_a_floor_for_another_python_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_floor_for_another_python_is_not_asked_for(monkeypatch):
     requirements = ["torch>=2.7", "torch>=99; python_version >= '3.99'"]
     monkeypatch.setattr(metadata, "requires", lambda name: requirements)
     require_core_packages()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ LOOP = ("+query=previous_state", "model.feed=now", "model.dropout=0.3", "scorer=
 
 
 @pytest.fixture
-def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def fresh(monkeypatch):
     """What torch's compiler sees is run as it is: that another program does the same, a law says."""
     monkeypatch.setattr(compiled, "BACKEND", "eager")
     yield
@@ -48,9 +47,7 @@ def compiled_info(folder: str) -> Any:
         ("model", (*TRANSFORMER, "model.form=decoder_only"), "the whole pass"),
     ],
 )
-def test_a_compiled_model_trains_equally(
-    run: Callable[..., Any], weights: Callable[..., Any], mode: str, choices: tuple[str, ...], reported: str
-) -> None:
+def test_a_compiled_model_trains_equally(run, weights, mode, choices, reported):
     """To the last bit where no kernel serves: a compiled pass computes attention by torch's operations alone."""
     run(*choices, folder="plain")
     run(*choices, f"trainer.compile={mode}", folder="compiled")
@@ -61,7 +58,7 @@ def test_a_compiled_model_trains_equally(
     assert attnx.open_run("compiled").predict(["bad"])
 
 
-def test_steps_are_tried_in_the_precision_of_the_run(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_are_tried_in_the_precision_of_the_run(run, monkeypatch):
     """Else they would be compiled once more in training, and what fails there would not be said."""
     has_autocast = []
 
@@ -75,7 +72,7 @@ def test_steps_are_tried_in_the_precision_of_the_run(run: Callable[..., Any], mo
     assert all(has_autocast)
 
 
-def test_an_older_torch_is_refused(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, words: Path) -> None:
+def test_an_older_torch_is_refused(run, monkeypatch, words):
     monkeypatch.setattr(torch, "__version__", TorchVersion("2.8.0+cu128"))
     with pytest.raises(UserError, match=r"^trainer.compile=steps needs torch 2.9 or newer, and this is 2.8.0\+cu128;"):
         run("trainer.compile=steps", folder="one")
@@ -90,9 +87,7 @@ def test_an_older_torch_is_refused(run: Callable[..., Any], monkeypatch: pytest.
         ("model", LOOP, "trainer.compile=steps compiles a loop of steps"),
     ],
 )
-def test_what_a_mode_cannot_compile_is_said(
-    run: Callable[..., Any], mode: str, choices: tuple[str, ...], reason: str
-) -> None:
+def test_what_a_mode_cannot_compile_is_said(run, mode, choices, reason):
     run(*choices, f"trainer.compile={mode}", "trainer.max_steps=1", folder="one")
     assert compiled_info("one").startswith("not compiled: ")
     assert compiled_info("one").endswith(reason)
@@ -105,9 +100,7 @@ def test_what_a_mode_cannot_compile_is_said(
         ("99", "not compiled: torch cannot compile it ("),
     ],
 )
-def test_graph_breaks_are_reported(
-    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, oldest_with_breaks: str, reported: str
-) -> None:
+def test_graph_breaks_are_reported(run, monkeypatch, oldest_with_breaks, reported):
     """Where torch would lose fields of named tuples at a break, such a step is not compiled."""
     if torch.__version__ < oldest_with_breaks != "99":
         pytest.skip("this torch loses fields")
@@ -134,16 +127,14 @@ def unable(graph: Any, inputs: Any) -> Any:
     raise NotImplementedError("no such operation")
 
 
-def test_a_missing_compiler_is_reported_before_anything_is_written(
-    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_compiler_is_reported_before_anything_is_written(run, monkeypatch):
     monkeypatch.setattr(compiled, "BACKEND", missing)
     with pytest.raises(UserError, match=r"^trainer\.compile=steps: torch found no working compiler \(.*cpp\.cxx.*\)$"):
         run(*LOOP, "trainer.compile=steps", folder="one")
     assert not Path("one").exists()
 
 
-def test_an_uncompilable_model_trains_uncompiled(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_uncompilable_model_trains_uncompiled(run, monkeypatch):
     monkeypatch.setattr(compiled, "BACKEND", unable)
     run(*LOOP, "trainer.compile=steps", "trainer.max_steps=1", folder="one")
     assert compiled_info("one").startswith("not compiled: torch cannot compile it (")
@@ -151,7 +142,7 @@ def test_an_uncompilable_model_trains_uncompiled(run: Callable[..., Any], monkey
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU to record graphs on")
-def test_graphs_need_a_gpu(run: Callable[..., Any]) -> None:
+def test_graphs_need_a_gpu(run):
     with pytest.raises(UserError, match=r"trainer\.compile=graphs records CUDA graphs, but there is no CUDA GPU"):
         run(*LOOP, "trainer.compile=graphs", folder="one")
     assert not Path("one").exists()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -26,7 +24,7 @@ MISTAKES = {
 
 
 @pytest.fixture(autouse=True)
-def _counted_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+def _counted_operations(monkeypatch):
     monkeypatch.setattr("attnx.training.train.count_cost", count_cost)
 
 
@@ -37,9 +35,7 @@ def start_text(folder: str) -> str:
     return text
 
 
-def test_operations_are_in_results_and_in_the_start_table_and_training_is_unchanged(
-    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_operations_are_in_results_and_in_the_start_table_and_training_is_unchanged(run, monkeypatch):
     run("model.dropout=0.2", folder="counted")
     results = json.loads(Path("counted/results.json").read_text())
     flops = json.loads(Path("counted/run.json").read_text())["flops"]
@@ -54,7 +50,7 @@ def test_operations_are_in_results_and_in_the_start_table_and_training_is_unchan
     assert all(torch.equal(weight, weights[1][name]) for name, weight in weights[0].items())
 
 
-def test_the_time_of_a_decoded_token_is_measured_and_kept(run: Callable[..., Any], command: Callable[..., Any]) -> None:
+def test_the_time_of_a_decoded_token_is_measured_and_kept(run, command):
     run(folder="one")
     answer = command("cost", "one", "--no-latency")
     assert answer.code == 0

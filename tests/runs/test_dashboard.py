@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ def dumped(space: Any) -> str:
 
 
 @pytest.fixture(autouse=True)
-def _without_a_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def _without_a_key(monkeypatch, tmp_path):
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "no-netrc"))
     monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path / "away"))
@@ -39,7 +38,7 @@ def _without_a_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
 
 
 @pytest.fixture
-def write_run(work_folder: Path) -> Callable[..., Path]:
+def write_run(work_folder):
     """Write what a dashboard reads of a run folder."""
 
     def make(folder: str, logger: dict[str, Any] | None = None, **info: Any) -> Path:
@@ -58,7 +57,7 @@ def panels(space: Any) -> dict[str, list[dict[str, Any]]]:
     return {section["name"]: section["panels"] for section in sections}
 
 
-def test_a_sweep_selects_its_runs(write_run: Callable[..., Path]) -> None:
+def test_a_sweep_selects_its_runs(write_run):
     write_run("multirun/scorers/0", wandb_with(project="mine", entity="us"), monitor="valid_bleu", maximize=True)
     write_run("multirun/scorers/1", wandb_with(project="mine", entity="us"))
     save_sweep(Sweep(Path("multirun/scorers"), "attnx -m", []))
@@ -73,7 +72,7 @@ def test_a_sweep_selects_its_runs(write_run: Callable[..., Path]) -> None:
     assert workspace_request(Path("multirun/runs/two")).group == "some"
 
 
-def test_unlogged_runs_are_reported(write_run: Callable[..., Path]) -> None:
+def test_unlogged_runs_are_reported(write_run):
     write_run("multirun/plain/0")
     for folder, message in (("multirun/plain", "no run in it was"), ("multirun/plain/0", "this run was not")):
         with pytest.raises(attnx.UserError, match=rf"{message} logged to W&B; train with \+logger=wandb"):
@@ -83,18 +82,18 @@ def test_unlogged_runs_are_reported(write_run: Callable[..., Path]) -> None:
             run_command(["dashboard", *words])
 
 
-def test_a_misspelled_folder_is_no_project(write_run: Callable[..., Path]) -> None:
+def test_a_misspelled_folder_is_no_project(write_run):
     write_run("scorers/0", wandb_with())
     with pytest.raises(attnx.UserError, match=r"scorers/1: no such folder in scorers"):
         run_command(["dashboard", "scorers/1"])
 
 
-def test_malformed_options_of_the_logger_are_reported(write_run: Callable[..., Path]) -> None:
+def test_malformed_options_of_the_logger_are_reported(write_run):
     with pytest.raises(attnx.UserError, match=r"logger\.wandb=3: expected the options of a logger"):
         workspace_request(write_run("run", {"wandb": 3}))
 
 
-def test_the_table_is_grouped_and_sorted() -> None:
+def test_the_table_is_grouped_and_sorted():
     workspace_request = WorkspaceRequest("mine", "us", group="scorers", metric="per")
     (runs,) = json.loads(dumped(workspace(workspace_request)))["spec"]["section"]["runSets"]
     assert [key["name"] for key in runs["grouping"]] == ["choices.value.scorer", "choices.value.scope"]
@@ -111,7 +110,7 @@ def test_the_table_is_grouped_and_sorted() -> None:
     assert high["filters"]["filters"] == []
 
 
-def test_a_workspace_has_curves_heat_maps_and_coordinates() -> None:
+def test_a_workspace_has_curves_heat_maps_and_coordinates():
     result = panels(workspace(WorkspaceRequest("mine", "us", metric="wer")))
     everything = [panel for section in result.values() for panel in section]
     curves = [panel["config"] for panel in everything if panel["viewType"] == "Run History Line Plot"]
@@ -129,7 +128,7 @@ def test_a_workspace_has_curves_heat_maps_and_coordinates() -> None:
     assert [panel["config"]["groupBy"] for panel in remaining] == [f"choices.value.{kind}" for kind in KINDS]
 
 
-def test_a_workspace_shows_logged_keys(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_workspace_shows_logged_keys(run, monkeypatch):
     """Each name in a panel is one that a run logs, so that no panel stays empty."""
     logged: set[str] = set()
     config: dict[str, Any] = {}
@@ -166,9 +165,7 @@ def test_a_workspace_shows_logged_keys(run: Callable[..., Any], monkeypatch: pyt
             assert path in logged, name
 
 
-def test_without_w_and_b_there_is_one_line(
-    write_run: Callable[..., Path], command: Callable[..., Any], work_folder: Path
-) -> None:
+def test_without_w_and_b_there_is_one_line(write_run, command, work_folder):
     write_run("multirun/scorers/0", wandb_with())
     answer = command("dashboard", "multirun/scorers")
     why = "wandb: no API key (`wandb login`, or WANDB_API_KEY)"
@@ -180,13 +177,7 @@ def test_without_w_and_b_there_is_one_line(
 
 
 @pytest.mark.parametrize(("metric", "is_ascending"), [([], True), (["--metric", "bleu"], False)])
-def test_a_workspace_is_saved_online(
-    metric: list[str],
-    is_ascending: bool,
-    write_run: Callable[..., Path],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_workspace_is_saved_online(metric, is_ascending, write_run, monkeypatch, capsys):
     """By the monitored metric, or another, in its own direction: the best run is on top."""
     from attnx.loggers import wandb_server
 

@@ -29,19 +29,19 @@ def run_small(command: Callable[..., Any], *words: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.needs_data(path)) for name, (path, _, _) in EXPERIMENTS.items()]
 )
-def test_an_experiment_runs_on_its_set(name: str, command: Callable[..., Any]) -> None:
+def test_an_experiment_runs_on_its_set(name, command):
     _, words, metric = EXPERIMENTS[name]
     assert metric in run_small(command, f"experiment={name}", *words)
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_the_experiment_on_lists_needs_no_data(command: Callable[..., Any]) -> None:
+def test_the_experiment_on_lists_needs_no_data(command):
     results = run_small(command, "experiment=listops", "task.examples=64", "task.num_held_out=17")
     assert {"test_accuracy", "test_macro_f1"} < results.keys()
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_forms_are_learned_measured_and_predicted(command: Callable[..., Any]) -> None:
+def test_forms_are_learned_measured_and_predicted(command):
     lines = [
         f"x{number}\tx{number}{end}\tN;{case}\n" for number in range(61) for case, end in (("DAT", "e"), ("PL", "ler"))
     ]

@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -79,7 +78,7 @@ class Answers(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
+def site():
     with Site() as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -99,7 +98,7 @@ def write_recipe(files: list[dict[str, Any]], name: str = "small") -> None:
 
 
 @pytest.fixture
-def recipe(site: Site, work_folder: Path) -> None:
+def recipe(site, work_folder):
     """The recipe ``small``: two files of the site."""
     write_recipe(
         [
@@ -110,7 +109,7 @@ def recipe(site: Site, work_folder: Path) -> None:
 
 
 @pytest.fixture
-def data_command(command: Callable[..., Any], work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+def data_command(command, work_folder, monkeypatch):
     """Give ``attnx data`` some words; the recipes are those of the test."""
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.delenv("ATTNX_DATA", raising=False)
@@ -137,7 +136,7 @@ def assert_refused(answer: Any, *args: str) -> None:
 
 
 @pytest.mark.usefixtures("recipe")
-def test_get_fetches_what_is_missing(data_command: Callable[..., Any], site: Site) -> None:
+def test_get_fetches_what_is_missing(data_command, site):
     answer = data_command("get", "small")
     assert (answer.code, answer.err) == (0, "")
     assert "2 files are right, 2 of them new" in answer.out
@@ -153,13 +152,7 @@ def test_get_fetches_what_is_missing(data_command: Callable[..., Any], site: Sit
     ("words", "variable", "folder"),
     [([], None, "data"), ([], "there", "there"), (["--to", "else"], "there", "else"), (["--to=else"], None, "else")],
 )
-def test_the_data_folder_is_resolved(
-    words: list[str],
-    variable: str | None,
-    folder: str,
-    data_command: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_data_folder_is_resolved(words, variable, folder, data_command, monkeypatch):
     if variable:
         monkeypatch.setenv("ATTNX_DATA", variable)
     answer = data_command("get", "small", *words)
@@ -170,9 +163,7 @@ def test_the_data_folder_is_resolved(
 
 
 @pytest.mark.usefixtures("recipe")
-def test_a_local_set_is_completed_despite_the_variable(
-    data_command: Callable[..., Any], site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_local_set_is_completed_despite_the_variable(data_command, site, monkeypatch):
     monkeypatch.setenv("ATTNX_DATA", "there")
     Path("data/small").mkdir(parents=True)
     Path("data/small/one.bin").write_bytes(CONTENT)
@@ -187,13 +178,13 @@ def test_a_local_set_is_completed_despite_the_variable(
 
 
 @pytest.fixture
-def reading(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def reading(work_folder, monkeypatch):
     """No data anywhere; the current folder."""
     monkeypatch.delenv("ATTNX_DATA", raising=False)
     return work_folder
 
 
-def test_data_are_read_from_the_variable_then_the_local_folder(reading: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_are_read_from_the_variable_then_the_local_folder(reading, monkeypatch):
     for folder in ("data/etth1", "data/low", "there/etth1"):
         Path(folder).mkdir(parents=True)
     for file in ("data/etth1/ETTh1.csv", "data/low/ady_train.tsv"):
@@ -218,9 +209,7 @@ def test_data_are_read_from_the_variable_then_the_local_folder(reading: Path, mo
         ("mine/words.tsv", None, "not in data ($ATTNX_DATA is not set)"),
     ],
 )
-def test_missing_data_are_reported_with_the_download_command(
-    path: str, variable: str | None, message: str, reading: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_data_are_reported_with_the_download_command(path, variable, message, reading, monkeypatch):
     if variable:
         monkeypatch.setenv("ATTNX_DATA", variable)
     with pytest.raises(UserError) as refusal:
@@ -236,7 +225,7 @@ NEEDING = {"babi_qa1": "babi"} | {  # this one by its task's own default
 
 
 @pytest.mark.parametrize("experiment", NEEDING)
-def test_an_experiment_names_its_data_set(experiment: str, reading: Path) -> None:
+def test_an_experiment_names_its_data_set(experiment, reading):
     """In the first lines of its file, and in the line that refuses it without its data."""
     command_line = f"attnx data get {NEEDING[experiment]}"
     head = (conf_folder() / "experiment" / f"{experiment}.yaml").read_text(encoding="utf-8").partition("\n\n")[0]
@@ -245,12 +234,12 @@ def test_an_experiment_names_its_data_set(experiment: str, reading: Path) -> Non
         registry.build("task", compose([f"experiment={experiment}"])["task"]).load()
 
 
-def test_some_experiments_need_data() -> None:
+def test_some_experiments_need_data():
     assert {"etth1", "cmudict_g014b2b", "tatoeba", "sigmorphon2020", "multi30k"} <= set(NEEDING.values())
 
 
 @pytest.mark.usefixtures("recipe")
-def test_an_existing_file_is_not_downloaded(data_command: Callable[..., Any], site: Site) -> None:
+def test_an_existing_file_is_not_downloaded(data_command, site):
     place = Path("data/small/one.bin")
     place.parent.mkdir(parents=True)
     place.write_bytes(CONTENT)
@@ -261,7 +250,7 @@ def test_an_existing_file_is_not_downloaded(data_command: Callable[..., Any], si
 
 
 @pytest.mark.usefixtures("recipe")
-def test_a_file_of_the_same_name_is_not_overwritten(data_command: Callable[..., Any], site: Site) -> None:
+def test_a_file_of_the_same_name_is_not_overwritten(data_command, site):
     Path("data/small/deep").mkdir(parents=True)
     Path("data/small/deep/two.txt").write_bytes(b"mine")
     assert_refused(
@@ -272,7 +261,7 @@ def test_a_file_of_the_same_name_is_not_overwritten(data_command: Callable[..., 
 
 
 @pytest.mark.usefixtures("recipe")
-def test_a_wrong_download_leaves_no_file(data_command: Callable[..., Any], site: Site) -> None:
+def test_a_wrong_download_leaves_no_file(data_command, site):
     site.files["/one.bin"] = CONTENT[:-1] + b"\0"
     assert CONTENT[-1] != 0
     got = hashlib.sha256(site.files["/one.bin"]).hexdigest()
@@ -286,7 +275,7 @@ def test_a_wrong_download_leaves_no_file(data_command: Callable[..., Any], site:
 
 
 @pytest.mark.usefixtures("recipe")
-def test_a_download_without_a_size_works(data_command: Callable[..., Any], site: Site) -> None:
+def test_a_download_without_a_size_works(data_command, site):
     site.chunked = True
     assert data_command("get", "small").code == 0
     assert saved_files() == BOTH
@@ -294,7 +283,7 @@ def test_a_download_without_a_size_works(data_command: Callable[..., Any], site:
 
 @pytest.mark.usefixtures("recipe")
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_broken_download_leaves_no_file(chunked: bool, data_command: Callable[..., Any], site: Site) -> None:
+def test_a_broken_download_leaves_no_file(chunked, data_command, site):
     site.cut, site.chunked = 70_001, chunked
     assert data_command("get", "small").code == 2
     assert saved_files() == {}
@@ -303,7 +292,7 @@ def test_a_broken_download_leaves_no_file(chunked: bool, data_command: Callable[
     assert saved_files() == BOTH
 
 
-def test_an_endless_download_is_stopped(site: Site, work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_download_is_stopped(site, work_folder, monkeypatch):
     monkeypatch.setenv("no_proxy", "*")
     site.chunked, site.files["/one.bin"] = True, CONTENT * 23
     progress: list[int] = []
@@ -314,7 +303,7 @@ def test_an_endless_download_is_stopped(site: Site, work_folder: Path, monkeypat
 
 
 @pytest.mark.usefixtures("recipe")
-def test_offline_the_manual_steps_are_printed(data_command: Callable[..., Any], site: Site) -> None:
+def test_offline_the_manual_steps_are_printed(data_command, site):
     Path("data/small").mkdir(parents=True)
     Path("data/small/one.bin").write_bytes(CONTENT)
     host = site.url.removeprefix("http://")
@@ -328,7 +317,7 @@ def test_offline_the_manual_steps_are_printed(data_command: Callable[..., Any], 
 
 
 @pytest.mark.usefixtures("recipe")
-def test_a_refused_download_is_reported_with_its_code(data_command: Callable[..., Any], site: Site) -> None:
+def test_a_refused_download_is_reported_with_its_code(data_command, site):
     del site.files["/one.bin"]
     answer = data_command("get", "small")
     assert_refused(answer, f"{site.url}/one.bin: the server answers 404")
@@ -340,7 +329,7 @@ def test_a_refused_download_is_reported_with_its_code(data_command: Callable[...
 
 
 @pytest.mark.usefixtures("recipe")
-def test_secure_redirects_are_followed(data_command: Callable[..., Any], site: Site) -> None:
+def test_secure_redirects_are_followed(data_command, site):
     site.moved = {"/one.bin": f"{site.url}/one.new"}
     site.files["/one.new"] = CONTENT
     site.moved["/two.txt"] = "http://attnx.invalid/two.txt"
@@ -351,7 +340,7 @@ def test_secure_redirects_are_followed(data_command: Callable[..., Any], site: S
 
 
 @pytest.fixture
-def zip_archive(site: Site, work_folder: Path) -> bytes:
+def zip_archive(site, work_folder):
     """The recipe ``small`` is one member of a zip archive; returns the archive."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
@@ -363,7 +352,7 @@ def zip_archive(site: Site, work_folder: Path) -> bytes:
     return buffer.getvalue()
 
 
-def test_a_member_of_an_archive_is_extracted(data_command: Callable[..., Any], zip_archive: bytes, site: Site) -> None:
+def test_a_member_of_an_archive_is_extracted(data_command, zip_archive, site):
     assert data_command("get", "small").code == 0
     assert list(saved_files()) == ["small/text.txt.gz"]
     assert gzip.decompress(saved_files()["small/text.txt.gz"]) == TEXT
@@ -373,9 +362,7 @@ def test_a_member_of_an_archive_is_extracted(data_command: Callable[..., Any], z
     assert len(site.requests) == 1
 
 
-def test_offline_the_steps_for_an_archive_are_printed(
-    data_command: Callable[..., Any], zip_archive: bytes, site: Site
-) -> None:
+def test_offline_the_steps_for_an_archive_are_printed(data_command, zip_archive, site):
     site.shutdown()
     site.server_close()
     message = f"download {site.url}/pack.zip, gzip its deep/text.txt to data/small/text.txt.gz\n"
@@ -389,9 +376,7 @@ def test_offline_the_steps_for_an_archive_are_printed(
         ({"member": "other.txt"}, "not a zip archive with other.txt"),
     ],
 )
-def test_an_unexpected_archive_is_reported(
-    changed: dict[str, str], message: str, data_command: Callable[..., Any], zip_archive: bytes
-) -> None:
+def test_an_unexpected_archive_is_reported(changed, message, data_command, zip_archive):
     recipe = yaml.safe_load(Path("recipes/small.yaml").read_text(encoding="utf-8"))
     write_recipe([{**recipe["files"][0], **changed}])
     assert_refused(data_command("get", "small"), message)
@@ -399,14 +384,14 @@ def test_an_unexpected_archive_is_reported(
 
 
 @pytest.mark.usefixtures("recipe")
-def test_an_unwritable_folder_is_reported(data_command: Callable[..., Any]) -> None:
+def test_an_unwritable_folder_is_reported(data_command):
     Path("data").write_text("mine", encoding="utf-8")
     assert_refused(data_command("get", "small"), "data", "Not a directory")
     assert Path("data").read_text(encoding="utf-8") == "mine"
 
 
 @pytest.mark.usefixtures("recipe")
-def test_progress_is_shown_to_a_terminal(data_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_shown_to_a_terminal(data_command, monkeypatch):
     for name, value in {"COLUMNS": "120", "TERM": "xterm"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
@@ -416,7 +401,7 @@ def test_progress_is_shown_to_a_terminal(data_command: Callable[..., Any], monke
 
 
 @pytest.mark.usefixtures("recipe")
-def test_list_and_check_report_the_status(data_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_and_check_report_the_status(data_command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     row = ["small", "Nothing", "much", "200.0", "kB", "CC0"]
     assert [*row, "no"] in [line.split() for line in data_command("list").out.splitlines()]
@@ -455,15 +440,13 @@ def test_list_and_check_report_the_status(data_command: Callable[..., Any], monk
         ("get small --too=x", "unknown flag --too; did you mean --to?"),
     ],
 )
-def test_mistaken_arguments_are_reported(
-    words: str, message: str, data_command: Callable[..., Any], site: Site, work_folder: Path
-) -> None:
+def test_mistaken_arguments_are_reported(words, message, data_command, site, work_folder):
     assert_refused(data_command(*words.split()), message)
     assert site.requests == []
     assert [path.name for path in work_folder.iterdir()] == ["recipes"]
 
 
-def test_the_shipped_recipes_are_listed_without_torch(work_folder: Path) -> None:
+def test_the_shipped_recipes_are_listed_without_torch(work_folder):
     code = "import sys; from attnx.cli.main import run; run(['data', 'list']); assert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

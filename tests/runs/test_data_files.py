@@ -7,9 +7,7 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -24,8 +22,6 @@ from attnx.data.readers.parallel_corpus import read_parallel
 from attnx.data.readers.tsv import PairReader
 from attnx.errors import UserError
 from attnx.nn.pretrained import load_vectors
-
-Command = Callable[..., Any]
 
 MISSING = {
     "task=g2p task.train=god.tsv": "task.train: god.tsv: no such file; did you mean good.tsv?",
@@ -43,7 +39,7 @@ MISSING = {
 
 
 @pytest.fixture
-def files(work_folder: Path) -> Path:
+def files(work_folder):
     for name in ("good.tsv", "a.de", "b.en"):
         Path(name).write_text("a\tb\n", encoding="utf-8")
     Path("good").mkdir()
@@ -51,7 +47,7 @@ def files(work_folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("words", MISSING)
-def test_a_missing_file_suggests_a_near_miss(words: str, files: Path, command: Command) -> None:
+def test_a_missing_file_suggests_a_near_miss(words, files, command):
     """And nothing is written."""
     files_before = sorted(files.rglob("*"))
     answer = command(*words.split())
@@ -60,7 +56,7 @@ def test_a_missing_file_suggests_a_near_miss(words: str, files: Path, command: C
     assert sorted(files.rglob("*")) == files_before
 
 
-def test_data_checks_import_no_torch(files: Path) -> None:
+def test_data_checks_import_no_torch(files):
     program = (
         "import sys; from attnx.cli.main import run\n"
         "try: run(['task.train=god.tsv'])\n"
@@ -70,7 +66,7 @@ def test_data_checks_import_no_torch(files: Path) -> None:
     assert output == "task.train: god.tsv: no such file; did you mean good.tsv? False False\n"
 
 
-def test_every_option_that_names_files_is_checked() -> None:
+def test_every_option_that_names_files_is_checked():
     """Options of tasks that are texts, or lists of them, are files or are known not to be."""
     remaining = {
         "tokenizer",
@@ -94,18 +90,18 @@ def test_every_option_that_names_files_is_checked() -> None:
         assert texts - remaining - no_files.get(name, set()) == files, name
 
 
-def test_a_pattern_of_files_is_left_to_the_task(files: Path) -> None:
+def test_a_pattern_of_files_is_left_to_the_task(files):
     check_task_files({"name": "g2p", "train": "low/*_train.tsv", "valid": None, "test": None})
 
 
-def test_lengths_of_test_stories_are_no_files(files: Path) -> None:
+def test_lengths_of_test_stories_are_no_files(files):
     for test in ("5-40", [5, 40], 40):
         task = attnx.compose(["task=qa", "model=entity", "task.data=world_model", f"task.test={test}"])["task"]
         check_task_files(task)
         assert task["test"] == test
 
 
-def test_suggestions_read_a_limited_number_of_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suggestions_read_a_limited_number_of_names(tmp_path, monkeypatch):
     (tmp_path / "good.tsv").touch()
     monkeypatch.setattr("attnx.data.paths.MAX_NAMES", 0)
     assert missing_file_message(tmp_path / "god.tsv") == f"{tmp_path / 'god.tsv'}: no such file"
@@ -121,7 +117,7 @@ def test_suggestions_read_a_limited_number_of_names(tmp_path: Path, monkeypatch:
     ],
     ids=["words", "sentences", "sequences"],
 )
-def test_a_header_is_not_read(header: str, read: Callable[[Path], Any], tmp_path: Path) -> None:
+def test_a_header_is_not_read(header, read, tmp_path):
     path = tmp_path / "some.tsv"
     data = [f"a{n} b\tc{n} d" for n in range(3)]
     if header.count("\t") == 2:
@@ -135,7 +131,7 @@ def test_a_header_is_not_read(header: str, read: Callable[[Path], Any], tmp_path
 @pytest.mark.parametrize(
     "first", ["word\tW ER D", "source\tS AO R S", "text\tdas Wort", "id\t7", "wort\tword", "labels\tL EY B AH L Z"]
 )
-def test_data_starting_with_a_header_word_are_read(first: str, tmp_path: Path) -> None:
+def test_data_starting_with_a_header_word_are_read(first, tmp_path):
     """Nor is a line of such words that is not the first."""
     path = tmp_path / "some.tsv"
     path.write_text(f"{first}\nletter\ttext\n", encoding="utf-8")
@@ -144,7 +140,7 @@ def test_data_starting_with_a_header_word_are_read(first: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("content", [b"a\tb\nc\0\td\n", "a\tb\nc\td\n".encode("utf-16-le")], ids=["NUL", "UTF-16"])
-def test_nul_bytes_are_refused(content: bytes, tmp_path: Path) -> None:
+def test_nul_bytes_are_refused(content, tmp_path):
     path = tmp_path / "some.tsv"
     path.write_bytes(content)
     place = "2: byte 2" if b"c\0\t" in content and content[1] == 9 else "1: byte 2"
@@ -153,7 +149,7 @@ def test_nul_bytes_are_refused(content: bytes, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_a_line_of_many_bytes_is_refused(suffix: str, tmp_path: Path) -> None:
+def test_a_line_of_many_bytes_is_refused(suffix, tmp_path):
     """And is not held in memory: 100 MB of it take less than a tenth of that."""
     path = tmp_path / f"some.tsv{suffix}"
     with gzip.open(path, "wb", compresslevel=1) if suffix else path.open("wb") as file:
@@ -170,24 +166,24 @@ def test_a_line_of_many_bytes_is_refused(suffix: str, tmp_path: Path) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - original < 10_000
 
 
-def test_a_line_of_the_maximal_length_is_read(tmp_path: Path) -> None:
+def test_a_line_of_the_maximal_length_is_read(tmp_path):
     path = tmp_path / "some.txt"
     path.write_bytes(b"x" * (MAX_LINE_BYTES - 1) + b"\n" + b"y" * MAX_LINE_BYTES)
     assert [len(line) for _, line in read_lines(path)] == [MAX_LINE_BYTES - 1, MAX_LINE_BYTES]
 
 
-def test_an_endless_line_is_not_read_to_its_end() -> None:
+def test_an_endless_line_is_not_read_to_its_end():
     with pytest.raises(UserError, match=r"^/dev/zero:1: a line of more than 1,048,576 bytes"):
         list(read_lines(Path("/dev/zero")))
 
 
-def test_a_pipe_can_be_read(work_folder: Path, command: Command) -> None:
+def test_a_pipe_can_be_read(work_folder, command):
     """As in ``task.train=<(cut -f1,3 words.tsv)``."""
     os.mkfifo("pipe")
     check_task_files({"name": "g2p", "train": "pipe"})
 
 
-def test_a_pipe_that_a_program_writes_to_is_read(work_folder: Path) -> None:
+def test_a_pipe_that_a_program_writes_to_is_read(work_folder):
     os.mkfifo("pipe")
     with subprocess.Popen(["sh", "-c", "printf 'a\\tb\\n' > pipe"]):
         assert list(read_lines(Path("pipe"))) == [(1, "a\tb")]
@@ -197,7 +193,7 @@ def test_a_pipe_that_a_program_writes_to_is_read(work_folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["pipe.gz", "pipe.parquet"])
-def test_a_pipe_is_not_read_where_a_file_is_needed(name: str, work_folder: Path) -> None:
+def test_a_pipe_is_not_read_where_a_file_is_needed(name, work_folder):
     """Opening it would wait for a writer."""
     os.mkfifo(name)
     with pytest.raises(UserError, match=rf"^{name}: is a pipe"):

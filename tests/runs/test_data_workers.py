@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ FORK = multiprocessing.get_context("fork")
 
 
 @pytest.fixture
-def little_shared_memory() -> Callable[[], None]:
+def little_shared_memory():
     """Give the process that calls it few pages of shared memory: in a mount namespace of its own."""
     if sys.platform != "linux" or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
         pytest.skip("this user may not make a mount namespace (unshare -m)")
@@ -37,9 +36,7 @@ def little_shared_memory() -> Callable[[], None]:
     return mount
 
 
-def test_full_shared_memory_ends_a_run_with_one_line(
-    words: Path, small: list[str], little_shared_memory: Callable[[], None], fork_command: Callable[..., Any]
-) -> None:
+def test_full_shared_memory_ends_a_run_with_one_line(words, small, little_shared_memory, fork_command):
     """It waited for ever: what the queue's own thread could not share was lost."""
     command = fork_command(*small, *WORKERS, prepare=little_shared_memory)
     _, err = command.communicate()
@@ -65,7 +62,7 @@ def wait_with_worker(ready: Any) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a worker looks once a second")
 @pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
-def test_a_worker_ends_with_its_parent() -> None:
+def test_a_worker_ends_with_its_parent():
     """However the parent ended: here it is killed."""
     receiver, ready = FORK.Pipe(duplex=False)
     parent = FORK.Process(target=wait_with_worker, args=[ready])
@@ -87,7 +84,7 @@ def is_running(process: int) -> bool:
         return False
 
 
-def test_shared_memory_errors_are_recognized() -> None:
+def test_shared_memory_errors_are_recognized():
     assert is_out_of_shared_memory(RuntimeError("unable to allocate shared memory(shm) for file </torch_7>: No space"))
     assert is_out_of_shared_memory(RuntimeError("DataLoader worker (pid 7) is killed by signal: Bus error. "))
     assert not is_out_of_shared_memory(RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed."))

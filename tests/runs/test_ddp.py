@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from attnx.training.distributed import launcher
 from attnx.training.distributed.devices import rank_infos, resolve_device_count
 from attnx.training.distributed.process_group import rank_info
 
-MetricRows = Callable[[str], list[dict[str, str]]]
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
     pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"),
@@ -75,12 +73,7 @@ def read_predicted(folder: str) -> list[list[str]]:
     ],
     ids=["run_then_attend", "step_by_step", "history"],
 )
-def test_two_processes_learn_the_same_as_one(
-    composition: list[str],
-    run: Callable[..., Any],
-    weights: Callable[..., dict[str, torch.Tensor]],
-    metric_rows: MetricRows,
-) -> None:
+def test_two_processes_learn_the_same_as_one(composition, run, weights, metric_rows):
     """Also in two turns each; every epoch ends in a batch of four rows, of which a share is empty in the second."""
     options = [*composition, "trainer.max_steps=20", "trainer.gradient_clip_val=0.1", "trainer.test_examples=7"]
     run(*options, "trainer.batch_size=12", folder="one")
@@ -100,18 +93,14 @@ def test_two_processes_learn_the_same_as_one(
     assert json.loads(Path("two/run.json").read_text("utf-8"))["processes"] == 2
 
 
-def test_processes_that_are_no_copies_learn_the_same(
-    run: Callable[..., Any], same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processes_that_are_no_copies_learn_the_same(run, same_weights, monkeypatch):
     run(*TWO, folder="copied")
     monkeypatch.setattr(launcher, "can_fork", lambda backend: False)
     run(*TWO, folder="new")
     assert same_weights(["copied", "new"])
 
 
-def test_accumulated_batches_learn_the_same_as_one(
-    run: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]], metric_rows: MetricRows
-) -> None:
+def test_accumulated_batches_learn_the_same_as_one(run, weights, metric_rows):
     """With the same losses, also of the last batch of an epoch, of which some shares are empty."""
     options = ["trainer.log_every_n_steps=1", "trainer.max_steps=12", "trainer.num_validations=1"]
     run(*options, "trainer.batch_size=24", folder="one")
@@ -123,9 +112,7 @@ def test_accumulated_batches_learn_the_same_as_one(
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
-def test_a_killed_process_ends_the_others_with_a_message(
-    fork_command: Callable[..., Any], sized: Callable[..., list[str]]
-) -> None:
+def test_a_killed_process_ends_the_others_with_a_message(fork_command, sized):
     process = fork_command(*sized(*TWO, *ENDLESS, "folder=one"))
     ranks = ranks_of(process)
     assert len(ranks) == 2
@@ -139,9 +126,7 @@ def test_a_killed_process_ends_the_others_with_a_message(
     assert json.loads(Path("one/run.json").read_text("utf-8"))["status"] == "failed"
 
 
-def test_no_process_outlives_a_killed_command(
-    fork_command: Callable[..., Any], sized: Callable[..., list[str]]
-) -> None:
+def test_no_process_outlives_a_killed_command(fork_command, sized):
     process = fork_command(*sized(*TWO, *ENDLESS, "folder=one"))
     ranks = ranks_of(process)
     assert len(ranks) == 2
@@ -150,13 +135,7 @@ def test_no_process_outlives_a_killed_command(
     assert torch.load("one/checkpoints/last.ckpt", weights_only=True)["global_step"] > 0
 
 
-def test_a_stopped_run_resumes_with_equal_results(
-    run: Callable[..., Any],
-    fork_command: Callable[..., Any],
-    sized: Callable[..., list[str]],
-    same_weights: Callable[..., bool],
-    metric_rows: MetricRows,
-) -> None:
+def test_a_stopped_run_resumes_with_equal_results(run, fork_command, sized, same_weights, metric_rows):
     """It stops in the middle of the data; with another number of processes it is refused."""
     options = ["model.dropout=0.3", "trainer.max_steps=75", "trainer.num_validations=3", *TWO]
     run(*options, folder="whole")
@@ -178,7 +157,7 @@ def test_a_stopped_run_resumes_with_equal_results(
     assert metric_rows("whole") == metric_rows("cut")
 
 
-def test_a_run_is_read_before_numpy_has_threads(run: Callable[..., Any]) -> None:
+def test_a_run_is_read_before_numpy_has_threads(run):
     """So ``attnx resume`` forks its ranks as ``attnx`` does."""
     run(folder="one")
     read = "import sys; from pathlib import Path; from attnx.inference.validate import read_resumable_run"
@@ -186,7 +165,7 @@ def test_a_run_is_read_before_numpy_has_threads(run: Callable[..., Any]) -> None
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
-def test_a_mistake_in_the_data_is_reported_once(command: Callable[..., Any], sized: Callable[..., list[str]]) -> None:
+def test_a_mistake_in_the_data_is_reported_once(command, sized):
     answer = command(*sized("task.train=nowhere.tsv", *TWO, "folder=one"))
     assert (answer.code, answer.err) == (2, "attnx: task.train: nowhere.tsv: no such file\n")
     assert not Path("one").exists()
@@ -228,9 +207,7 @@ class Breaking(nn.Module):
 @pytest.mark.parametrize(
     ("raised", "message"), [("ValueError('seven')", "ValueError: seven"), ("SystemExit(0)", "SystemExit: 0")]
 )
-def test_an_error_of_a_plug_in_is_reported_with_its_rank(
-    raised: str, message: str, fork_command: Callable[..., Any], sized: Callable[..., list[str]]
-) -> None:
+def test_an_error_of_a_plug_in_is_reported_with_its_rank(raised, message, fork_command, sized):
     file = Path("plugins/breaking.py").absolute()
     file.parent.mkdir()
     file.write_text(BREAKING.replace("ValueError('seven')", raised), encoding="utf-8")
@@ -246,9 +223,7 @@ def test_an_error_of_a_plug_in_is_reported_with_its_rank(
     assert message in Path("one/error.txt").read_text(encoding="utf-8")
 
 
-def test_a_loss_that_is_not_finite_is_blamed_on_its_own_process(
-    fork_command: Callable[..., Any], sized: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loss_that_is_not_finite_is_blamed_on_its_own_process(fork_command, sized, monkeypatch):
     """The first one with such a loss; the other has the mean over both, which is not finite either."""
 
     def spoil(model: Any, batch: Any, *args: Any) -> Loss:
@@ -266,9 +241,7 @@ def test_a_loss_that_is_not_finite_is_blamed_on_its_own_process(
 
 
 @pytest.mark.parametrize(("launcher", "seeds"), [("processes", "1,2"), ("slurm_here", "2")])
-def test_a_sweep_runs_jobs_of_two_processes(
-    launcher: str, seeds: str, command: Callable[..., Any], sized: Callable[..., list[str]], shared_server: None
-) -> None:
+def test_a_sweep_runs_jobs_of_two_processes(launcher, seeds, command, sized, shared_server):
     """Each job has one folder and one configuration, and no process begins another sweep."""
     if launcher == "slurm_here":
         pytest.importorskip("submitit")
@@ -284,13 +257,7 @@ def test_a_sweep_runs_jobs_of_two_processes(
         assert json.loads(Path("multirun/pairs", job, "run.json").read_text("utf-8"))["processes"] == 2
 
 
-def test_a_search_runs_jobs_of_two_processes(
-    command: Callable[..., Any],
-    sized: Callable[..., list[str]],
-    shared_server: None,
-    run: Callable[..., Any],
-    weights: Callable[..., dict[str, torch.Tensor]],
-) -> None:
+def test_a_search_runs_jobs_of_two_processes(command, sized, shared_server, run, weights):
     """Both processes of a job learn at the rate that was drawn for it, and a trial is one job."""
     pytest.importorskip("optuna")
     search = ["hydra/sweeper=search", "hydra.sweeper.n_trials=2", "optimizer.lr=tag(log,interval(0.001,0.1))"]
@@ -306,9 +273,7 @@ def test_a_search_runs_jobs_of_two_processes(
         assert max(float((alone[name] - together[name]).abs().max()) for name in alone) < 1e-5
 
 
-def test_two_machines_train_together(
-    fork_command: Callable[..., Any], sized: Callable[..., list[str]], run: Callable[..., Any], same_weights: Any
-) -> None:
+def test_two_machines_train_together(fork_command, sized, run, same_weights):
     """One process each, distinguished by SLURM's variables; they train like two processes on one machine."""
     options = ["trainer.max_steps=4", "trainer.test_examples=5"]
     run(*options, *TWO, folder="one")
@@ -325,7 +290,7 @@ def test_two_machines_train_together(
 OPTIONS = {"accelerator": "cpu", "devices": 2, "num_nodes": 1, "precision": 32}
 
 
-def test_invalid_settings_are_reported_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_settings_are_reported_before_training(monkeypatch):
     with pytest.raises(UserError, match=r"say how many processes: trainer\.devices=2"):
         resolve_device_count({**OPTIONS, "devices": None})
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
@@ -338,7 +303,7 @@ def test_invalid_settings_are_reported_before_training(monkeypatch: pytest.Monke
         rank_infos({**OPTIONS, "num_nodes": 2})
 
 
-def test_ranks_of_the_second_machine_are_numbered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_of_the_second_machine_are_numbered(monkeypatch):
     for name, value in {"NODE_RANK": "1", "MASTER_ADDR": "there", "MASTER_PORT": "2000"}.items():
         monkeypatch.setenv(name, value)
     result = rank_infos({**OPTIONS, "devices": 3, "num_nodes": 2})

@@ -57,7 +57,7 @@ def translate(sentence: str, mark: str = "") -> str:
 
 
 @pytest.fixture
-def texts(work_folder: Path) -> None:
+def texts(work_folder):
     """All 125 sentences of three words, twice the first, in every way that files can be given; a blank and a long one.
 
     Of the sentences that are judged, one to test on is also there to train on.
@@ -87,7 +87,7 @@ def texts(work_folder: Path) -> None:
 
 
 @pytest.fixture
-def few_at_a_time(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def few_at_a_time(work_folder, monkeypatch):
     """Files of any size are encoded, into a folder of the test, some rows at a time and in one process."""
     monkeypatch.setattr(translation, "MAX_BYTES_IN_MEMORY", 0)
     monkeypatch.setattr(encode_sentences, "ROWS_PER_BATCH", 13)
@@ -97,7 +97,7 @@ def few_at_a_time(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def two_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+def two_processes(monkeypatch):
     """Two processes encode, whatever this machine has."""
     monkeypatch.setattr(encode_sentences, "available_cores", lambda: 2)
     monkeypatch.setattr(encode_sentences, "ROWS_PER_PROCESS", 40)
@@ -167,7 +167,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("options", WAYS.values(), ids=WAYS)
-def test_an_encoded_corpus_equals_one_in_memory(options: dict[str, Any]) -> None:
+def test_an_encoded_corpus_equals_one_in_memory(options):
     """Symbols, rows and their order, other splits, tags, notes and fingerprint: when it is written, and when found."""
     plain, expected = in_memory(**options)
     for item in (task(**options), task(**options)):
@@ -186,7 +186,7 @@ def test_an_encoded_corpus_equals_one_in_memory(options: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("options", [{"size": 7}, {"tokens": 40}, {"tokens": 40, "temperature": 3.0}])
-def test_equal_seeds_give_equal_batches(options: dict[str, Any]) -> None:
+def test_equal_seeds_give_equal_batches(options):
     """With and without the cache, in every epoch; all numbers of a batch."""
     mixed = {"train": "mixed.tsv", "languages": ["xa", "yb"]}
     rows = [in_memory(**mixed)[1].train_dataset(), task(**mixed).load().train_dataset()]
@@ -201,7 +201,7 @@ def test_equal_seeds_give_equal_batches(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, FILES_OF_PARTS], ids=["held out", "given"])
-def test_an_encoded_corpus_is_not_encoded_again(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_encoded_corpus_is_not_encoded_again(options, monkeypatch):
     """Its training files are only looked at: their names, sizes and times."""
     task(**options).load()
     opened: list[str] = []
@@ -231,7 +231,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_other_files_and_options_are_encoded_anew(change: str) -> None:
+def test_other_files_and_options_are_encoded_anew(change):
     """The first corpus stays, too."""
     first = task().load().train_dataset()
     if change == "changed files":
@@ -242,7 +242,7 @@ def test_other_files_and_options_are_encoded_anew(change: str) -> None:
     assert len(first) > 60
 
 
-def test_a_plug_in_that_changes_encodes_anew(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plug_in_that_changes_encodes_anew(work_folder, monkeypatch):
     """Its own tokenizer is a copy of another one, until a line of it changes."""
     monkeypatch.setattr(translation, "hash_code", lambda kind: "as it was")
     task().load()
@@ -252,9 +252,7 @@ def test_a_plug_in_that_changes_encodes_anew(work_folder: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("options", [{}, {"train": ["xa.tsv", "yb.tsv"], "languages": ["xa", "yb"]}])
-def test_the_number_of_processes_changes_no_byte(
-    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
+def test_the_number_of_processes_changes_no_byte(options, monkeypatch, request):
     """Nor is the environment another one afterwards."""
     task(**options).load()
     expected, environment = contents(), os.environ
@@ -277,7 +275,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_corpus_is_encoded_again(damage: str) -> None:
+def test_a_damaged_corpus_is_encoded_again(damage):
     options = {"train": ["xa.tsv", "yb.tsv"], "languages": ["xa", "yb"]}
     task(**options).load()
     expected = contents()
@@ -313,7 +311,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("options", "reason"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_reported_and_leaves_no_file(options: dict[str, Any], reason: str, work_folder: Path) -> None:
+def test_a_mistake_is_reported_and_leaves_no_file(options, reason, work_folder):
     write("blank", ["", " "])
     write("only.tsv", ["rot\tred\txa"] * 5)
     mixed = [line for line in Path("mixed.tsv").read_text(encoding="utf-8").splitlines() if line.endswith("xa")]
@@ -325,7 +323,7 @@ def test_a_mistake_is_reported_and_leaves_no_file(options: dict[str, Any], reaso
     assert contents(".") == files_before
 
 
-def test_a_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     assert message() == (
         "task.train, too large for memory, needs datasets, which is not installed: in the clone of attnx, "
@@ -334,7 +332,7 @@ def test_a_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not Path("cache").exists()
 
 
-def test_a_cache_that_cannot_be_written_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_written_is_reported(monkeypatch):
     Path("cache").write_text("")
     assert message().startswith("cache/corpora/")
     assert message().endswith(": cannot be written: File exists; name a folder for the cache with ATTNX_CACHE")
@@ -357,7 +355,7 @@ def stop_at(patch: pytest.MonkeyPatch, moment: str, stop: Callable[..., Any]) ->
 
 
 @pytest.fixture
-def expected(work_folder: Path) -> dict[str, bytes]:
+def expected(work_folder):
     """The files of a corpus that was written without an interruption."""
     task().load()
     files = contents()
@@ -367,9 +365,7 @@ def expected(work_folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("moment", ["reading", "encoding", "finishing"])
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, OSError])
-def test_an_interruption_leaves_nothing(
-    kind: type[BaseException], moment: str, expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interruption_leaves_nothing(kind, moment, expected, monkeypatch):
     """The next command begins again."""
 
     def stop(*args: Any) -> None:
@@ -408,9 +404,7 @@ def exit_code(child: int) -> int:
 
 
 @pytest.mark.parametrize("moment", ["reading", "encoding", "finishing"])
-def test_a_killed_command_leaves_nothing_that_is_taken(
-    moment: str, expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_command_leaves_nothing_that_is_taken(moment, expected, monkeypatch):
     """By SIGKILL, without cleanup; the next command begins again, and deletes what was left."""
 
     def load() -> None:
@@ -451,12 +445,7 @@ def is_running(process: int) -> bool:
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.usefixtures("two_processes")
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM], ids=["killed", "Ctrl-C", "ended"])
-def test_processes_end_with_the_command(
-    signum: signal.Signals,
-    expected: dict[str, bytes],
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_processes_end_with_the_command(signum, expected, monkeypatch, capfd):
     """Those that encode, and the one through which they report; nothing is printed, and nothing taken as complete."""
     with monkeypatch.context() as patched:
         slow_down(patched, seconds=1.0)
@@ -473,7 +462,7 @@ def test_processes_end_with_the_command(
 
 
 @pytest.mark.usefixtures("two_processes")
-def test_a_killed_process_is_reported(expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_process_is_reported(expected, monkeypatch):
     parent, encode = os.getpid(), RowEncoder.__call__
 
     def die(encoder: RowEncoder, *texts: list[str]) -> Any:
@@ -490,7 +479,7 @@ def test_a_killed_process_is_reported(expected: dict[str, bytes], monkeypatch: p
 
 
 @pytest.mark.usefixtures("two_processes")
-def test_an_error_of_a_process_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_a_process_is_raised(monkeypatch):
     """As of a tokenizer that is a plug-in."""
 
     def fail(encoder: RowEncoder, *texts: list[str]) -> Any:
@@ -502,9 +491,7 @@ def test_an_error_of_a_process_is_raised(monkeypatch: pytest.MonkeyPatch) -> Non
     assert contents() == {}
 
 
-def test_two_commands_at_once_do_not_disturb_each_other(
-    expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_two_commands_at_once_do_not_disturb_each_other(expected, monkeypatch, capfd):
     """The second waits for the first, and encodes nothing; one with other options does not wait."""
     with monkeypatch.context() as patched:
         slow_down(patched)
@@ -519,9 +506,7 @@ def test_two_commands_at_once_do_not_disturb_each_other(
     assert len(list(Path("cache/corpora").iterdir())) == 2
 
 
-def test_a_command_goes_on_where_another_one_gave_up(
-    expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_goes_on_where_another_one_gave_up(expected, monkeypatch):
     """It waited for it."""
     with monkeypatch.context() as patched:
         slow_down(patched)
@@ -534,7 +519,7 @@ def test_a_command_goes_on_where_another_one_gave_up(
     assert contents() == expected
 
 
-def test_files_changed_while_reading_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_changed_while_reading_are_reported(monkeypatch):
     encode_rows = translation.encode_rows
 
     def slowly(*args: Any) -> Any:
@@ -546,7 +531,7 @@ def test_files_changed_while_reading_are_reported(monkeypatch: pytest.MonkeyPatc
     assert contents() == {}
 
 
-def test_memory_use_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_use_is_bounded(monkeypatch):
     """Of 5,003 lines a sample of 17, two batches of 13, and a few on their way; then a pair at a time."""
     write("long.tsv", [f"der Hund {number}\tthe dog {number}" for number in range(5003)])
     monkeypatch.setattr(encode_sentences, "MAX_SAMPLE", 17)
@@ -582,14 +567,14 @@ def test_memory_use_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert judged <= most["encoding"] <= 2 * judged + 3  # as sentences and as pairs
 
 
-def test_too_many_held_out_sentences_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_held_out_sentences_are_reported(monkeypatch):
     monkeypatch.setattr(translation, "MAX_HELD_OUT", 3)
     assert message().startswith("task.holdout=0.1 holds out more than 3 sentences, which must fit in memory")
     assert contents() == {}
     assert in_memory()[1].pairs.test
 
 
-def test_the_cache_holds_everything(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_holds_everything(work_folder, monkeypatch):
     """Also what `datasets` converts; nothing is written elsewhere, neither at home nor in the data set's folder."""
     monkeypatch.undo()
     monkeypatch.chdir(work_folder)
@@ -614,7 +599,7 @@ RUN = [
 ]
 
 
-def test_a_run_gives_equal_results(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:
+def test_a_run_gives_equal_results(run, same_weights):
     """Equal weights, scores, notes and fingerprints; a reopened run does not need the cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(translation, "MAX_BYTES_IN_MEMORY", 10**9)
@@ -630,9 +615,7 @@ def test_a_run_gives_equal_results(run: Callable[..., Any], same_weights: Callab
     assert attnx.open_run("encoded").predict(["der Hund läuft."])
 
 
-def test_an_interrupted_run_resumes(
-    run: Callable[..., Any], same_weights: Callable[..., bool], interrupt_at: Callable[..., None]
-) -> None:
+def test_an_interrupted_run_resumes(run, same_weights, interrupt_at):
     """In mid-epoch, with the cache as the run left it, without it, and in memory; other data are not taken for it."""
     overrides = [*RUN, "trainer.max_steps=7"]
     run(*overrides, folder="whole")
@@ -653,9 +636,7 @@ def test_an_interrupted_run_resumes(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks processes")
-def test_two_ranks_learn_the_same_as_one(
-    run: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]], forked_ranks: None
-) -> None:
+def test_two_ranks_learn_the_same_as_one(run, weights, forked_ranks):
     """They open one corpus, which one of them has written, and data workers open it too."""
     run(*RUN, "trainer.batch_size=12", "trainer.num_workers=1", folder="one")
     shutil.rmtree("cache")

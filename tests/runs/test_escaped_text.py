@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -17,7 +15,6 @@ from attnx.files.printable import UNSAFE, printable, printable_json
 from attnx.reports.run.evaluated_examples import read_examples
 from attnx.runs.predictions import BAR, read_field, read_predictions, read_symbols, write_field, write_symbols
 
-Command = Callable[..., Any]
 # Turns all that follows red; names the window; the same as the first in one character of C1; turns the direction.
 RED, TITLE, C1, RIGHT_TO_LEFT = "\x1b[31m", "\x1b]0;mine\x07", "\x9b31m", "\u202e"
 ALL = RED + TITLE + C1 + RIGHT_TO_LEFT
@@ -31,7 +28,7 @@ def unsafe(text: str) -> list[str]:
 
 
 @given(st.lists(st.text(SIGNS, min_size=1)))
-def test_escaped_symbols_read_back(symbols: list[str]) -> None:
+def test_escaped_symbols_read_back(symbols):
     """Whatever they are made of, a field holds nothing that could end it or be obeyed."""
     field = write_symbols(symbols)
     assert read_symbols(field) == tuple(symbols)
@@ -40,20 +37,20 @@ def test_escaped_symbols_read_back(symbols: list[str]) -> None:
 
 
 @given(st.text(SIGNS))
-def test_an_escaped_name_reads_back(name: str) -> None:
+def test_an_escaped_name_reads_back(name):
     field = write_field(name)
     assert read_field(field) == name
     assert not UNSAFE.search(field)
 
 
 @given(st.text(SIGNS))
-def test_escaped_json_keeps_its_value(text: str) -> None:
+def test_escaped_json_keeps_its_value(text):
     written = printable_json(json.dumps([text, {text: [7]}], ensure_ascii=False, indent=2))
     assert json.loads(written) == [text, {text: [7]}]
     assert not unsafe(written)
 
 
-def test_safe_text_is_unchanged() -> None:
+def test_safe_text_is_unchanged():
     """Letters with accents, other scripts, an emoji of several characters that a zero-width joiner holds together."""
     text = "Çé 字 \u05d0 e\u0301 \N{WOMAN}\u200d\N{PERSONAL COMPUTER} \\x1b"
     assert printable(text) == text
@@ -61,14 +58,14 @@ def test_safe_text_is_unchanged() -> None:
 
 
 @pytest.fixture
-def word_file(runs: Path) -> Path:
+def word_file(runs):
     """Words of which one is to be pronounced by escape codes."""
     path = Path("more.tsv")
     path.write_text(f"dab\t{ALL} S\nkes\tK EH S\nbe\tB EH\n", encoding="utf-8")
     return path
 
 
-def test_an_evaluation_prints_no_control_characters(word_file: Path, command: Command) -> None:
+def test_an_evaluation_prints_no_control_characters(word_file, command):
     """Nor do its files hold any; who reads them has the symbols as they were."""
     answer = command("evaluate", "one", f"task.test={word_file}")
     assert (answer.code, unsafe(answer.out + answer.err)) == (0, [])
@@ -84,9 +81,7 @@ def test_an_evaluation_prints_no_control_characters(word_file: Path, command: Co
     assert (answer.code, unsafe(answer.out + answer.err)) == (0, [])
 
 
-def test_a_prediction_is_saved_raw_and_printed_escaped(
-    runs: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_prediction_is_saved_raw_and_printed_escaped(runs, command, monkeypatch):
     """A copied symbol stands in a file and in a pipe as it is, for other programs; on a terminal in letters."""
     Path("some.txt").write_text(f"da{RIGHT_TO_LEFT}b\n", encoding="utf-8")
     overrides = ["predict", "one", "some.txt", "--unknown", "keep"]
@@ -98,13 +93,13 @@ def test_a_prediction_is_saved_raw_and_printed_escaped(
     assert command(*overrides).out == piped.out.replace(RIGHT_TO_LEFT, r"\u202e")
 
 
-def test_a_message_escapes_control_characters(work_folder: Path, command: Command) -> None:
+def test_a_message_escapes_control_characters(work_folder, command):
     Path("words.tsv").write_text(f"dab {RED}{C1}\n", encoding="utf-8")
     answer = command("task.train=words.tsv")
     assert (answer.code, unsafe(answer.err), answer.err.count("\n")) == (2, [], 1)
 
 
-def test_names_of_runs_are_escaped(work_folder: Path, command: Command) -> None:
+def test_names_of_runs_are_escaped(work_folder, command):
     """And a mark-up of the library that draws tables is no mark-up."""
     for number, name in enumerate((f"{RED}[/b][bold]", "plain")):
         path = Path(f"multirun/{number}{RED}")
@@ -120,7 +115,7 @@ def test_names_of_runs_are_escaped(work_folder: Path, command: Command) -> None:
     assert not unsafe(Path("multirun/report.md").read_text(encoding="utf-8"))
 
 
-def test_a_folder_name_is_printed_safely(runs: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_name_is_printed_safely(runs, command, monkeypatch):
     """On a terminal; in a pipe it is the name that other programs open."""
     name = f"o{RED}ne"
     Path("one").rename(name)

@@ -7,7 +7,6 @@ import io
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from scipy.stats import binomtest
 import attnx
 from attnx import registry
 from attnx.cli.commands import evaluate
-from attnx.inference.load import TrainedRun
 from attnx.inference.trained_run import TrainedRun as Opened
 from attnx.reports.run.evaluated_examples import read_examples
 from attnx.reports.significant_digits import format_difference, format_interval, format_with_interval
@@ -42,14 +40,14 @@ def scores(folder: str | Path) -> dict[str, float]:
 
 
 @pytest.fixture
-def extra_words(runs: Path) -> list[str]:
+def extra_words(runs):
     """Seven words in ``more.tsv``, the first of which none can pronounce so."""
     lines = ["dab\tS S S S S S", "kes\tK EH S", "be\tB EH", "sab\tS AA B", "ded\tD EH D", "kk\tK K", "aska\tAA S K AA"]
     Path("more.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return lines
 
 
-def test_the_test_part_of_a_run_scores_equally(runs: Path, command: Callable[..., Any]) -> None:
+def test_the_test_part_of_a_run_scores_equally(runs, command):
     answer = command("evaluate", "one")
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.splitlines()[-1] == "one/evaluations/test: start with README.md"
@@ -63,9 +61,7 @@ def test_the_test_part_of_a_run_scores_equally(runs: Path, command: Callable[...
     assert len(table("one/evaluations/test-examples=3/predictions.tsv")) == 3 < words
 
 
-def test_evaluation_accepts_other_data_and_searches(
-    extra_words: list[str], command: Callable[..., Any], runs: Path
-) -> None:
+def test_evaluation_accepts_other_data_and_searches(extra_words, command, runs):
     Path("words.tsv").unlink()  # other data are evaluated on without those that the run was trained on
     answer = command("evaluate", "one", "task.test=more.tsv", "decoding=beam", "decoding.beam_size=3")
     assert (answer.code, answer.err) == (0, "")
@@ -110,9 +106,7 @@ def test_evaluation_accepts_other_data_and_searches(
     assert info["settings"]["decoding"]["beam_size"] == 3
 
 
-def test_nothing_is_overwritten(
-    extra_words: list[str], command: Callable[..., Any], runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_overwritten(extra_words, command, runs, monkeypatch):
     """The same again is shown; other data of the same name, or other weights, are put beside it."""
     arguments = ("evaluate", "one", "task.test=more.tsv")
     first = command(*arguments)
@@ -152,9 +146,7 @@ def test_nothing_is_overwritten(
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else None,
 )
-def test_commands_do_not_write_through_links(
-    words: tuple[str, ...], link: str, runs: Path, command: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_commands_do_not_write_through_links(words, link, runs, command, tmp_path):
     outside = tmp_path / "outside"
     outside.write_text("safe", encoding="utf-8")
     Path("one", link).unlink(missing_ok=True)
@@ -165,9 +157,7 @@ def test_commands_do_not_write_through_links(
     assert outside.read_text(encoding="utf-8") == "safe"
 
 
-def test_an_evaluation_whose_name_was_taken_has_the_next(
-    extra_words: list[str], runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_evaluation_whose_name_was_taken_has_the_next(extra_words, runs, command, monkeypatch):
     """Another process has evaluated on other data of the same name meanwhile."""
     (runs / "other").mkdir()
     (runs / "other" / "more.tsv").write_text("\n".join(extra_words[:5]) + "\n", encoding="utf-8")
@@ -186,15 +176,13 @@ def test_an_evaluation_whose_name_was_taken_has_the_next(
     assert sorted(map(str, Path("one/evaluations").iterdir())) == folders
 
 
-def test_an_ensemble_of_a_run_with_itself_scores_as_the_run(runs: Path, command: Callable[..., Any]) -> None:
+def test_an_ensemble_of_a_run_with_itself_scores_as_the_run(runs, command):
     answer = command("evaluate", "one", "one")
     assert (answer.code, answer.err) == (0, "")
     assert scores("one/evaluations/test-ensemble=2") == pytest.approx(scores("one"), rel=1e-6)
 
 
-def test_runs_are_evaluated_as_the_ensemble_that_predicts(
-    extra_words: list[str], runs: Path, command: Callable[..., Any]
-) -> None:
+def test_runs_are_evaluated_as_the_ensemble_that_predicts(extra_words, runs, command):
     """Its folder is the first run's; the same ensemble again is shown, another one of the same size has its own."""
     arguments = ("task.test=more.tsv", "decoding=beam", "decoding.beam_size=3")
     answer = command("evaluate", "one", "two", *arguments)
@@ -220,9 +208,7 @@ def test_runs_are_evaluated_as_the_ensemble_that_predicts(
     assert command("evaluate", "one", *arguments).out.splitlines()[-1].startswith("one/evaluations/more-beam-beam")
 
 
-def test_each_member_of_an_ensemble_is_averaged(
-    extra_words: list[str], runs: Path, command: Callable[..., Any]
-) -> None:
+def test_each_member_of_an_ensemble_is_averaged(extra_words, runs, command):
     """The checkpoints of each, not those of all: two different means predict, and their digests are compared."""
     shutil.copy("two/checkpoints/best.ckpt", "one/checkpoints/best-2.ckpt")
     shutil.copy("two/checkpoints/last.ckpt", "two/checkpoints/best-2.ckpt")
@@ -237,9 +223,7 @@ def test_each_member_of_an_ensemble_is_averaged(
     assert [row["prediction"] for row in rows] == [" ".join(item.output) for item in expected]
 
 
-def test_an_interrupted_evaluation_leaves_nothing(
-    extra_words: list[str], command: Callable[..., Any], runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_evaluation_leaves_nothing(extra_words, command, runs, monkeypatch):
     def press(*args: Any, **kwargs: Any) -> Any:
         raise KeyboardInterrupt
 
@@ -263,9 +247,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("overrides", MISTAKES)
-def test_mistaken_data_give_one_line_and_leave_nothing(
-    overrides: str, extra_words: list[str], runs: Path, command: Callable[..., Any]
-) -> None:
+def test_mistaken_data_give_one_line_and_leave_nothing(overrides, extra_words, runs, command):
     Path("bad.tsv").write_text("dab\tD AA B\nkes K EH S\n", encoding="utf-8")
     Path("binary.tsv").write_bytes(b"dab\tD AA B\nk\xff\tK\n")
     Path("empty.tsv").write_text("", encoding="utf-8")
@@ -280,7 +262,7 @@ def test_mistaken_data_give_one_line_and_leave_nothing(
     assert sorted(runs.rglob("*")) == files_before
 
 
-def test_evaluations_are_compared_as_runs_are(extra_words: list[str], runs: Path, command: Callable[..., Any]) -> None:
+def test_evaluations_are_compared_as_runs_are(extra_words, runs, command):
     for name in ("one", "two"):
         assert command("evaluate", name, "task.test=more.tsv").code == 0
     answer = command("compare", "one/evaluations/more", "two/evaluations/more", "one")
@@ -312,7 +294,7 @@ def test_evaluations_are_compared_as_runs_are(extra_words: list[str], runs: Path
     assert "evaluation.json: format 2 is newer than the 1 known here" in answer.err
 
 
-def test_numbers_are_evaluated(run: Callable[..., TrainedRun], work_folder: Path, command: Callable[..., Any]) -> None:
+def test_numbers_are_evaluated(run, work_folder, command):
     for number in range(43):
         steps = np.arange(2 + number % 5, dtype=np.float32)
         np.save(f"in{number}.npy", np.stack([steps + number, steps % 3], axis=1))
@@ -351,7 +333,7 @@ TASKS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_a_test_file_is_read_without_the_other_parts(name: str, work_folder: Path) -> None:
+def test_a_test_file_is_read_without_the_other_parts(name, work_folder):
     """Every task gives the pairs that loading everything gives, once it has what was learned from the training data."""
     letters = [a + b + c for a in "abé" for b in "xyz" for c in "pqr"]
     train = write_table("train.tsv", [f"{word}\t{' '.join(word.upper())}" for word in letters[:20]])

@@ -47,7 +47,7 @@ SYMBOLS: dict[str, tuple[list[str], str, str]] = {
 @needs_onnx
 @pytest.mark.usefixtures("words", "no_pictures")
 @pytest.mark.parametrize("task", SYMBOLS)
-def test_the_example_decodes_like_the_greedy_search(task: str, command: Callable[..., Any]) -> None:
+def test_the_example_decodes_like_the_greedy_search(task, command):
     """In a process that has no attnx; unknown symbols, tags and the beginning of a continuation included."""
     overrides, source, tag = SYMBOLS[task]
     Path("counting.tsv").write_text(COUNTING, encoding="utf-8")
@@ -67,7 +67,7 @@ def test_the_example_decodes_like_the_greedy_search(task: str, command: Callable
     assert subprocess.run(called, capture_output=True, text=True).stderr.startswith("Decodes one source")
 
 
-def test_torch_files_are_compared_with_the_run(run: Callable[..., Any], command: Callable[..., Any]) -> None:
+def test_torch_files_are_compared_with_the_run(run, command):
     run("trainer.max_steps=20", folder="one")
     answer = command("export", "one", "--format", "torch", "--out", "out")
     assert answer.code == 0, answer.err
@@ -77,7 +77,7 @@ def test_torch_files_are_compared_with_the_run(run: Callable[..., Any], command:
 
 
 @pytest.mark.usefixtures("run")
-def test_tokenizers_are_exported(run: Callable[..., Any], command: Callable[..., Any]) -> None:
+def test_tokenizers_are_exported(run, command):
     Path("texts.tsv").write_text("".join(f"{line}\t{line}\n" for line in SENTENCES), encoding="utf-8")
     run("task=translation", "task.train=texts.tsv", "task.vocab_size=40", "trainer.max_steps=1", folder="one")
     answer = command("export", "one", "--format", "torch", "--out", "out")
@@ -87,7 +87,7 @@ def test_tokenizers_are_exported(run: Callable[..., Any], command: Callable[...,
 
 
 @needs_onnx
-def test_a_source_of_features_is_exported(run: Callable[..., Any], command: Callable[..., Any]) -> None:
+def test_a_source_of_features_is_exported(run, command):
     from attnx.export.example import decode
 
     Path("tracks").mkdir()
@@ -120,9 +120,7 @@ def test_a_source_of_features_is_exported(run: Callable[..., Any], command: Call
         (["one", "--out", "words.tsv"], "words.tsv: is there already"),
     ],
 )
-def test_mistaken_arguments_are_reported(
-    overrides: list[str], message: str, run: Callable[..., Any], command: Callable[..., Any]
-) -> None:
+def test_mistaken_arguments_are_reported(overrides, message, run, command):
     run("trainer.max_steps=1", folder="one")
     files_before = sorted(Path().rglob("*"))
     answer = command("export", *overrides)
@@ -132,7 +130,7 @@ def test_mistaken_arguments_are_reported(
     assert sorted(Path().rglob("*")) == files_before
 
 
-def test_targets_of_numbers_are_refused(run: Callable[..., Any], command: Callable[..., Any], monkeypatch: Any) -> None:
+def test_targets_of_numbers_are_refused(run, command, monkeypatch):
     run("trainer.max_steps=1", folder="one")
     monkeypatch.setattr(exporting.TrainedRun, "target", property(lambda self: None))
     answer = command("export", "one", "--format", "torch")
@@ -140,7 +138,7 @@ def test_targets_of_numbers_are_refused(run: Callable[..., Any], command: Callab
     assert "writes rows of numbers" in answer.err
 
 
-def test_missing_packages_are_reported(run: Callable[..., Any], command: Callable[..., Any], monkeypatch: Any) -> None:
+def test_missing_packages_are_reported(run, command, monkeypatch):
     run("trainer.max_steps=1", folder="one")
 
     for name in ("onnx", "onnxruntime"):
@@ -152,7 +150,7 @@ def test_missing_packages_are_reported(run: Callable[..., Any], command: Callabl
 
 
 @pytest.fixture
-def change_outputs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def change_outputs(monkeypatch):
     """Have files tell other log-probabilities (rows, symbols) than the model does."""
     original = exporting.FORMATS["torch"]
 
@@ -171,9 +169,7 @@ def change_outputs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return change_writer
 
 
-def test_exported_ties_may_be_broken_either_way(
-    run: Callable[..., Any], change_outputs: Callable[..., None], command: Callable[..., Any]
-) -> None:
+def test_exported_ties_may_be_broken_either_way(run, change_outputs, command):
     """The last digits decide between two symbols as likely; what comes after one is not as likely as after the other.
 
     But where they are not as likely to the files, or not to the run, it is no tie.
@@ -205,9 +201,7 @@ def test_exported_ties_may_be_broken_either_way(
     assert same == {("0", tested), (tested, tested)}
 
 
-def test_exported_files_with_other_outputs_are_deleted(
-    run: Callable[..., Any], change_outputs: Callable[..., None], command: Callable[..., Any]
-) -> None:
+def test_exported_files_with_other_outputs_are_deleted(run, change_outputs, command):
     """What was traced wrongly is noticed: here every log-probability is doubled."""
     run("trainer.max_steps=1", folder="one")
     change_outputs(lambda likely: 2 * likely)

@@ -8,7 +8,7 @@ import re
 import resource
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,27 +26,20 @@ OPTIONS = ["trainer.max_steps=7", "trainer.num_validations=2", "trainer.checkpoi
 
 
 @pytest.fixture
-def faults() -> Iterator[pytest.MonkeyPatch]:
+def faults():
     """What is patched with it can be mended while all else stays."""
     with pytest.MonkeyPatch.context() as patch:
         yield patch
 
 
 @pytest.fixture
-def overrides(sized: Callable[..., list[str]]) -> list[str]:
+def overrides(sized):
     """The command of a run that has a checkpoint early."""
     return sized(*OPTIONS)
 
 
 @pytest.fixture
-def failure_message(
-    overrides: list[str],
-    command: Callable[..., Any],
-    words: Path,
-    no_pictures: None,
-    same_weights: Callable[..., bool],
-    faults: pytest.MonkeyPatch,
-) -> Callable[..., str]:
+def failure_message(overrides, command, words, no_pictures, same_weights, faults):
     """The message of a failing run, which then resumes and ends with equal results."""
 
     def line(*args: str, mend: Callable[[], Any] = lambda: None) -> str:
@@ -74,7 +67,7 @@ def failure_message(
     return line
 
 
-def test_a_full_disk_is_reported(failure_message: Callable[..., str], at_step: Callable[..., None]) -> None:
+def test_a_full_disk_is_reported(failure_message, at_step):
     """No file may grow beyond 20 kB: a checkpoint is larger, all else is smaller."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     at_step(3, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1])))
@@ -82,9 +75,7 @@ def test_a_full_disk_is_reported(failure_message: Callable[..., str], at_step: C
     assert "cannot write (File too large); free some space, then resume with: attnx resume cut" in line
 
 
-def test_a_folder_that_becomes_unwritable_is_reported(
-    failure_message: Callable[..., str], at_step: Callable[..., None]
-) -> None:
+def test_a_folder_that_becomes_unwritable_is_reported(failure_message, at_step):
     """A file where a folder was, for root may write into any folder; it is mended before the last one is looked at."""
     place, aside = Path("cut/checkpoints"), Path("cut/aside")
 
@@ -102,7 +93,7 @@ def test_a_folder_that_becomes_unwritable_is_reported(
     assert "make it writable, then resume with: attnx resume cut" in line
 
 
-def test_exhausted_memory_is_reported(failure_message: Callable[..., str], faults: pytest.MonkeyPatch) -> None:
+def test_exhausted_memory_is_reported(failure_message, faults):
     """On the CPU: no machine has a pebibyte. The second validation decodes four batches at a time, of twelve words."""
     judged, calls = TrainingModule.validation_step, iter(range(2))
 
@@ -120,7 +111,7 @@ def test_exhausted_memory_is_reported(failure_message: Callable[..., str], fault
 @pytest.mark.parametrize(
     "error", [torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7 GiB"), MemoryError()]
 )
-def test_a_lack_of_memory_names_the_option(error: Exception) -> None:
+def test_a_lack_of_memory_names_the_option(error):
     error.add_note("at step 3, in training, with a batch of 2 rows")
     line = failure_line(error, Path("one"), {"batch_tokens": 4096, "batch_size": 64, "accumulate_grad_batches": 2})
     assert line.startswith("out of memory at step 3, in training, with a batch of 2 rows; start a new run")
@@ -128,7 +119,7 @@ def test_a_lack_of_memory_names_the_option(error: Exception) -> None:
     assert failure_line(RuntimeError("shapes differ"), Path("one"), {}) == ""
 
 
-def test_a_validation_that_lacks_memory_needs_smaller_batches() -> None:
+def test_a_validation_that_lacks_memory_needs_smaller_batches():
     error = MemoryError()
     error.add_note("at step 3, in validation, with a batch of 2 rows")
     line = failure_line(error, Path("one"), {"batch_tokens": 4096, "batch_size": 64, "accumulate_grad_batches": 2})
@@ -136,7 +127,7 @@ def test_a_validation_that_lacks_memory_needs_smaller_batches() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
-def test_a_dying_data_worker_is_reported(failure_message: Callable[..., str], faults: pytest.MonkeyPatch) -> None:
+def test_a_dying_data_worker_is_reported(failure_message, faults):
     """It is killed as it reads the second epoch's 36 rows: it reads ahead, but not beyond its epoch."""
     read, main, rows = PairDataset.__getitem__, os.getpid(), iter(range(1, 1000))
 
@@ -152,7 +143,7 @@ def test_a_dying_data_worker_is_reported(failure_message: Callable[..., str], fa
     assert "resume with: attnx resume cut; if it happens again, set trainer.num_workers to 0 in cut/config.yaml" in line
 
 
-def test_an_unexpected_error_is_reported(failure_message: Callable[..., str], at_step: Callable[..., None]) -> None:
+def test_an_unexpected_error_is_reported(failure_message, at_step):
     def fall() -> None:
         raise RuntimeError("I have\nfallen over")
 
@@ -161,9 +152,7 @@ def test_an_unexpected_error_is_reported(failure_message: Callable[..., str], at
     assert line.startswith("attnx: RuntimeError: I have fallen over; the traceback is in cut/error.txt; try again")
 
 
-def test_a_non_finite_loss_saves_its_batch(
-    command: Callable[..., Any], overrides: list[str], words: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_non_finite_loss_saves_its_batch(command, overrides, words, monkeypatch):
     step = TrainingModule.training_step
 
     def spoil_loss(self: TrainingModule, batch: Any, number: int) -> Any:
@@ -189,14 +178,7 @@ def test_a_non_finite_loss_saves_its_batch(
     assert torch.load("cut/checkpoints/last.ckpt", weights_only=True)["global_step"] == 4
 
 
-def test_sigterm_saves_and_prints_how_to_resume(
-    command: Callable[..., Any],
-    overrides: list[str],
-    words: Path,
-    no_pictures: None,
-    at_step: Callable[..., None],
-    same_weights: Callable[..., bool],
-) -> None:
+def test_sigterm_saves_and_prints_how_to_resume(command, overrides, words, no_pictures, at_step, same_weights):
     handler_before = signal.getsignal(signal.SIGTERM)
     assert command(*overrides, "folder=whole").code == 0
     at_step(3, lambda: signal.raise_signal(signal.SIGTERM))
@@ -214,15 +196,7 @@ def test_sigterm_saves_and_prints_how_to_resume(
     # The first Ctrl-C waits for a checkpoint, which fails; the second does not.
     [((), 1, ""), ((signal.SIGINT,), 1, ""), ((signal.SIGINT,) * 2, 130, "interrupted; ")],
 )
-def test_a_deleted_folder_cannot_be_resumed(
-    stop: tuple[signal.Signals, ...],
-    code: int,
-    message: str,
-    command: Callable[..., Any],
-    overrides: list[str],
-    words: Path,
-    at_step: Callable[..., None],
-) -> None:
+def test_a_deleted_folder_cannot_be_resumed(stop, code, message, command, overrides, words, at_step):
     def delete() -> None:
         shutil.rmtree("gone")
         for number in stop:
@@ -235,13 +209,7 @@ def test_a_deleted_folder_cannot_be_resumed(
     assert not Path("gone").exists()
 
 
-def test_a_third_ctrl_c_leaves_no_running_status(
-    command: Callable[..., Any],
-    overrides: list[str],
-    words: Path,
-    at_step: Callable[..., None],
-    faults: pytest.MonkeyPatch,
-) -> None:
+def test_a_third_ctrl_c_leaves_no_running_status(command, overrides, words, at_step, faults):
     """It comes while the end is being recorded."""
     update_info = failure_report.update_info
 
@@ -258,7 +226,7 @@ def test_a_third_ctrl_c_leaves_no_running_status(
 
 
 @pytest.fixture
-def slurm(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+def slurm(work_folder, monkeypatch):
     """A SLURM job whose scontrol records its arguments and prints a file."""
     script = work_folder / "bin" / "scontrol"
     script.parent.mkdir()
@@ -273,15 +241,8 @@ def slurm(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], li
 
 
 def test_a_slurm_job_is_requeued_and_resumes(
-    command: Callable[..., Any],
-    overrides: list[str],
-    words: Path,
-    no_pictures: None,
-    at_step: Callable[..., None],
-    slurm: Callable[[], list[str]],
-    monkeypatch: pytest.MonkeyPatch,
-    same_weights: Callable[..., bool],
-) -> None:
+    command, overrides, words, no_pictures, at_step, slurm, monkeypatch, same_weights
+):
     """The same command runs again, without a word of where it was."""
     assert command(*overrides, "folder=whole").code == 0
 
@@ -313,9 +274,7 @@ def test_a_slurm_job_is_requeued_and_resumes(
         ({"SLURM_JOB_ID": "18", "SLURM_ARRAY_JOB_ID": "17", "SLURM_ARRAY_TASK_ID": "0"}, "17_0"),
     ],
 )
-def test_only_the_task_of_an_array_is_requeued(
-    variables: dict[str, str], job: str, slurm: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_task_of_an_array_is_requeued(variables, job, slurm, monkeypatch):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert requeue(signal.SIGUSR1) == f"SLURM will start job {job} again, and it goes on"
@@ -323,9 +282,7 @@ def test_only_the_task_of_an_array_is_requeued(
 
 
 @pytest.mark.parametrize(("restarts", "again"), [("0", 1), ("1", 1), ("1", 0)])
-def test_a_job_requeued_by_slurm_is_not_requeued_twice(
-    restarts: str, again: int, slurm: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_requeued_by_slurm_is_not_requeued_twice(restarts, again, slurm, monkeypatch):
     """As one that must make room at once; SLURM has counted the restart by then."""
     monkeypatch.setenv("SLURM_RESTART_COUNT", restarts)
     Path("shown").write_text(f"JobState=COMPLETING\n   Requeue=1 Restarts={int(restarts) + again}\n", encoding="utf-8")
@@ -334,15 +291,7 @@ def test_a_job_requeued_by_slurm_is_not_requeued_twice(
 
 
 @pytest.mark.parametrize(("shown", "again"), [("PreemptTime=None", False), ("PreemptTime=2031-05-07T11:13:17", True)])
-def test_sigterm_requeues_only_preempted_jobs(
-    shown: str,
-    again: bool,
-    command: Callable[..., Any],
-    overrides: list[str],
-    words: Path,
-    at_step: Callable[..., None],
-    slurm: Callable[[], list[str]],
-) -> None:
+def test_sigterm_requeues_only_preempted_jobs(shown, again, command, overrides, words, at_step, slurm):
     """One that ``scancel`` ends must not come back."""
     Path("shown").write_text(
         f"JobState=RUNNING\n   PreemptEligibleTime=2031-05-07T11:00:00 {shown}\n", encoding="utf-8"

@@ -71,14 +71,14 @@ def fit_run(*overrides: str, folder: str, printed: io.StringIO | None = None) ->
 
 
 @pytest.fixture
-def quantiles(no_pictures: None) -> TrainedRun:
+def quantiles(no_pictures):
     """A run with quantiles, a column that is known, one that never changes, and a value that is missing."""
     write(at_50="2024-01-03 02:00,,5,7,2")
     choices = ["task.target_columns=[a,b,still]", "task.known_columns=[hour]", "task.quantiles=[0.1,0.5,0.9]"]
     return fit_run(*HISTORY, *choices, "task.forecast=recursive", folder="one")
 
 
-def test_a_run_forecasts_quantiles(quantiles: TrainedRun, command: Callable[..., Any], saved_traces: Any) -> None:
+def test_a_run_forecasts_quantiles(quantiles, command, saved_traces):
     """Errors are of the median, scaled and in original units; a reopened run predicts the same and continues files."""
     windows = 19 - HORIZON + 1
     scores = results("one")
@@ -181,7 +181,7 @@ def _goes_on(command: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("forecast", ["direct", "recursive"])
-def test_a_missing_target_never_counts(forecast: str, no_pictures: None, command: Callable[..., Any]) -> None:
+def test_a_missing_target_never_counts(forecast, no_pictures, command):
     """Neither in the errors of the model nor in those of forecasts that cost nothing; a's 81st step is read as 80's."""
     write(at_20="2024-01-01 20:00,,,7,20", at_81="2024-01-04 09:00,,5,7,9")
     fit_run(*HISTORY, "task.target_columns=[a,b]", f"task.forecast={forecast}", folder="one")
@@ -230,9 +230,7 @@ def lift_targets(by: float) -> Callable[[int], str]:
     ],
     ids=["history", "seq2seq", "transformer"],
 )
-def test_last_value_normalization_follows_the_level(
-    model: list[str], no_pictures: None, command: Callable[..., Any]
-) -> None:
+def test_last_value_normalization_follows_the_level(model, no_pictures, command):
     """What lies 1,000 higher is forecast 1,000 higher, and as it is without; errors are of what was written."""
     write()
     fit_run(*SMALL, *model, "task.target_columns=[a,b]", "task.subtract_last_value=true", folder="one")
@@ -255,7 +253,7 @@ def test_last_value_normalization_follows_the_level(
         assert float(row["valid_loss"]) == pytest.approx(float(row["valid_mse"]), rel=1e-3)
 
 
-def test_another_file_can_be_tested(no_pictures: None) -> None:
+def test_another_file_can_be_tested(no_pictures):
     """All of it takes the place of the last part; its columns must be there, and others may be anything."""
     write()
     write("later.csv", range(23))
@@ -270,7 +268,7 @@ def test_another_file_can_be_tested(no_pictures: None) -> None:
         fit_run(*HISTORY, "task.test=other.csv", folder="two")
 
 
-def test_a_run_trains_in_double_precision(no_pictures: None) -> None:
+def test_a_run_trains_in_double_precision(no_pictures):
     write()
     printed = io.StringIO()
     fit_run(*HISTORY, "trainer.precision=64", "trainer.test_examples=3", folder="one", printed=printed)
@@ -282,7 +280,7 @@ def test_a_run_trains_in_double_precision(no_pictures: None) -> None:
     assert len(list(Path("one/alignments").glob("*.npz"))) == 3
 
 
-def test_columns_of_another_file_may_be_reordered(no_pictures: None, command: Callable[..., Any]) -> None:
+def test_columns_of_another_file_may_be_reordered(no_pictures, command):
     """They are taken by their names, though none was named when it was trained."""
     write()
     fit_run(*HISTORY, folder="one")
@@ -300,7 +298,7 @@ def test_columns_of_another_file_may_be_reordered(no_pictures: None, command: Ca
     assert "test_mse" in measured
 
 
-def test_forecasts_have_alignments(no_pictures: None, command: Callable[..., Any]) -> None:
+def test_forecasts_have_alignments(no_pictures, command):
     """A window is tried to see whether there are weights, and a shorter one is none."""
     write()
     fit_run(*HISTORY, folder="one")
@@ -309,7 +307,7 @@ def test_forecasts_have_alignments(no_pictures: None, command: Callable[..., Any
     assert Path("weights.jsonl").read_text(encoding="utf-8").count("weights") > 0
 
 
-def test_forecasts_are_drawn() -> None:
+def test_forecasts_are_drawn():
     """What was looked back on stands before each forecast, and the attended past below."""
     write()
     fit_run(*HISTORY, "task.target_columns=[a,b]", folder="one")
@@ -348,7 +346,7 @@ def test_forecasts_are_drawn() -> None:
     ],
     ids=["seq2seq", "transformer"],
 )
-def test_each_series_of_a_group_is_split(no_pictures: None, model: list[str]) -> None:
+def test_each_series_of_a_group_is_split(no_pictures, model):
     """By the other models, and without times: as many windows as both have."""
     rows = [f"{who},{value(step, 0) + 100 * (who == 'y')}" for step in range(47) for who in "xy"]
     Path("both.csv").write_text("who,a\n" + "\n".join(rows) + "\n", encoding="utf-8")
@@ -360,7 +358,7 @@ def test_each_series_of_a_group_is_split(no_pictures: None, model: list[str]) ->
     assert "y 36" in names
 
 
-def test_all_series_are_cut_at_a_date(no_pictures: None, command: Callable[..., Any]) -> None:
+def test_all_series_are_cut_at_a_date(no_pictures, command):
     """In training and when the run is evaluated; a ratio leaves test rows of x, from 45, before training rows of y."""
     rows = [
         f"{who},2024-01-{1 + step // 24:02d} {step % 24:02d}:00,{value(step, 0)}"
@@ -387,7 +385,7 @@ def test_all_series_are_cut_at_a_date(no_pictures: None, command: Callable[..., 
         assert results(folder)["test_examples"] == 10 - HORIZON + 1 + 47 - HORIZON + 1
 
 
-def test_a_table_without_names_is_read(no_pictures: None, command: Callable[..., Any]) -> None:
+def test_a_table_without_names_is_read(no_pictures, command):
     """Columns are named by number, in training, in the run's files, and in predictions."""
     write()
     rows = Path("series.csv").read_text(encoding="utf-8").splitlines()[1:]
@@ -436,13 +434,7 @@ def test_a_table_without_names_is_read(no_pictures: None, command: Callable[...,
         ({}, ["decoding=beam"], "decoding=beam chooses among symbols"),
     ],
 )
-def test_a_mistake_is_reported(
-    command: Callable[..., Any],
-    sized: Callable[..., list[str]],
-    lines: dict[str, str],
-    overrides: list[str],
-    message: str,
-) -> None:
+def test_a_mistake_is_reported(command, sized, lines, overrides, message):
     write(**lines)
     answer = command(*sized(*overrides, "folder=one", defaults=HISTORY))
     assert answer.code != 0
@@ -464,5 +456,5 @@ def test_a_mistake_is_reported(
         ("test_size", (5.0, 2.0, 8.0), "differs from linear: size 5.0 higher (2.0 to 8.0)"),
     ],
 )
-def test_a_verdict_is_worded(metric: str, differences: tuple[float, float, float], message: str) -> None:
+def test_a_verdict_is_worded(metric, differences, message):
     assert baseline_verdict("linear", metric, BaselineDifference(*differences)) == message

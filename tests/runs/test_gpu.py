@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +32,7 @@ def read_json(*parts: str) -> Any:
 
 @pytest.mark.parametrize("precision", ["32", "tf32", "bf16-mixed", "16-mixed"])
 @pytest.mark.parametrize("composition", [(), LOOP], ids=["run then attend", "step by step"])
-def test_every_precision_trains(
-    precision: str, composition: tuple[str, ...], run: Callable[..., Any], metric_rows: Callable[..., Any]
-) -> None:
+def test_every_precision_trains(precision, composition, run, metric_rows):
     run(*composition, GPU, "trainer.precision=32", "trainer.max_steps=60", folder="exact")
     run(*composition, GPU, f"trainer.precision={precision}", "trainer.max_steps=60", folder="one")
     assert read_json("one", "results.json")["peak_gpu_memory_mb"] > 0
@@ -43,7 +40,7 @@ def test_every_precision_trains(
     assert loss == pytest.approx(exact, rel=0.05)
 
 
-def test_a_gpu_trains_what_a_cpu_trains(run: Callable[..., Any], weights: Callable[..., Any]) -> None:
+def test_a_gpu_trains_what_a_cpu_trains(run, weights):
     """And its run can be opened without one."""
     run(*LOOP, GPU, "trainer.max_steps=5", folder="gpu")
     run(*LOOP, "trainer.accelerator=cpu", "trainer.max_steps=5", folder="cpu")
@@ -59,7 +56,7 @@ def test_a_gpu_trains_what_a_cpu_trains(run: Callable[..., Any], weights: Callab
 
 
 @pytest.mark.parametrize("mode", ["steps", "graphs"])
-def test_compiled_steps_train_equally(mode: str, run: Callable[..., Any], weights: Callable[..., Any]) -> None:
+def test_compiled_steps_train_equally(mode, run, weights):
     run(*LOOP, GPU, "trainer.max_steps=20", folder="plain")
     run(*LOOP, GPU, "trainer.max_steps=20", f"trainer.compile={mode}", folder="compiled")
     assert read_json("compiled", "run.json")["compiled"].startswith("each step of the loop but the first")
@@ -67,9 +64,7 @@ def test_compiled_steps_train_equally(mode: str, run: Callable[..., Any], weight
         torch.testing.assert_close(first, second, rtol=1e-2, atol=1e-3, msg=name)
 
 
-def test_parts_on_two_devices_train_as_on_one(
-    run: Callable[..., Any], weights: Callable[..., Any], interrupt_at: Callable[..., None], command: Callable[..., Any]
-) -> None:
+def test_parts_on_two_devices_train_as_on_one(run, weights, interrupt_at, command):
     """Also if the run is interrupted and resumed."""
     run(GPU, folder="plain")
     interrupt_at(3)
@@ -82,13 +77,7 @@ def test_parts_on_two_devices_train_as_on_one(
         torch.testing.assert_close(first, second, rtol=1e-3, atol=1e-4, msg=name)
 
 
-def test_a_killed_run_resumes_with_equal_results(
-    words: Path,
-    sized: Callable[..., list[str]],
-    same_weights: Callable[..., bool],
-    metric_rows: Callable[..., Any],
-    no_pictures_folder: str,
-) -> None:
+def test_a_killed_run_resumes_with_equal_results(words, sized, same_weights, metric_rows, no_pictures_folder):
     """Bit by bit, by commands."""
     variables = {**os.environ, "PYTHONPATH": no_pictures_folder}
     options = sized(GPU, "trainer.max_steps=2000", "trainer.num_validations=40", "model.dropout=0.2")
@@ -107,7 +96,7 @@ def test_a_killed_run_resumes_with_equal_results(
     assert metric_rows("complete") == metric_rows("cut")
 
 
-def test_jobs_of_a_sweep_share_a_gpu(words: Path, sized: Callable[..., list[str]], no_pictures_folder: str) -> None:
+def test_jobs_of_a_sweep_share_a_gpu(words, sized, no_pictures_folder):
     """They are forks of a process that has not used it."""
     variables = {**os.environ, "PYTHONPATH": no_pictures_folder}
     overrides = sized(GPU, "scorer=dot,additive", "name=two")

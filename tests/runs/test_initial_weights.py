@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ SMALL_MODEL = ["model.embedding_dim=5", "encoder.hidden_size=7", "decoder.hidden
 
 
 @pytest.fixture
-def first(run: Callable[..., Any]) -> Any:
+def first(run):
     return run("trainer.max_steps=3", "trainer.num_validations=1", folder="first")
 
 
@@ -26,14 +25,14 @@ def initialized(*words: str) -> Any:
     return prepare(compose(["task.train=words.tsv", "task.holdout=0.15", *SMALL_MODEL, "init_from=first", *words]))
 
 
-def test_equal_models_begin_with_all_weights(first: Any) -> None:
+def test_equal_models_begin_with_all_weights(first):
     prepared = initialized("seed=2")
     weights = first.model.state_dict()
     assert all(torch.equal(weight, weights[name]) for name, weight in prepared.module.model.state_dict().items())
     assert prepared.initialized == f"{len(weights)} of {len(weights)} from first"
 
 
-def test_what_does_not_fit_is_listed(first: Any) -> None:
+def test_what_does_not_fit_is_listed(first):
     prepared = initialized("scorer=dot", "decoder.hidden_size=13")
     weights, own = first.model.state_dict(), prepared.module.model.state_dict()
     same = [name for name, weight in own.items() if name in weights and weights[name].shape == weight.shape]
@@ -44,7 +43,7 @@ def test_what_does_not_fit_is_listed(first: Any) -> None:
     assert "(only there)" in prepared.initialized
 
 
-def test_weights_of_other_symbols_are_not_taken(first: Any) -> None:
+def test_weights_of_other_symbols_are_not_taken(first):
     """As many other letters: shapes agree, but a row of the embedding is another letter's."""
     lines = Path("words.tsv").read_text(encoding="utf-8").splitlines()
     turned = str.maketrans("abd", "xyz")
@@ -59,12 +58,7 @@ def test_weights_of_other_symbols_are_not_taken(first: Any) -> None:
     assert torch.equal(own["embedding.weight"], weights["embedding.weight"])  # the sounds are the same
 
 
-def test_a_resumed_run_does_not_need_it(
-    first: Any,
-    whole_and_cut: Callable[..., None],
-    command: Callable[..., Any],
-    same_weights: Callable[..., bool],
-) -> None:
+def test_a_resumed_run_does_not_need_it(first, whole_and_cut, command, same_weights):
     options = ["init_from=first", "trainer.max_steps=6", "trainer.num_validations=2"]
     whole_and_cut(*options, step=4)
     shutil.rmtree("first")

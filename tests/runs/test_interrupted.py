@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from attnx.training.callbacks.checkpoint import CheckpointManager
 from attnx.training.callbacks.stop_signal import StopSignal
 from attnx.training.fit import resume
 
-MetricRows = Callable[[str], list[dict[str, str]]]
 # What is run, and the optimizer step at which Ctrl-C is pressed; five batches make an epoch.
 CASES = {
     "within an epoch": (["trainer.max_steps=9", "trainer.num_workers=1"], 3),
@@ -40,13 +38,7 @@ FORKS = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 
 @FORKS
 @pytest.mark.parametrize("case", CASES)
-def test_a_resumed_run_ends_with_equal_weights(
-    case: str,
-    whole_and_cut: Callable[..., None],
-    command: Callable[..., Any],
-    same_weights: Callable[..., bool],
-    metric_rows: MetricRows,
-) -> None:
+def test_a_resumed_run_ends_with_equal_weights(case, whole_and_cut, command, same_weights, metric_rows):
     """Its losses are logged every third step, and the mean of some that were not logged is in the checkpoint."""
     options, step = CASES[case]
     options = [*options, "trainer.log_every_n_steps=3"]
@@ -60,9 +52,7 @@ def test_a_resumed_run_ends_with_equal_weights(
     assert Path("cut/predictions.tsv").read_bytes() == Path("whole/predictions.tsv").read_bytes()
 
 
-def test_a_second_ctrl_c_stops_at_once_and_can_be_resumed(
-    run: Callable[..., Any], interrupt_at: Callable[..., None], command: Callable[..., Any]
-) -> None:
+def test_a_second_ctrl_c_stops_at_once_and_can_be_resumed(run, interrupt_at, command):
     handler_before = signal.getsignal(signal.SIGINT)  # ignored, where the tests run in a shell's background
     interrupt_at(3, times=2)
     with pytest.raises(Interrupted):
@@ -72,12 +62,7 @@ def test_a_second_ctrl_c_stops_at_once_and_can_be_resumed(
     assert json.loads(Path("one/results.json").read_text(encoding="utf-8"))["steps"] == 5
 
 
-def test_a_run_stopped_while_testing_can_be_resumed(
-    run: Callable[..., Any],
-    command: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
-    same_weights: Callable[..., bool],
-) -> None:
+def test_a_run_stopped_while_testing_can_be_resumed(run, command, monkeypatch, same_weights):
     from attnx.training.lightning_module import TrainingModule
 
     def stop(self: TrainingModule, *args: Any) -> None:
@@ -94,7 +79,7 @@ def test_a_run_stopped_while_testing_can_be_resumed(
 
 
 @pytest.mark.parametrize("stage", ["on_train_start", "on_validation_start", "on_test_start"])
-def test_no_stage_leaves_handlers_of_lightning_installed(stage: str, tmp_path: Path) -> None:
+def test_no_stage_leaves_handlers_of_lightning_installed(stage, tmp_path):
     """Its handler of SIGTERM waits for the other processes, which do not know of the signal."""
     with StopSignal() as stop_signal:
         manager = CheckpointManager(tmp_path, "valid_loss", stop_signal=stop_signal)
@@ -103,13 +88,7 @@ def test_no_stage_leaves_handlers_of_lightning_installed(stage: str, tmp_path: P
         assert signal.getsignal(signal.SIGTERM) == stop_signal._handle
 
 
-def test_the_command_prints_how_to_resume(
-    command: Callable[..., Any],
-    interrupt_at: Callable[..., None],
-    words: Path,
-    small: list[str],
-    no_pictures: None,
-) -> None:
+def test_the_command_prints_how_to_resume(command, interrupt_at, words, small, no_pictures):
     interrupt_at(2)
     answer = command(*small, "folder=one")
     assert answer.code == 130
@@ -122,9 +101,7 @@ def test_the_command_prints_how_to_resume(
     assert {path: path.stat().st_mtime_ns for path in Path("one").rglob("*")} == written
 
 
-def test_a_moved_folder_can_be_resumed(
-    whole_and_cut: Callable[..., None], command: Callable[..., Any], same_weights: Callable[..., bool]
-) -> None:
+def test_a_moved_folder_can_be_resumed(whole_and_cut, command, same_weights):
     whole_and_cut("trainer.num_validations=5", step=3)
     Path("cut").rename("moved")
     answer = command("resume", "moved")
@@ -133,7 +110,7 @@ def test_a_moved_folder_can_be_resumed(
     assert not Path("cut").exists()
 
 
-def test_an_interrupted_run_can_be_used(run: Callable[..., Any], interrupt_at: Callable[..., None]) -> None:
+def test_an_interrupted_run_can_be_used(run, interrupt_at):
     interrupt_at(4)
     with pytest.raises(Interrupted):
         run(folder="one")
@@ -145,9 +122,7 @@ def test_an_interrupted_run_can_be_used(run: Callable[..., Any], interrupt_at: C
     assert attnx.open_run("one").predict(["dab"])
 
 
-def test_a_checkpoint_that_does_not_fit_is_reported_and_unchanged(
-    run: Callable[..., Any], interrupt_at: Callable[..., None], command: Callable[..., Any]
-) -> None:
+def test_a_checkpoint_that_does_not_fit_is_reported_and_unchanged(run, interrupt_at, command):
     interrupt_at(2)
     with pytest.raises(Interrupted):
         run(folder="one")
@@ -166,9 +141,7 @@ def test_a_checkpoint_that_does_not_fit_is_reported_and_unchanged(
         attnx.open_run("one", checkpoint="last")
 
 
-def test_a_missing_last_checkpoint_is_reported(
-    run: Callable[..., Any], interrupt_at: Callable[..., None], command: Callable[..., Any]
-) -> None:
+def test_a_missing_last_checkpoint_is_reported(run, interrupt_at, command):
     interrupt_at(4)  # it validated, and so saved its best, after the third step
     with pytest.raises(Interrupted):
         run(folder="one")
@@ -191,9 +164,7 @@ def test_a_missing_last_checkpoint_is_reported(
         assert f"last.ckpt: is not a complete checkpoint (it has no {missing})" in answer.err
 
 
-def test_a_resumed_run_restores_missing_files(
-    run: Callable[..., Any], interrupt_at: Callable[..., None], command: Callable[..., Any]
-) -> None:
+def test_a_resumed_run_restores_missing_files(run, interrupt_at, command):
     """A truncated vocabulary is rewritten; a truncated configuration is reported before torch is loaded."""
     interrupt_at(3)
     with pytest.raises(Interrupted):
@@ -217,9 +188,7 @@ def test_a_resumed_run_restores_missing_files(
     assert vocabulary.read_text(encoding="utf-8") == original
 
 
-def test_a_run_without_a_checkpoint_starts_from_the_beginning(
-    whole_and_cut: Callable[..., None], command: Callable[..., Any], same_weights: Callable[..., bool]
-) -> None:
+def test_a_run_without_a_checkpoint_starts_from_the_beginning(whole_and_cut, command, same_weights):
     whole_and_cut(step=2, times=2)
     assert not [*Path("cut/checkpoints").iterdir()]
     answer = command("resume", "cut")
@@ -230,9 +199,7 @@ def test_a_run_without_a_checkpoint_starts_from_the_beginning(
 
 @pytest.mark.usefixtures("words", "no_pictures", "shared_server")
 @pytest.mark.parametrize("sweep", [False, True], ids=["run", "sweep"])
-def test_a_run_outlives_the_reader_of_its_output(
-    small: list[str], fork_command: Callable[..., Any], sweep: bool
-) -> None:
+def test_a_run_outlives_the_reader_of_its_output(small, fork_command, sweep):
     """As in ``attnx | head -1``."""
     reader, writer = os.pipe()
 
@@ -251,7 +218,7 @@ def test_a_run_outlives_the_reader_of_its_output(
         assert read_mapping(Path(folder, "run.json"))["status"] == "finished"
 
 
-def test_ctrl_c_ends_a_process_with_130(words: Path, small: list[str]) -> None:
+def test_ctrl_c_ends_a_process_with_130(words, small):
     """Also after the reader of its output has gone."""
     long = ["trainer.max_steps=1000000", "trainer.num_validations=100000", "folder=one"]
     overrides = [*[size for size in small if not size.startswith("trainer.max") and "validations" not in size], *long]
@@ -276,7 +243,7 @@ def test_ctrl_c_ends_a_process_with_130(words: Path, small: list[str]) -> None:
 
 
 @pytest.mark.parametrize(("split", "phrase"), [("valid", "validation"), ("test", "test")])
-def test_a_run_resumes_with_its_own_held_out_data_alone(split: str, phrase: str, run: Callable[..., Any]) -> None:
+def test_a_run_resumes_with_its_own_held_out_data_alone(split, phrase, run):
     held_out = Path(f"{split}.tsv")
     held_out.write_text("ab\tAA B\nba\tB AA\n", encoding="utf-8")
     run(f"task.{split}={held_out}", folder="one")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -49,7 +47,7 @@ class Mine:
 
 
 @pytest.fixture
-def without_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def without_compiler(tmp_path, monkeypatch):
     """No C compiler, as if nothing had been compiled in this process."""
     cached_functions = (c_build.compile_library, cpu._library, bindings.library)
     (tmp_path / "bin").mkdir()
@@ -64,9 +62,7 @@ def without_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 @pytest.mark.usefixtures("without_compiler")
-def test_a_run_trains_without_compilers(
-    run: Callable[..., Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_run_trains_without_compilers(run, tmp_path, caplog):
     """A plug-in kernel fails to build and another fails to import: each is reported once, and the run finishes."""
     (tmp_path / "plugins").mkdir()
     for name, imports in (("unbuilt", ""), ("unimported", "import no_such_library")):

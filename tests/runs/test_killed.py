@@ -69,9 +69,7 @@ def checkpoint_steps(folder: str) -> dict[str, int]:
 
 
 @pytest.fixture
-def alike(
-    same_weights: Callable[..., bool], metric_rows: Callable[[str], list[dict[str, str]]]
-) -> Callable[[str, str], None]:
+def alike(same_weights, metric_rows):
     """Assert that two runs ended alike, bit by bit."""
 
     def look(first: str, second: str) -> None:
@@ -85,13 +83,13 @@ def alike(
 
 
 @pytest.fixture(scope="module")
-def wholes() -> dict[str, Path]:
+def wholes():
     """The runs that were left alone, so far."""
     return {}
 
 
 @pytest.fixture
-def complete_run(run: Callable[..., Any], wholes: dict[str, Path]) -> Callable[[str], str]:
+def complete_run(run, wholes):
     """A run of a composition that was left alone."""
 
     def make(compose_config: str) -> str:
@@ -136,13 +134,7 @@ def kill_at(place: Any, name: str, time_: int) -> None:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_killed_run_resumes_with_equal_results(
-    moment: str,
-    run: Callable[..., Any],
-    complete_run: Callable[[str], str],
-    command: Callable[..., Any],
-    alike: Callable[[str, str], None],
-) -> None:
+def test_a_killed_run_resumes_with_equal_results(moment, run, complete_run, command, alike):
     composed, *deadly = MOMENTS[moment]
 
     def cut() -> None:
@@ -158,9 +150,7 @@ def test_a_killed_run_resumes_with_equal_results(
 
 
 @pytest.mark.parametrize("compose_config", COMPOSED)
-def test_a_run_killed_repeatedly_resumes_with_equal_results(
-    compose_config: str, run: Callable[..., Any], complete_run: Callable[[str], str], alike: Callable[[str, str], None]
-) -> None:
+def test_a_run_killed_repeatedly_resumes_with_equal_results(compose_config, run, complete_run, alike):
     from attnx.training.fit import resume
 
     def go_on() -> None:
@@ -180,7 +170,7 @@ def test_a_run_killed_repeatedly_resumes_with_equal_results(
     alike(undisturbed, "cut")
 
 
-def test_partial_files_of_a_killed_run_do_not_matter(run: Callable[..., Any], work_folder: Path) -> None:
+def test_partial_files_of_a_killed_run_do_not_matter(run, work_folder):
     """It was killed while making its folder: nothing can be resumed, so the same command starts anew."""
     Path("one/checkpoints").mkdir(parents=True)
     for name in ("config.yaml", "run.json.partial"):
@@ -189,9 +179,7 @@ def test_partial_files_of_a_killed_run_do_not_matter(run: Callable[..., Any], wo
     assert results("one")["steps"] == 5
 
 
-def test_a_run_killed_while_drawing_is_drawn_on_resume(
-    run: Callable[..., Any], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_killed_while_drawing_is_drawn_on_resume(run, command, monkeypatch):
     run(folder="one")
     Path("one/README.md").unlink()
     saved = Path("one/checkpoints/last.ckpt").stat().st_mtime_ns
@@ -200,7 +188,7 @@ def test_a_run_killed_while_drawing_is_drawn_on_resume(
     assert Path("one/checkpoints/last.ckpt").stat().st_mtime_ns == saved
 
 
-def test_the_checkpoint_interval_is_respected(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_checkpoint_interval_is_respected(run, monkeypatch):
     """Every three steps, and where it is validated, after four and eight of eleven; then at its end."""
     steps: list[int] = []
     save = CheckpointManager._save

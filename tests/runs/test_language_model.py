@@ -7,7 +7,6 @@ import io
 import json
 import math
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ WORDS = ("red", "green", "blue", "gray")
 
 
 @pytest.fixture
-def text() -> None:
+def text():
     """Sixty lines of four to seven colors, all different."""
     lines = [" ".join(WORDS[(number // 4**place) % 4] for place in range(4 + number % 4)) for number in range(60)]
     Path("text.txt").write_text("\n".join(dict.fromkeys(lines)) + "\n", encoding="utf-8")
@@ -60,9 +59,7 @@ SIZES = {"[{name: delta, heads: 2},standard]": 2 * 16 + 3 * 24 + 8 * 16, "lstm":
 
 
 @pytest.mark.parametrize(("mixer", "size"), SIZES.items())
-def test_a_model_with_mixers_trains_and_continues_texts(
-    mixer: str, size: int, text: None, no_pictures: None, command: Callable[..., Any]
-) -> None:
+def test_a_model_with_mixers_trains_and_continues_texts(mixer, size, text, no_pictures, command):
     """Its results have the bytes of a row's state: of delta two matrices of 4 by 4 and three inputs of 24."""
     scorer = ["scorer=scaled"] if "standard" in mixer else []
     overrides = [*MIXERS, f"model.mixer={mixer}", *scorer, "folder=one"]
@@ -77,7 +74,7 @@ def test_a_model_with_mixers_trains_and_continues_texts(
 
 
 @pytest.mark.usefixtures("text", "no_pictures")
-def test_a_recurrent_model_without_attention_has_no_context(command: Callable[..., Any]) -> None:
+def test_a_recurrent_model_without_attention_has_no_context(command):
     """Its parameters are those of the recurrence; all at once it computes what the steps of a search compute."""
     overrides = [word for word in SMALL if not word.startswith("recipe")]
     answer = command(*overrides, "attention=none", "folder=one")
@@ -100,14 +97,12 @@ def test_a_recurrent_model_without_attention_has_no_context(command: Callable[..
 
 
 @pytest.fixture
-def trained_run(text: None, no_pictures: None) -> Any:
+def trained_run(text, no_pictures):
     """A run, ``one``."""
     return attnx.fit({**attnx.compose(SMALL), "folder": "one"}, SMALL, console=Console(file=io.StringIO()))
 
 
-def test_a_run_reports_perplexity_and_continues_texts(
-    trained_run: Any, command: Callable[..., Any], saved_traces: Any
-) -> None:
+def test_a_run_reports_perplexity_and_continues_texts(trained_run, command, saved_traces):
     opened = trained_run
     for (best,), trace in saved_traces("one"):
         ((read, candidates),) = trace.hypotheses
@@ -145,9 +140,7 @@ def test_a_run_reports_perplexity_and_continues_texts(
     assert results("one/evaluations/more-ensemble=2")["test_loss"] == pytest.approx(again["test_loss"], rel=1e-5)
 
 
-def test_the_command_samples_continuations(
-    trained_run: None, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_samples_continuations(trained_run, command, monkeypatch):
     """What is drawn depends on the prompt and the seed alone, and begins with the prompt, which comes from a pipe."""
 
     def draw_texts(prompts: str, *options: str) -> list[list[str]]:
@@ -185,20 +178,20 @@ def test_the_command_samples_continuations(
         ("task.train=none.txt", "none.txt"),
     ],
 )
-def test_invalid_settings_are_refused(command: Callable[..., Any], text: None, override: str, message: str) -> None:
+def test_invalid_settings_are_refused(command, text, override, message):
     answer = command(*SMALL, override)
     assert answer.code != 0
     assert message in " ".join(answer.err.split())
     assert not Path("multirun").exists()
 
 
-def test_a_test_file_without_texts_is_refused(work_folder: Path) -> None:
+def test_a_test_file_without_texts_is_refused(work_folder):
     Path("blank.txt").write_text("\n \n", encoding="utf-8")
     with pytest.raises(UserError, match=r"blank\.txt: holds no text"):
         LanguageModel(train="text.txt", test="blank.txt").test_pairs()
 
 
-def test_a_split_of_which_the_tokenizer_leaves_nothing_is_refused(work_folder: Path, text: None) -> None:
+def test_a_split_of_which_the_tokenizer_leaves_nothing_is_refused(work_folder, text):
     """Before anything is trained."""
     Path("mark.txt").write_text("\u2581\n", encoding="utf-8")
     with pytest.raises(UserError, match="the test split holds no pairs"):

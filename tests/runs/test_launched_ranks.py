@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -52,21 +51,20 @@ PORTS = free_ports(3)
 TORCH = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": PORTS[0]}
 TORCH |= {"GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "none"}
 ONE_A_MACHINE = {"NODE_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": PORTS[1]}
-RunRanks = Callable[[list[dict[str, str]], list[str]], list[tuple[int, str]]]
 SECONDS = 240.0  # only for what would never end
 # What torch's C++ code writes, with its stack, while a busy machine lets rank 0 be late.
 RETRY = re.compile(r"^\[W.* - retrying .*\n(?:Exception raised .*\n|<omitting .*\n|frame #.*\n|\n)*", re.MULTILINE)
 
 
 @pytest.fixture(autouse=True)
-def _no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_launcher(monkeypatch):
     """The tests themselves may run within a job."""
     for name in {*TORCH_VARIABLES, *SLURM_VARIABLES, *SLURM, *TORCH}:
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
-def run_ranks(fork_command: Callable[..., Any]) -> Callable[..., list[tuple[int, str]]]:
+def run_ranks(fork_command):
     """Give the command to forks of this process, each with its environment; return exit codes and output."""
 
     def run(environments: list[dict[str, str]], words: list[str]) -> list[tuple[int, str]]:
@@ -108,12 +106,7 @@ def saved_times() -> list[int]:
 
 
 @pytest.mark.usefixtures("forked_ranks")
-def test_torchrun_trains_what_the_command_trains(
-    sized: Callable[..., list[str]],
-    run: Callable[..., Any],
-    run_ranks: RunRanks,
-    same_weights: Callable[..., bool],
-) -> None:
+def test_torchrun_trains_what_the_command_trains(sized, run, run_ranks, same_weights):
     """On two machines, although a rank is killed and torchrun restarts both, and both are stopped and resumed."""
     options = ["trainer.max_steps=120", "trainer.num_validations=12", "model.dropout=0.2"]
     run(*options, "trainer=ddp", "trainer.devices=2", folder="one")
@@ -142,7 +135,7 @@ def test_torchrun_trains_what_the_command_trains(
 
 
 @pytest.mark.usefixtures("words", "no_pictures")
-def test_tasks_of_srun_are_ranks_of_one_run(run_ranks: RunRanks, sized: Callable[..., list[str]]) -> None:
+def test_tasks_of_srun_are_ranks_of_one_run(run_ranks, sized):
     ranks = two_ranks(SLURM, "SLURM_PROCID", "SLURM_LOCALID")
     (first, shown), (second, silent) = run_ranks(ranks, sized("trainer=ddp", "folder=one"))
     assert (first, second, RETRY.sub("", silent)) == (0, 0, ""), shown + silent
@@ -152,9 +145,7 @@ def test_tasks_of_srun_are_ranks_of_one_run(run_ranks: RunRanks, sized: Callable
 
 
 @pytest.mark.usefixtures("words", "no_pictures")
-def test_a_script_may_train_again(
-    run_ranks: RunRanks, sized: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_script_may_train_again(run_ranks, sized, monkeypatch):
     """After a run, and after a mistake that all ranks find; the launcher's variables stay."""
     words = ["trainer=ddp", "trainer.devices=2", "trainer.test_examples=5"]
 
@@ -186,9 +177,7 @@ def test_a_script_may_train_again(
         (["-m", "seed=1,2"], "torchrun started several processes, and a sweep starts its own"),
     ],
 )
-def test_a_mistake_is_one_line_of_one_rank(
-    words: list[str], message: str, run_ranks: RunRanks, work_folder: Path
-) -> None:
+def test_a_mistake_is_one_line_of_one_rank(words, message, run_ranks, work_folder):
     """And nothing is written."""
     (first, shown), (second, silent) = run_ranks(two_ranks(TORCH, "RANK", "LOCAL_RANK"), words)
     assert (first, second, silent) == (2, 2, "")
@@ -198,7 +187,7 @@ def test_a_mistake_is_one_line_of_one_rank(
 
 
 @pytest.mark.usefixtures("words", "no_pictures")
-def test_a_world_that_does_not_fit_a_run_is_refused(run: Callable[..., Any], run_ranks: RunRanks) -> None:
+def test_a_world_that_does_not_fit_a_run_is_refused(run, run_ranks):
     run(folder="one")
     info = json.loads(Path("one/run.json").read_text(encoding="utf-8"))
     Path("one/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
@@ -209,9 +198,7 @@ def test_a_world_that_does_not_fit_a_run_is_refused(run: Callable[..., Any], run
 
 
 @pytest.mark.usefixtures("words", "no_pictures")
-def test_the_main_rank_alone_draws_again(
-    run: Callable[..., Any], run_ranks: RunRanks, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_main_rank_alone_draws_again(run, run_ranks, monkeypatch):
     """Where a run was killed after its results were written."""
     run(folder="one")
     Path("one/README.md").unlink()
@@ -254,18 +241,14 @@ def test_the_main_rank_alone_draws_again(
         (ONE_A_MACHINE, None),
     ],
 )
-def test_the_environment_gives_the_rank(
-    variables: dict[str, str], expected: LaunchedRank | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_gives_the_rank(variables, expected, monkeypatch):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert launched_rank() == expected
 
 
 @pytest.mark.parametrize(("task", "expected"), [("shell", None), ("command", LaunchedRank("srun", 0, 2, 0, 2, 0))])
-def test_a_shell_of_srun_runs_no_rank(
-    task: str, expected: LaunchedRank | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shell_of_srun_runs_no_rank(task, expected, monkeypatch):
     """``srun --ntasks=2 --pty bash`` shows a terminal to the first task: a shell, or the command itself."""
     for name, value in {**SLURM, "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}.items():
         monkeypatch.setenv(name, value)
@@ -292,9 +275,7 @@ def test_a_shell_of_srun_runs_no_rank(
         ),
     ],
 )
-def test_wrong_variables_are_reported(
-    variables: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch, command: Callable[..., Any]
-) -> None:
+def test_wrong_variables_are_reported(variables, message, monkeypatch, command):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     answer = command("scorer=dot")
@@ -303,7 +284,7 @@ def test_wrong_variables_are_reported(
     assert answer.err.count("\n") == 1
 
 
-def test_a_rank_knows_its_device_and_meeting_point(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_knows_its_device_and_meeting_point(monkeypatch):
     trainer = {"accelerator": "auto", "devices": None, "num_nodes": 1, "compile": "off", "precision": 32}
     config = {"trainer": trainer}
     variables = {**SLURM, "SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_NODEID": "1", "SLURM_STEP_NUM_TASKS": "8"}

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +14,7 @@ WIDTHS = (60, 80, 120)
 
 
 @pytest.fixture
-def list_parts(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+def list_parts(command, monkeypatch):
     """The lines of ``attnx list`` at a width; of a pipe at none."""
 
     def list_lines(*words: str, width: int | None = None) -> list[str]:
@@ -44,7 +41,7 @@ def groups(lines: list[str]) -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.parametrize("width", [None, *WIDTHS])
-def test_every_selectable_part_has_a_line(width: int | None, list_parts: Callable[..., list[str]]) -> None:
+def test_every_selectable_part_has_a_line(width, list_parts):
     lines = list_parts(width=width)
     shown = groups(lines[:-2])
     assert {kind: [*rows] for kind, rows in shown.items() if kind in GROUPS} == {
@@ -55,9 +52,7 @@ def test_every_selectable_part_has_a_line(width: int | None, list_parts: Callabl
     assert len(lines) == len(shown) + sum(map(len, shown.values())) + 2
 
 
-def test_a_line_is_complete_in_a_pipe_and_cut_in_a_terminal(
-    list_parts: Callable[..., list[str]],
-) -> None:
+def test_a_line_is_complete_in_a_pipe_and_cut_in_a_terminal(list_parts):
     complete = groups(list_parts())
     parts = source_scan.catalog().parts
     for kind in PART_GROUPS:
@@ -74,7 +69,7 @@ def test_a_line_is_complete_in_a_pipe_and_cut_in_a_terminal(
                     assert text.removesuffix("…")[-1:] in ("", " ")
 
 
-def test_a_plug_in_is_marked(list_parts: Callable[..., list[str]], work_folder: Path) -> None:
+def test_a_plug_in_is_marked(list_parts, work_folder):
     (work_folder / "plugins").mkdir()
     lines = ["from attnx.registry import register", '@register("scorer", "mine")', "class Mine:", '    """Of mine."""']
     (work_folder / "plugins" / "mine.py").write_text(
@@ -85,7 +80,7 @@ def test_a_plug_in_is_marked(list_parts: Callable[..., list[str]], work_folder: 
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("word", [*GROUPS, *UNPICKED, "local", "g2p", "standard", "bahdanau"])
-def test_pages_are_wrapped_between_words(word: str, width: int, list_parts: Callable[..., list[str]]) -> None:
+def test_pages_are_wrapped_between_words(word, width, list_parts):
     """Only a link or another word that is longer than a line, and where a file is, stand out."""
     lines, complete = list_parts(word, width=width), list_parts(word, width=200)
     assert " ".join(lines).split() == " ".join(complete).split()
@@ -93,7 +88,7 @@ def test_pages_are_wrapped_between_words(word: str, width: int, list_parts: Call
         assert len(line) <= width or re.search(r"\S+://\S+$|/\S+\.(py|yaml)\S*$|^ *\S+$", line), line
 
 
-def test_a_kind_is_listed_with_formulas_and_options(list_parts: Callable[..., list[str]]) -> None:
+def test_a_kind_is_listed_with_formulas_and_options(list_parts):
     text = "\n".join(list_parts("scorer", width=80))
     for name in group_choices("scorer"):
         assert re.search(rf"^  {name} ", text, re.MULTILINE)
@@ -102,7 +97,7 @@ def test_a_kind_is_listed_with_formulas_and_options(list_parts: Callable[..., li
     assert "query.language_tag.embedding_dim=20" in "\n".join(list_parts("query"))
 
 
-def test_one_part_is_listed_in_full(list_parts: Callable[..., list[str]]) -> None:
+def test_one_part_is_listed_in_full(list_parts):
     text = "\n".join(list_parts("scope=local", width=80))
     assert text.startswith("scope=local\n")
     assert re.search(r"^  scope\.window=3  +a whole number, 0 or more$", text, re.MULTILINE)
@@ -113,14 +108,14 @@ def test_one_part_is_listed_in_full(list_parts: Callable[..., list[str]]) -> Non
     assert list_parts("local", width=80) == list_parts("scope", "local", width=80) == text.splitlines()
 
 
-def test_a_name_of_several_kinds_lists_the_selectable_kind(list_parts: Callable[..., list[str]]) -> None:
+def test_a_name_of_several_kinds_lists_the_selectable_kind(list_parts):
     headings = [line for line in list_parts("history") if re.fullmatch(r"\w+=history", line)]
     assert headings == ["scope=history", "model=history"]
     assert list_parts("additive")[0] == "scorer=additive"
     assert list_parts("kernel", "additive")[0] == "kernel additive"
 
 
-def test_a_recipe_is_listed_with_what_it_sets(list_parts: Callable[..., list[str]]) -> None:
+def test_a_recipe_is_listed_with_what_it_sets(list_parts):
     text = "\n".join(list_parts("bahdanau", width=80))
     assert text.startswith("recipe=bahdanau\nBahdanau et al. 2015, https://arxiv.org/abs/1409.0473")
     assert "  - override /scorer: additive" in text
@@ -128,7 +123,7 @@ def test_a_recipe_is_listed_with_what_it_sets(list_parts: Callable[..., list[str
 
 
 @pytest.mark.parametrize("width", [1, 10, 20])
-def test_a_narrow_terminal_cuts_lines(list_parts: Callable[..., list[str]], width: int) -> None:
+def test_a_narrow_terminal_cuts_lines(list_parts, width):
     """Also within their first word."""
     assert list_parts(width=width)
 
@@ -145,9 +140,7 @@ def test_a_narrow_terminal_cuts_lines(list_parts: Callable[..., list[str]], widt
         (["early_stopping"], "early_stopping in attnx: trainer.patience", "trainer.patience=null: a whole number"),
     ],
 )
-def test_a_word_of_others_shows_what_it_is_called_here(
-    words: list[str], first: str, shown: str, list_parts: Callable[..., list[str]]
-) -> None:
+def test_a_word_of_others_shows_what_it_is_called_here(words, first, shown, list_parts):
     lines = list_parts(*words)
     assert lines[0] == first
     assert any(shown in line for line in lines[1:])

@@ -9,7 +9,7 @@ import math
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,7 +34,7 @@ Lines = list[dict[str, Any]]
 
 
 @pytest.fixture
-def journal(work_folder: Path) -> Callable[[str], Lines]:
+def journal(work_folder):
     """The example of a logger, in force; and what it wrote for a run."""
     (work_folder / "plugins").mkdir()
     shutil.copy(JOURNAL, "plugins")
@@ -51,12 +51,12 @@ def metrics(folder: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_only_files_are_written_by_default() -> None:
+def test_only_files_are_written_by_default():
     assert attnx.compose([])["logger"] == {}
     assert not Loggers({})
 
 
-def test_loggers_are_a_set() -> None:
+def test_loggers_are_a_set():
     loggers = attnx.compose(["+logger=[wandb,tensorboard]", "logger.wandb.project=mine"])["logger"]
     assert list(loggers) == ["wandb", "tensorboard"]
     assert loggers["wandb"]["project"] == "mine"
@@ -77,12 +77,12 @@ def test_loggers_are_a_set() -> None:
         (["query=[token]", "query.token=5"], "query.token=5: expected the options of a query"),
     ],
 )
-def test_mistakes_are_reported(overrides: list[str], message: str) -> None:
+def test_mistakes_are_reported(overrides, message):
     with pytest.raises(attnx.UserError, match=message):
         attnx.compose(overrides)
 
 
-def test_a_plug_in_logger_receives_every_event(run: Callable[..., Any], journal: Callable[[str], Lines]) -> None:
+def test_a_plug_in_logger_receives_every_event(run, journal):
     """The steps are five, with validations after the third and the last; a row is due every second."""
     Path("mine").mkdir()
     jobs = [SweepJob(0, ["scorer=dot", "seed=1"]), SweepJob(1, ["scorer=mlp"])]
@@ -121,7 +121,7 @@ def test_a_plug_in_logger_receives_every_event(run: Callable[..., Any], journal:
     assert last["best/valid_per"] == float(best["valid_per"])
 
 
-def test_accumulated_gradients_log_one_row_per_step(run: Callable[..., Any], journal: Callable[[str], Lines]) -> None:
+def test_accumulated_gradients_log_one_row_per_step(run, journal):
     overrides = [
         "trainer.accumulate_grad_batches=2",
         "trainer.max_steps=3",
@@ -132,12 +132,7 @@ def test_accumulated_gradients_log_one_row_per_step(run: Callable[..., Any], jou
     assert [line["step"] for line in journal("one") if "train/loss" in line] == [1, 2, 3]
 
 
-def test_a_resumed_run_restores_logger_state(
-    run: Callable[..., Any],
-    journal: Callable[[str], Lines],
-    command: Callable[..., Any],
-    interrupt_at: Callable[..., None],
-) -> None:
+def test_a_resumed_run_restores_logger_state(run, journal, command, interrupt_at):
     interrupt_at(4)
     with pytest.raises(Interrupted):
         run("attention=none", "+logger=journal", "trainer.log_every_n_steps=1", folder="cut")
@@ -149,12 +144,7 @@ def test_a_resumed_run_restores_logger_state(
     assert lines[-1]["end"] == "finished"
 
 
-def test_a_mean_loss_spans_an_interruption(
-    run: Callable[..., Any],
-    journal: Callable[[str], Lines],
-    command: Callable[..., Any],
-    interrupt_at: Callable[..., None],
-) -> None:
+def test_a_mean_loss_spans_an_interruption(run, journal, command, interrupt_at):
     interrupt_at(3)
     options = ["attention=none", "+logger=journal", "trainer.log_every_n_steps=2", "trainer.num_validations=1"]
     with pytest.raises(Interrupted):
@@ -166,9 +156,7 @@ def test_a_mean_loss_spans_an_interruption(
     assert logged == pytest.approx(written, rel=1e-5)
 
 
-def test_a_failed_run_is_logged_as_failed(
-    run: Callable[..., Any], journal: Callable[[str], Lines], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_run_is_logged_as_failed(run, journal, monkeypatch):
     def fail(*args: Any) -> None:
         raise RuntimeError("the disk is on fire")
 
@@ -178,7 +166,7 @@ def test_a_failed_run_is_logged_as_failed(
     assert journal("one")[-1] == {"end": "failed"}
 
 
-def test_a_logger_whose_state_is_no_json_is_removed(tmp_path: Path) -> None:
+def test_a_logger_whose_state_is_no_json_is_removed(tmp_path):
     class Starts:
         def start(self, run: RunStart) -> dict[str, Any]:
             return {"path": tmp_path}
@@ -192,7 +180,7 @@ def test_a_logger_whose_state_is_no_json_is_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["start", "log", "show", "finish"])
-def test_a_logger_that_raises_is_removed(method: str, tmp_path: Path) -> None:
+def test_a_logger_that_raises_is_removed(method, tmp_path):
     calls: list[str] = []
 
     class Fails:
@@ -220,7 +208,7 @@ def test_a_logger_that_raises_is_removed(method: str, tmp_path: Path) -> None:
     assert calls == list(dict.fromkeys([*["start", "log", "show", "finish"][:until], "finish"]))
 
 
-def test_a_removed_logger_says_how_to_upload_what_it_has(tmp_path: Path) -> None:
+def test_a_removed_logger_says_how_to_upload_what_it_has(tmp_path):
     class Fails(SimpleNamespace):
         def log(self, step: int, values: Mapping[str, float]) -> None:
             raise OSError("no room")
@@ -232,7 +220,7 @@ def test_a_removed_logger_says_how_to_upload_what_it_has(tmp_path: Path) -> None
     assert loggers.finish(RunStatus.FINISHED, {"test_per": 5.0}) == {"bad": "sync {'test/per': 5.0}"}
 
 
-def test_a_logger_whose_start_is_interrupted_is_finished_in_silence(tmp_path: Path) -> None:
+def test_a_logger_whose_start_is_interrupted_is_finished_in_silence(tmp_path):
     """It may have no run yet; the one that has started is finished as usual."""
     finished: list[tuple[str, Mapping[str, float]]] = []
 
@@ -261,9 +249,7 @@ def test_a_logger_whose_start_is_interrupted_is_finished_in_silence(tmp_path: Pa
     assert messages == []
 
 
-def test_only_the_first_process_logs(
-    words: Path, small: list[str], journal: Callable[[str], Lines], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_first_process_logs(words, small, journal, monkeypatch):
     from attnx.training.distributed import process_group
     from attnx.training.train import prepare
 
@@ -273,7 +259,7 @@ def test_only_the_first_process_logs(
         assert bool(loggers) is (rank == 0)
 
 
-def test_gradient_norms_are_computed_per_part() -> None:
+def test_gradient_norms_are_computed_per_part():
     """3-4-5 in the encoder, whose embedding the output shares; 12 in the attention: 13 in all."""
     model = nn.ModuleDict({name: nn.Linear(2, 1, bias=False) for name in ("source_encoder", "query", "output", "idle")})
     model["output"].weight = model["source_encoder"].weight
@@ -284,7 +270,7 @@ def test_gradient_norms_are_computed_per_part() -> None:
     assert gradient_norms(nn.Linear(2, 1)) == {}
 
 
-def test_unused_loggers_are_not_imported() -> None:
+def test_unused_loggers_are_not_imported():
     """No file of attnx imports them at its top, but where they are used: W&B alone takes more than a second."""
     for file in Path(attnx.__file__).parent.rglob("*.py"):
         names = set()
@@ -298,7 +284,7 @@ def test_unused_loggers_are_not_imported() -> None:
         assert not result, f"{file}: {result}"
 
 
-def test_tensorboard_logs_the_same_values(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensorboard_logs_the_same_values(run, monkeypatch):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     run("+logger=tensorboard", "trainer.log_every_n_steps=2", folder="one")
     events = accumulator.EventAccumulator("one/tensorboard").Reload()
@@ -314,7 +300,7 @@ def test_tensorboard_logs_the_same_values(run: Callable[..., Any], monkeypatch: 
     assert end.tensor_proto.string_val == [b"finished"]
 
 
-def test_tensorboard_hides_what_a_killed_process_logged_too_much(tmp_path: Path) -> None:
+def test_tensorboard_hides_what_a_killed_process_logged_too_much(tmp_path):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     start = RunStart(tmp_path, "one", None, [], {}, {}, print)
     killed, resumed = TensorBoard(), TensorBoard()
@@ -340,9 +326,7 @@ def test_tensorboard_hides_what_a_killed_process_logged_too_much(tmp_path: Path)
     assert [event.step for event in events.Scalars("summary/test_per")] == [16]
 
 
-def test_a_missing_package_is_reported_before_anything_is_written(
-    run: Callable[..., Any], work_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_package_is_reported_before_anything_is_written(run, work_folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     registry.find("logger", "tensorboard")
     with pytest.raises(attnx.UserError, match=r"pip install -c constraints.txt -e '\.\[tensorboard\]'"):

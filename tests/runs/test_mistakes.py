@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -311,21 +309,17 @@ CONFIGURATIONS = {
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory, run_lines: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+def answers(tmp_path_factory, run_lines):
     return run_lines(CONFIGURATIONS, tmp_path_factory.mktemp("asked"))
 
 
 @pytest.mark.parametrize("line", CONFIGURATIONS)
-def test_a_mistaken_configuration_is_refused_in_one_line(
-    line: str, answers: dict[str, Any], assert_one_line: Callable[..., None]
-) -> None:
+def test_a_mistaken_configuration_is_refused_in_one_line(line, answers, assert_one_line):
     assert_one_line(answers[line], CONFIGURATIONS[line])
 
 
 @pytest.fixture
-def refuse_run(
-    command: Callable[..., Any], words: Path, sized: Callable[..., list[str]], work_folder: Path
-) -> Callable[..., str]:
+def refuse_run(command, words, sized, work_folder):
     """Start a small run that must be refused; return the line."""
 
     def refused_message(*overrides: str) -> str:
@@ -350,14 +344,12 @@ def refuse_run(
         ("".join(f"{first}{second}\tB <eos>\n" for first in "abdeks" for second in "abdeks"), "the symbol '<eos>'"),
     ],
 )
-def test_malformed_data_are_reported_with_file_and_line(
-    text: str, message: str, refuse_run: Callable[..., str], work_folder: Path
-) -> None:
+def test_malformed_data_are_reported_with_file_and_line(text, message, refuse_run, work_folder):
     (work_folder / "data.tsv").write_text(text, encoding="utf-8")
     assert message in refuse_run("task.train=data.tsv")
 
 
-def test_missing_data_are_reported(refuse_run: Callable[..., str]) -> None:
+def test_missing_data_are_reported(refuse_run):
     assert "nowhere.tsv: no such file" in refuse_run("task.train=nowhere.tsv")
     line = refuse_run("task.train=$ATTNX_NOPE/words.tsv")
     assert "ATTNX_NOPE is not set" in line
@@ -365,7 +357,7 @@ def test_missing_data_are_reported(refuse_run: Callable[..., str]) -> None:
     assert "task.train" in refuse_run("task.train=null", "task.valid=words.tsv")
 
 
-def test_a_word_may_be_in_one_part_only(refuse_run: Callable[..., str], work_folder: Path) -> None:
+def test_a_word_may_be_in_one_part_only(refuse_run, work_folder):
     (work_folder / "test.tsv").write_text("kk\tK K\nzz\tK\n", encoding="utf-8")
     with (work_folder / "words.tsv").open("a", encoding="utf-8") as file:
         file.write("zz\tK\n")
@@ -384,23 +376,21 @@ def test_a_word_may_be_in_one_part_only(refuse_run: Callable[..., str], work_fol
         ("q 1 2 3 4 5\n", "vectors.txt: holds no vector for any"),
     ],
 )
-def test_malformed_vectors_are_reported_with_file_and_line(
-    text: str, message: str, refuse_run: Callable[..., str], work_folder: Path
-) -> None:
+def test_malformed_vectors_are_reported_with_file_and_line(text, message, refuse_run, work_folder):
     (work_folder / "vectors.txt").write_text(text, encoding="utf-8")
     assert message in refuse_run("model.source_vectors=vectors.txt")
 
 
-def test_damaged_vectors_are_reported(refuse_run: Callable[..., str], work_folder: Path) -> None:
+def test_damaged_vectors_are_reported(refuse_run, work_folder):
     (work_folder / "vectors.gz").write_bytes(gzip.compress(b"a 1 2 3 4 5\n" * 99)[:-9])
     assert "vectors.gz: cannot read the vectors (Compressed file ended" in refuse_run("model.source_vectors=vectors.gz")
 
 
-def test_missing_vectors_are_reported(refuse_run: Callable[..., str]) -> None:
+def test_missing_vectors_are_reported(refuse_run):
     assert "nowhere.txt" in refuse_run("model.target_vectors=nowhere.txt")
 
 
-def test_an_existing_folder_is_unchanged(refuse_run: Callable[..., str], work_folder: Path) -> None:
+def test_an_existing_folder_is_unchanged(refuse_run, work_folder):
     (work_folder / "full").mkdir()
     (work_folder / "full" / "letter").write_text("mine", encoding="utf-8")
     assert refuse_run("folder=full").rstrip().endswith("folder=full: it is not empty; choose another")
@@ -411,7 +401,7 @@ def test_an_existing_folder_is_unchanged(refuse_run: Callable[..., str], work_fo
     assert (work_folder / "full" / "letter").read_text(encoding="utf-8") == "mine"
 
 
-def test_an_existing_name_is_refused(refuse_run: Callable[..., str], work_folder: Path) -> None:
+def test_an_existing_name_is_refused(refuse_run, work_folder):
     existing = work_folder / "multirun" / "runs" / "mine"
     existing.mkdir(parents=True)
     (existing / "letter").touch()
@@ -421,21 +411,19 @@ def test_an_existing_name_is_refused(refuse_run: Callable[..., str], work_folder
     assert "multirun/runs/link: is a link to" in refuse_run("name=link")
 
 
-def test_an_impossible_folder_is_reported(refuse_run: Callable[..., str]) -> None:
+def test_an_impossible_folder_is_reported(refuse_run):
     assert "cannot write the run folder" in refuse_run("folder=words.tsv/run")
     assert "folder=words.tsv: words.tsv is a file; choose another" in refuse_run("folder=words.tsv")
 
 
-def test_a_missing_gpu_is_reported(refuse_run: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_gpu_is_reported(refuse_run, monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     assert "trainer.accelerator=gpu" in refuse_run("trainer.accelerator=gpu")
     message = refuse_run("trainer.precision=16-mixed", "trainer.accelerator=cpu")
     assert "trainer.precision=16-mixed is for GPUs, and the run trains on a CPU; bf16-mixed is for both" in message
 
 
-def test_a_non_finite_loss_ends_the_run_with_one_line(
-    command: Callable[..., Any], words: Path, small: list[str]
-) -> None:
+def test_a_non_finite_loss_ends_the_run_with_one_line(command, words, small):
     steep = [
         "optimizer=sgd",
         "optimizer.lr=1e38",
@@ -455,7 +443,7 @@ def test_a_non_finite_loss_ends_the_run_with_one_line(
         assert message in page
 
 
-def test_a_part_import_error_is_reported_with_file_and_line(refuse_run: Callable[..., str], work_folder: Path) -> None:
+def test_a_part_import_error_is_reported_with_file_and_line(refuse_run, work_folder):
     (work_folder / "plugins").mkdir()
     lines = [
         "import attnx_has_no_such_module",

@@ -6,7 +6,6 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +58,7 @@ CHANCE = {"entity": "model.dropout=0.3", "transformer": "model.dropout=0.3", "hi
 
 
 @pytest.fixture
-def make(words: Path, no_pictures: None, sized: Callable[..., list[str]]) -> Callable[..., Any]:
+def make(words, no_pictures, sized):
     """Make a small run of a model: ``make("pointer", "trainer.max_steps=5", folder="one")``."""
     lines = [f"{step * 37 % 11},{step % 5}" if step % 13 else f",{step % 5}" for step in range(97)]
     Path("series.csv").write_text("\n".join(["a,b", *lines]), encoding="utf-8")
@@ -72,9 +71,7 @@ def make(words: Path, no_pictures: None, sized: Callable[..., list[str]]) -> Cal
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_two_processes_learn_the_same_as_one(
-    model: str, make: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]]
-) -> None:
+def test_two_processes_learn_the_same_as_one(model, make, weights):
     """In two turns each, beside one process whose batch is as large as both of theirs together."""
     options = ["trainer.max_steps=20", "trainer.gradient_clip_val=0.1"]
     make(model, *options, "trainer.batch_size=12", folder="one")
@@ -88,9 +85,7 @@ def test_two_processes_learn_the_same_as_one(
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_killed_run_resumes_with_equal_results(
-    model: str, make: Callable[..., Any], same_weights: Callable[..., bool]
-) -> None:
+def test_a_killed_run_resumes_with_equal_results(model, make, same_weights):
     """It is killed in its seventh step of nine, of which its last checkpoint holds six: the middle of an epoch."""
     options = ["trainer.max_steps=9", "trainer.batch_size=8", "trainer.checkpoint_every=3"]
     options += [CHANCE[model]] if model in CHANCE else []

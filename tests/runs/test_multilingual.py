@@ -5,10 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import shlex
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -24,7 +22,7 @@ TAG_QUERY = ["query=[current_state,language_tag]", "query.language_tag.embedding
 
 
 @pytest.fixture
-def many(work_folder: Path) -> Path:
+def many(work_folder):
     """Words of three letters, well mixed: 61 to train on, 5 to validate and 6 to test on, the same in each language."""
     spelled = ["".join(letters) for letters in product(LETTERS, repeat=3)]
     words = [spelled[37 * number % 216] for number in range(72)]
@@ -43,7 +41,7 @@ def table(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
         return list(csv.DictReader(file, delimiter=delimiter, quoting=csv.QUOTE_NONE))
 
 
-def test_results_follow_from_predictions(many: Path, run: Callable[..., Any]) -> None:
+def test_results_follow_from_predictions(many, run):
     """Of each language, of all words, and the mean of the languages."""
     run(*FOLDERS, *TAG_QUERY, "trainer.max_steps=30", folder="one")
     predicted = table(Path("one/predictions.tsv"), "\t")
@@ -63,7 +61,7 @@ def test_results_follow_from_predictions(many: Path, run: Callable[..., Any]) ->
         assert "test_" + rate not in results
 
 
-def test_the_macro_average_selects_the_best_weights(many: Path, run: Callable[..., Any]) -> None:
+def test_the_macro_average_selects_the_best_weights(many, run):
     run(*FOLDERS, *TAG_QUERY, "trainer.max_steps=40", "trainer.num_validations=8", folder="one")
     rows = table(Path("one/metrics.csv"))
     assert [int(row["step"]) for row in rows] == [5, 10, 15, 20, 25, 30, 35, 40]
@@ -76,9 +74,7 @@ def test_the_macro_average_selects_the_best_weights(many: Path, run: Callable[..
 
 
 @pytest.mark.parametrize("tag_query", [TAG_QUERY, ["task.tag_token=true"]], ids=["the query", "a symbol"])
-def test_a_multilingual_run_is_compared_with_a_monolingual_one(
-    many: Path, run: Callable[..., Any], command: Callable[..., Any], tag_query: list[str]
-) -> None:
+def test_a_multilingual_run_is_compared_with_a_monolingual_one(many, run, command, tag_query):
     """It is evaluated on the file that the single run was tested on, whose words have no tag there."""
     run(*FOLDERS, *tag_query, "trainer.max_steps=20", folder="three")
     parts = {"train": "train", "valid": "dev", "test": "test"}
@@ -102,7 +98,7 @@ TELLS = {
 
 
 @pytest.mark.parametrize("tag_query", TELLS.values(), ids=TELLS)
-def test_a_reopened_run_predicts_in_a_language(many: Path, run: Callable[..., Any], tag_query: list[str]) -> None:
+def test_a_reopened_run_predicts_in_a_language(many, run, tag_query):
     """It predicts as in the test, and the language matters, however it is given."""
     run(*FOLDERS, *tag_query, folder="one")
     reopened = attnx.open_run("one")
@@ -120,7 +116,7 @@ def test_a_reopened_run_predicts_in_a_language(many: Path, run: Callable[..., An
             reopened.predict(["ab"], tag=wrong)
 
 
-def test_a_language_symbol_distinguishes_languages(many: Path, run: Callable[..., Any]) -> None:
+def test_a_language_symbol_distinguishes_languages(many, run):
     """The same words have other sounds in each language: untold, two phones of three are wrong at best."""
     sizes = ["model.embedding_dim=16", "encoder.hidden_size=32", "decoder.hidden_size=32", "trainer.batch_size=16"]
     run(*FOLDERS, *sizes, "task.tag_token=true", "optimizer.lr=0.005", "trainer.max_steps=300", folder="one")
@@ -128,7 +124,7 @@ def test_a_language_symbol_distinguishes_languages(many: Path, run: Callable[...
     assert results["test_per_macro"] < 50
 
 
-def test_user_input_is_normalized_like_the_data(many: Path, run: Callable[..., Any]) -> None:
+def test_user_input_is_normalized_like_the_data(many, run):
     """A letter with its accent, as one character or as two."""
     for part in ("train", "dev", "test"):
         path = many / part / f"fre_{part}.tsv"
@@ -142,7 +138,7 @@ def test_user_input_is_normalized_like_the_data(many: Path, run: Callable[..., A
     assert (composed.output, composed.log_probability) == (decomposed.output, decomposed.log_probability)
 
 
-def test_the_commands_of_the_data_page_work(many: Path, command: Callable[..., Any]) -> None:
+def test_the_commands_of_the_data_page_work(many, command):
     """As they stand there, with a small model."""
     text = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
     block = text.partition("<!-- languages -->\n```sh\n")[2].partition("```")[0]
@@ -166,9 +162,7 @@ def test_the_commands_of_the_data_page_work(many: Path, command: Callable[..., A
     assert (answer.code, len(answer.out.splitlines())) == (0, 2)
 
 
-def test_an_interrupted_run_ends_with_equal_results(
-    many: Path, run: Callable[..., Any], same_weights: Callable[..., bool], interrupt_at: Callable[..., None]
-) -> None:
+def test_an_interrupted_run_ends_with_equal_results(many, run, same_weights, interrupt_at):
     run(*FOLDERS, *TAG_QUERY, "trainer.max_steps=6", folder="whole")
     interrupt_at(4)
     with pytest.raises(Interrupted):
@@ -191,15 +185,7 @@ def test_an_interrupted_run_ends_with_equal_results(
         (["trainer.tag_sampling_temperature=0.5"], "trainer.tag_sampling_temperature=0.5 is below 1"),
     ],
 )
-def test_mistakes_give_one_line_and_leave_nothing(
-    many: Path,
-    command: Callable[..., Any],
-    small: list[str],
-    sized: Callable[..., list[str]],
-    arguments: list[str],
-    message: str,
-    work_folder: Path,
-) -> None:
+def test_mistakes_give_one_line_and_leave_nothing(many, command, small, sized, arguments, message, work_folder):
     answer = command(*dict.fromkeys([*sized(*arguments, defaults=[*small[2:], *FOLDERS]), "folder=one"]))
     assert answer.code == 2
     assert message in answer.err
@@ -207,7 +193,7 @@ def test_mistakes_give_one_line_and_leave_nothing(
     assert not (work_folder / "one").exists()
 
 
-def test_the_experiment_is_one_model_with_language_tags() -> None:
+def test_the_experiment_is_one_model_with_language_tags():
     """Its choices can still be overridden, those of the query as a set."""
     config = attnx.compose(["experiment=g2p_multilingual"])
     assert list(config["query"]) == ["current_state", "language_tag"]

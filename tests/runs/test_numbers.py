@@ -67,12 +67,12 @@ def results(folder: str) -> dict[str, float]:
 
 
 @pytest.fixture
-def trained_run(run: Callable[..., Any], no_pictures: None) -> Any:
+def trained_run(run, no_pictures):
     """A run from features to features."""
     return run(*NUMBERS, *write_parts(), "trainer.max_steps=20", folder="one")
 
 
-def test_a_reopened_run_predicts_the_test_predictions(trained_run: Any) -> None:
+def test_a_reopened_run_predicts_the_test_predictions(trained_run):
     """In the units of the data, whose scales are those of the training split's targets alone."""
     steps = np.concatenate([right(n) for n in PARTS["train"]]).astype(np.float64)
     for opened in (trained_run, attnx.open_run("one")):
@@ -94,7 +94,7 @@ def test_a_reopened_run_predicts_the_test_predictions(trained_run: Any) -> None:
             trained_run.predict([wrong])
 
 
-def test_results_follow_from_predictions(trained_run: Any) -> None:
+def test_results_follow_from_predictions(trained_run):
     """Errors over all steps that both have; scaled and longer ones as the page says; a line tells of each sequence."""
     rows = table("one")
     assert [row["name"] for row in rows] == [f"in{n}.csv" for n in PARTS["test"]]
@@ -128,7 +128,7 @@ def test_results_follow_from_predictions(trained_run: Any) -> None:
     assert scores["train_tokens_per_second"] > scores["train_examples_per_second"] > 0
 
 
-def test_symbols_are_mapped_to_numbers_with_sampling(run: Callable[..., Any], no_pictures: None) -> None:
+def test_symbols_are_mapped_to_numbers_with_sampling(run, no_pictures):
     """The source may be symbols, predicted rows are fed back, and the reopened run reads a text."""
     overrides = write_parts(source=lambda n: f"x{n} " + "y " * (n % 4))
     run(NUMBERS[0], NUMBERS[2], *overrides, "model.scheduled_sampling=0.7", "scope=encoder_decoder", folder="one")
@@ -140,9 +140,7 @@ def test_symbols_are_mapped_to_numbers_with_sampling(run: Callable[..., Any], no
     assert prediction.num_decoder_states == len(prediction.output)
 
 
-def test_a_resumed_run_with_workers_ends_with_equal_weights(
-    run: Callable[..., Any], no_pictures: None, same_weights: Callable[..., bool]
-) -> None:
+def test_a_resumed_run_with_workers_ends_with_equal_weights(run, no_pictures, same_weights):
     overrides = [*NUMBERS, *write_parts()]
     run(*overrides, folder="one")
     run(*overrides, "trainer.num_workers=1", folder="two")
@@ -157,7 +155,7 @@ def test_a_resumed_run_with_workers_ends_with_equal_weights(
         resume("two")
 
 
-def test_tags_are_read_and_scored(run: Callable[..., Any], no_pictures: None) -> None:
+def test_tags_are_read_and_scored(run, no_pictures):
     """The same source twice, with a target for each speaker."""
     names = {tag: "".join(f"{tag}{n}.csv " for n in range(43)).split() for tag in ("ann", "bob")}
     lines = []
@@ -183,7 +181,7 @@ def test_tags_are_read_and_scored(run: Callable[..., Any], no_pictures: None) ->
     assert ann.shape != bob.shape or not np.allclose(ann, bob)
 
 
-def test_pictures_label_files_and_steps(trained_run: Any) -> None:
+def test_pictures_label_files_and_steps(trained_run):
     """Heat maps have the steps' names beside them and files above; curves are drawn of both, column by column."""
     arrays = sorted(Path("one/alignments").glob("*.npz"))
     assert arrays
@@ -202,12 +200,12 @@ def test_pictures_label_files_and_steps(trained_run: Any) -> None:
     assert drawn.stat().st_size > 1000
 
 
-def test_a_run_of_symbols_draws_no_curves(run: Callable[..., Any]) -> None:
+def test_a_run_of_symbols_draws_no_curves(run):
     run(folder="one")
     assert draw_numeric_predictions("one") == []
 
 
-def test_runs_of_numbers_are_compared(trained_run: Any) -> None:
+def test_runs_of_numbers_are_compared(trained_run):
     """By their metrics, less being better; what is for symbols alone is left out."""
     shown = io.StringIO()
     Console(file=shown, width=120).print(compare(["one", "one"]))
@@ -216,7 +214,7 @@ def test_runs_of_numbers_are_compared(trained_run: Any) -> None:
     assert "WER" not in shown.getvalue()
 
 
-def test_the_run_folder_describes_itself(trained_run: Any) -> None:
+def test_the_run_folder_describes_itself(trained_run):
     text = Path("one/README.md").read_text(encoding="utf-8")
     assert "| `predictions.npz` |" in text
     assert "test_scaled_error" in text
@@ -243,9 +241,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("overrides", MISTAKES)
-def test_mistakes_give_one_line_and_leave_nothing(
-    overrides: str, command: Callable[..., Any], small: list[str], work_folder: Path
-) -> None:
+def test_mistakes_give_one_line_and_leave_nothing(overrides, command, small, work_folder):
     lines = [f"{write_csv(f'in{n}.csv', read(n))}\t{write_csv(f'out{n}.csv', right(n))}\n" for n in range(60)]
     for name, numbers in (("wide", read(3)), ("gap", np.array([[1.0, 2.0], [3.0, np.nan]], np.float32))):
         write_csv(f"{name}.csv", numbers)

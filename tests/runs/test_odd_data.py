@@ -7,7 +7,6 @@ import lzma
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -106,7 +105,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("table", REFUSED)
-def test_a_table_that_means_something_else_is_refused(table: str, command: Callable[..., Any]) -> None:
+def test_a_table_that_means_something_else_is_refused(table, command):
     text, words, message = REFUSED[table]
     Path("words.tsv").write_bytes(text.encode())
     answer = command("task.train=words.tsv", *words, *FEW, "folder=run")
@@ -184,9 +183,7 @@ SERIES = ["task=forecasting", "task.file=series.csv", "task.time_column=day", "t
 
 
 @pytest.mark.parametrize("table", REFUSED_SERIES)
-def test_a_series_that_means_something_else_is_refused(
-    table: str, command: Callable[..., Any], sized: Callable[..., list[str]]
-) -> None:
+def test_a_series_that_means_something_else_is_refused(table, command, sized):
     text, words, message = REFUSED_SERIES[table]
     Path("series.csv").write_bytes(text.encode())
     answer = command(*sized(*words, "model=history", "folder=run", defaults=SERIES))
@@ -196,7 +193,7 @@ def test_a_series_that_means_something_else_is_refused(
     assert not Path("run").exists()
 
 
-def test_a_first_row_that_is_taken_for_names_is_noted() -> None:
+def test_a_first_row_that_is_taken_for_names_is_noted():
     """Unless the command says so; times of digits alone are days of the calendar."""
     Path("series.csv").write_text(series(lambda n: f"{DIGITS[n]},{n}"), encoding="utf-8")
     notes = []
@@ -214,7 +211,7 @@ def write(text: str, name: str = "words.tsv") -> Path:
     return Path(name)
 
 
-def test_named_columns_are_read() -> None:
+def test_named_columns_are_read():
     path = write(lines(lambda n: f"{word(n)}\t0.{n + 11}\t{phones(n)}"))
     pairs = read_pairs(path, columns=["1", "3"])
     assert (pairs[3].source_text, " ".join(pairs[3].references[0])) == (word(3), phones(3))
@@ -222,7 +219,7 @@ def test_named_columns_are_read() -> None:
     assert read_pairs(path, columns=["orth", "ipa"]) == pairs
 
 
-def test_digits_as_symbols_and_small_tables_are_data() -> None:
+def test_digits_as_symbols_and_small_tables_are_data():
     """Numbers spelled out, ids, three lines of a lexicon, and several pronunciations."""
     path = write(lines(lambda n: f"{n * 37}\tnumber {word(n)}"))
     assert len(PairReader("characters", "words").read(path)) == COUNT
@@ -233,7 +230,7 @@ def test_digits_as_symbols_and_small_tables_are_data() -> None:
 
 
 @pytest.mark.parametrize("header", ["wort\tausSprache", "word\tpronunciation"])
-def test_a_first_line_of_names_is_not_read(header: str) -> None:
+def test_a_first_line_of_names_is_not_read(header):
     """Whether its words are typical, or only occur nowhere else; a first line of data stays."""
     data = lines(lambda n: f"{word(n)}\t{phones(n)}")
     notes: list[str] = []
@@ -251,7 +248,7 @@ def test_a_first_line_of_names_is_not_read(header: str) -> None:
 
 
 @pytest.mark.parametrize("ending", ["bz2", "xz", "zip"])
-def test_packed_tables_are_read(ending: str) -> None:
+def test_packed_tables_are_read(ending):
     text, path = lines(lambda n: f"{word(n)}\t{phones(n)}"), Path(f"words.tsv.{ending}")
     if ending == "zip":
         with zipfile.ZipFile(path, "w") as archive:
@@ -264,7 +261,7 @@ def test_packed_tables_are_read(ending: str) -> None:
         read_pairs(path)
 
 
-def test_a_word_in_another_case_is_in_the_same_part() -> None:
+def test_a_word_in_another_case_is_in_the_same_part():
     write(lines(lambda n: f"{word(n)}\t{phones(n)}\n{word(n).upper()}\t{phones(n)}", 211))
     parts = [{pair.source_text.lower() for pair in part} for part in G2p(train="words.tsv").load().pairs]
     assert not parts[0] & parts[1]
@@ -279,7 +276,7 @@ def test_a_word_in_another_case_is_in_the_same_part() -> None:
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_an_evaluation_says_what_was_trained_on(command: Callable[..., Any]) -> None:
+def test_an_evaluation_says_what_was_trained_on(command):
     write(lines(lambda n: f"{word(n)}\t{phones(n)}", 97))
     assert command("task.train=words.tsv", *FEW, "folder=run").code == 0
     trained = [pair.source_text for pair in G2p(train="words.tsv", holdout=0.2).load().pairs.train]

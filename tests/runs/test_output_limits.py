@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,14 +16,14 @@ DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight"
 
 
 @pytest.fixture
-def spelled(work_folder: Path) -> None:
+def spelled(work_folder):
     """Numbers and their digits as words, some five letters each."""
     lines = [f"{n}\t{' '.join(DIGITS[int(digit)] for digit in str(n))}\n" for n in range(101, 1001, 7)]
     Path("spelled.tsv").write_text("".join(lines))
 
 
 @pytest.mark.usefixtures("spelled", "no_pictures")
-def test_outputs_may_be_as_long_as_the_training_targets() -> None:
+def test_outputs_may_be_as_long_as_the_training_targets():
     run = attnx.fit(attnx.compose([*SPELLED, "folder=run"]))
     limit = OutputLimit.load(Path("run/vocabulary/output_limit.json"))
     assert limit.ratio * 3 + limit.extra > len("seven seven seven") + 1
@@ -42,7 +40,7 @@ def test_outputs_may_be_as_long_as_the_training_targets() -> None:
 
 
 @pytest.mark.usefixtures("spelled", "no_pictures")
-def test_references_beyond_the_limit_are_counted_and_refused_if_they_are_all(command: Callable[..., Any]) -> None:
+def test_references_beyond_the_limit_are_counted_and_refused_if_they_are_all(command):
     answer = command(*SPELLED, "decoding.max_length_ratio=1", "decoding.max_length_extra=2", "folder=short")
     assert answer.code == 2
     assert "references of the validation are longer than an output may be: 1 times the source" in answer.err

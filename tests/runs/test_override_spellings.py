@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -27,7 +26,7 @@ NEEDED_WITH = {"recipe=pointer": ["task=pointing"]}
 
 
 @pytest.fixture
-def trained_configs(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+def trained_configs(monkeypatch):
     """The configurations that would have been trained."""
     recorded: list[dict[str, Any]] = []
     monkeypatch.setattr(main, "train_one", lambda config, *_: recorded.append(config) or 0)
@@ -35,7 +34,7 @@ def trained_configs(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def swept_parts(monkeypatch: pytest.MonkeyPatch, shared_server: None) -> list[tuple[str, str]]:
+def swept_parts(monkeypatch, shared_server):
     """The scorer and scope of each job that a sweep would have trained."""
     recorded: list[tuple[str, str]] = []
 
@@ -58,7 +57,7 @@ def attnx_in_a_process(*words: str, **environment: str) -> subprocess.CompletedP
     )
 
 
-def test_without_arguments_the_default_experiment_runs(trained_configs: list[dict[str, Any]]) -> None:
+def test_without_arguments_the_default_experiment_runs(trained_configs):
     assert main.run([]) == 0
     (config,) = trained_configs
     assert config["task"]["name"] == "g2p"
@@ -70,7 +69,7 @@ def test_without_arguments_the_default_experiment_runs(trained_configs: list[dic
 
 
 @pytest.mark.parametrize("spelling", ["{}", "+{}", "++{}"])
-def test_a_choice_may_have_any_number_of_pluses(spelling: str, trained_configs: list[dict[str, Any]]) -> None:
+def test_a_choice_may_have_any_number_of_pluses(spelling, trained_configs):
     assert main.run([spelling.format(choice) for choice in ("scorer=mlp", "scope=local", "scorer.depth=3")]) == 0
     assert (trained_configs[0]["scorer"]["name"], trained_configs[0]["scope"]["name"]) == ("mlp", "local")
     assert trained_configs[0]["scorer"]["depth"] == 3
@@ -84,12 +83,12 @@ def test_a_choice_may_have_any_number_of_pluses(spelling: str, trained_configs: 
         "++scorer=dot,scaled ++scope=local --multirun",
     ],
 )
-def test_a_sweep_accepts_every_spelling_and_order(line: str, swept_parts: list[tuple[str, str]]) -> None:
+def test_a_sweep_accepts_every_spelling_and_order(line, swept_parts):
     assert main.run(line.split()) == 0
     assert swept_parts == [("dot", "local"), ("scaled", "local")]
 
 
-def test_a_glob_expands_to_every_part_of_a_kind(swept_parts: list[tuple[str, str]]) -> None:
+def test_a_glob_expands_to_every_part_of_a_kind(swept_parts):
     assert main.run(["-m", "+scope=glob(*)"]) == 0
     assert [scope for _, scope in swept_parts] == sorted(names("scope"))
 
@@ -97,9 +96,7 @@ def test_a_glob_expands_to_every_part_of_a_kind(swept_parts: list[tuple[str, str
 @pytest.mark.parametrize(
     "line", ["--cfg job scorer=dot seed=7", "seed=7 --cfg=job +scorer=dot", "++scorer=dot -c job seed=7"]
 )
-def test_a_configuration_is_printed_and_nothing_is_trained(
-    line: str, command: Callable[..., Any], trained_configs: list[dict[str, Any]], work_folder: Path
-) -> None:
+def test_a_configuration_is_printed_and_nothing_is_trained(line, command, trained_configs, work_folder):
     answer = command(*line.split())
     shown = yaml.safe_load(answer.out)
     assert (answer.code, answer.err) == (0, "")
@@ -109,14 +106,14 @@ def test_a_configuration_is_printed_and_nothing_is_trained(
     assert not list(work_folder.iterdir())
 
 
-def test_a_query_is_an_ordered_set() -> None:
+def test_a_query_is_an_ordered_set():
     assert list(compose(["+query=[token,last_context]"])["query"]) == ["token", "last_context"]
     assert list(compose(["query=[last_context,token]"])["query"]) == ["last_context", "token"]
     assert list(compose(["+query=token"])["query"]) == ["token"]
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_every_recipe_and_experiment_composes(preset: str) -> None:
+def test_every_recipe_and_experiment_composes(preset):
     kind, _, name = preset.partition("=")
     written = yaml.safe_load((conf_folder() / kind / f"{name}.yaml").read_text(encoding="utf-8"))
     config = compose([preset, *NEEDED_WITH.get(preset, [])])
@@ -140,22 +137,22 @@ def assert_contains(node: Mapping[str, Any], options: Mapping[str, Any]) -> None
             assert node[option] == value
 
 
-def test_a_preset_file_is_a_choice() -> None:
+def test_a_preset_file_is_a_choice():
     trainer = compose(["trainer=ddp", "experiment=g2p_full"])["trainer"]
     assert (trainer["name"], trainer["devices"]) == ("lightning", None)
     assert trainer["max_epochs"] == compose(["experiment=g2p_full"])["trainer"]["max_epochs"] == 20
 
 
-def test_there_are_presets_to_compose() -> None:
+def test_there_are_presets_to_compose():
     assert {preset.partition("=")[0] for preset in PRESETS} == {"recipe", "experiment"}
 
 
-def test_python_composes_what_the_command_does(trained_configs: list[dict[str, Any]]) -> None:
+def test_python_composes_what_the_command_does(trained_configs):
     main.run(["+scorer=mlp", "scorer.depth=3", "seed=11"])
     assert attnx.compose(["scorer=mlp", "+scorer.depth=3", "seed=11"]) == trained_configs[0]
 
 
-def test_help_does_not_import_torch() -> None:
+def test_help_does_not_import_torch():
     loaded = (
         "import sys, attnx.cli.main; [attnx.cli.main.run(words) for words in (['--help'], ['--help', 'all'])]; "
         "sys.exit(bool({'torch', 'lightning'} & set(sys.modules)))"
@@ -166,7 +163,7 @@ def test_help_does_not_import_torch() -> None:
         assert word in done.stdout
 
 
-def test_a_mistake_exits_with_2_and_one_line(work_folder: Path) -> None:
+def test_a_mistake_exits_with_2_and_one_line(work_folder):
     done = attnx_in_a_process("scop=local")
     assert done.returncode == 2
     assert done.stdout == ""

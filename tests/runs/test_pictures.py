@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -65,11 +64,11 @@ def cells(npz: Path, png: Path) -> NDArray[np.float64]:
 
 
 @pytest.fixture
-def word(tmp_path: Path) -> Path:
+def word(tmp_path):
     return save(tmp_path / "word.npz", [*"photo", "</s>"], ["F", "OW", "T", "OW", "</s>"])
 
 
-def test_large_weights_are_dark_and_small_ones_light(word: Path, tmp_path: Path) -> None:
+def test_large_weights_are_dark_and_small_ones_light(word, tmp_path):
     png = tmp_path / "word.png"
     draw_alignment(word, png)
     assert png.read_bytes().startswith(PNG)
@@ -79,14 +78,14 @@ def test_large_weights_are_dark_and_small_ones_light(word: Path, tmp_path: Path)
     assert brightness[weights == 0].min() > 0.97
 
 
-def test_more_weight_is_darker(tmp_path: Path) -> None:
+def test_more_weight_is_darker(tmp_path):
     weights = np.linspace(0, 1, 7, dtype=np.float32)[None]
     npz = save(tmp_path / "ramp.npz", list("abcdefg"), ["A"], weights=weights)
     draw_alignment(npz, tmp_path / "ramp.png")
     assert (np.diff(cells(npz, tmp_path / "ramp.png")[0]) < 0).all()
 
 
-def test_cells_are_square_and_symbols_in_reading_order(word: Path) -> None:
+def test_cells_are_square_and_symbols_in_reading_order(word):
     axes = draw_means([read_alignment(word)]).axes[0]
     box = axes.get_window_extent()
     assert box.width / 6 == pytest.approx(box.height / 5)
@@ -101,7 +100,7 @@ def test_cells_are_square_and_symbols_in_reading_order(word: Path) -> None:
     assert axes.get_title(loc="left") == "photo → F OW T OW"
 
 
-def test_nothing_is_clipped_at_the_edges(word: Path, tmp_path: Path) -> None:
+def test_nothing_is_clipped_at_the_edges(word, tmp_path):
     draw_alignment(word, tmp_path / "word.png")
     image = imread(tmp_path / "word.png")[..., :3]
     edges = [image[:3], image[-3:], image[:, :3], image[:, -3:]]
@@ -109,7 +108,7 @@ def test_nothing_is_clipped_at_the_edges(word: Path, tmp_path: Path) -> None:
     assert (image < 0.5).any()
 
 
-def test_a_wrong_word_is_marked_and_its_reference_shown(tmp_path: Path) -> None:
+def test_a_wrong_word_is_marked_and_its_reference_shown(tmp_path):
     npz = save(tmp_path / "a.npz", list("cat"), ["K", "AA", "T"], reference=np.array(["K", "AE", "T", "</s>"]))
     axes = draw_means([read_alignment(npz)]).axes[0]
     assert axes.get_title(loc="left").endswith("✗")
@@ -120,7 +119,7 @@ def test_a_wrong_word_is_marked_and_its_reference_shown(tmp_path: Path) -> None:
     assert axes.get_xlabel() == ""
 
 
-def test_the_cross_follows_the_last_word_and_is_never_clipped(tmp_path: Path) -> None:
+def test_the_cross_follows_the_last_word_and_is_never_clipped(tmp_path):
     """A title of one column too many for a line, and one of too many lines."""
     for source in (["abcdefghij"] * 2, ["abcdefghij"] * 59):
         npz = save(tmp_path / "a.npz", source, ["xyz", "</s>"], reference=np.array(["x"]))
@@ -129,14 +128,14 @@ def test_the_cross_follows_the_last_word_and_is_never_clipped(tmp_path: Path) ->
         assert len(last) > len(" ✗")
 
 
-def test_an_empty_output_is_an_empty_set_and_numbers_are_separated(tmp_path: Path) -> None:
+def test_an_empty_output_is_an_empty_set_and_numbers_are_separated(tmp_path):
     npz = save(tmp_path / "a.npz", list("12"), ["</s>"], reference=np.array(["2", "1"]))
     axes = draw_means([read_alignment(npz)]).axes[0]
     assert axes.get_title(loc="left") == "1 2 → ∅ ✗"
     assert axes.get_xlabel() == "reference: 2 1"
 
 
-def test_the_color_bar_fits_next_to_one_row(tmp_path: Path) -> None:
+def test_the_color_bar_fits_next_to_one_row(tmp_path):
     npz = save(tmp_path / "a.npz", list("abc"), ["</s>"])
     figure = draw_means([read_alignment(npz)])
     figure.canvas.draw()
@@ -148,7 +147,7 @@ def test_the_color_bar_fits_next_to_one_row(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("weight", "top"), [(1.0, 1.0), (0.1, 1.0), (0.087, 0.09), (0.0213, 0.03), (0.03, 0.03), (0.0, 1.0)]
 )
-def test_faint_weights_have_their_own_scale(weight: float, top: float, tmp_path: Path) -> None:
+def test_faint_weights_have_their_own_scale(weight, top, tmp_path):
     """Read evenly from seventy steps, all would be white on a scale that ends at 1."""
     weights = np.full((2, 3), weight, dtype=np.float32)
     figure = draw_means([read_alignment(save(tmp_path / "a.npz", list("abc"), list("AB"), weights=weights))])
@@ -157,7 +156,7 @@ def test_faint_weights_have_their_own_scale(weight: float, top: float, tmp_path:
     assert bar.get_yticks() == pytest.approx([0, top / 2, top])
 
 
-def test_a_legend_explains_windows(tmp_path: Path) -> None:
+def test_a_legend_explains_windows(tmp_path):
     plain = read_alignment(save(tmp_path / "a.npz", list("abc"), list("AB")))
     assert draw_means([plain]).legends == []
     figure = draw_means([plain], [Window(1)])
@@ -182,7 +181,7 @@ def places(axes: Any, column: float, row: float, height: int) -> tuple[int, int]
     return int(height - y), int(x)
 
 
-def test_decoder_states_are_separated_and_labeled(tmp_path: Path) -> None:
+def test_decoder_states_are_separated_and_labeled(tmp_path):
     npz = save(tmp_path / "a.npz", **DECODER_STATES)
     draw_alignment(npz, tmp_path / "a.png")
     axes = draw_means([read_alignment(npz)]).axes[0]
@@ -204,7 +203,7 @@ def test_decoder_states_are_separated_and_labeled(tmp_path: Path) -> None:
     assert min(row for _, row in below.values()) > 3
 
 
-def test_decoder_states_without_source_have_no_source_label(tmp_path: Path) -> None:
+def test_decoder_states_without_source_have_no_source_label(tmp_path):
     weights = np.array([[0, 0], [1, 0]], dtype=np.float32)
     reference = np.array(["OW", "T"])
     npz = save(
@@ -232,7 +231,7 @@ def heads(path: Path, **fields: Any) -> Path:
     return save(path, ["c", "a", "t"], ["K", "AE"], weights=weights, heads=HEADS, **fields)
 
 
-def test_each_head_has_a_panel_next_to_the_mean(tmp_path: Path) -> None:
+def test_each_head_has_a_panel_next_to_the_mean(tmp_path):
     npz = heads(tmp_path / "a.npz")
     draw_alignment(npz, tmp_path / "a.png")
     figure = draw_heads(read_alignment(npz))
@@ -247,7 +246,7 @@ def test_each_head_has_a_panel_next_to_the_mean(tmp_path: Path) -> None:
             assert expected[0] <= brightness <= expected[1], (axes.get_title(loc="left"), row, column)
 
 
-def test_of_many_heads_the_first_have_panels() -> None:
+def test_of_many_heads_the_first_have_panels():
     many = np.broadcast_to(HEADS[0], (MAX_HEAD_PANELS + 1, *HEADS[0].shape))
     figure = draw_heads(Alignment(HEADS[0], ("c", "a", "t"), ("K", "AE"), ("K", "AE"), heads=many))
     titles = [axes.get_title(loc="left") for axes in figure.axes[:-1]]
@@ -255,7 +254,7 @@ def test_of_many_heads_the_first_have_panels() -> None:
     assert titles[1:] == [f"head {number}" for number in range(1, 25)]
 
 
-def test_heads_of_several_sites_are_labeled_by_site(tmp_path: Path) -> None:
+def test_heads_of_several_sites_are_labeled_by_site(tmp_path):
     npz = heads(tmp_path / "a.npz", sites=np.array(["layer 1", "layer 1", "layer 2"]))
     assert list(read_alignment(npz).views) == ["mean", "layer 1, head 1", "layer 1, head 2", "layer 2"]
     titles = [axes.get_title(loc="left") for axes in draw_heads(read_alignment(npz)).axes[1:-1]]
@@ -273,7 +272,7 @@ def run_folder(folder: Path, **scope: Any) -> Path:
     return folder
 
 
-def test_every_hypothesis_is_drawn_with_its_own_weights(tmp_path: Path) -> None:
+def test_every_hypothesis_is_drawn_with_its_own_weights(tmp_path):
     save(tmp_path / ALIGNMENTS / "000.npz", list("abc"), ["A", "B"], score=np.array(-0.5))
     save(tmp_path / ALIGNMENTS / "000-2.npz", list("abc"), ["C"], weights=np.array([[0, 1, 0]]), score=np.array(-2.25))
     save(tmp_path / ALIGNMENTS / "001.npz", list("de"), ["D"])
@@ -305,7 +304,7 @@ def hatched(axes: Any, image: NDArray[np.float64], rows: int, columns: int) -> N
     return mask
 
 
-def test_what_a_window_forbids_is_hatched(tmp_path: Path) -> None:
+def test_what_a_window_forbids_is_hatched(tmp_path):
     """Four steps over five positions, one position to either side: 0-1, 0-2, 1-3 and 2-4."""
     folder = run_folder(tmp_path / "run", center="monotonic", window=1)
     allowed = np.array([[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [0, 1, 1, 1, 0], [0, 0, 1, 1, 1]], dtype=bool)
@@ -319,7 +318,7 @@ def test_what_a_window_forbids_is_hatched(tmp_path: Path) -> None:
     assert not hatched(figure.axes[0], imread(png)[..., :3], 4, 5).any()
 
 
-def test_what_a_history_forbids_is_hatched(tmp_path: Path) -> None:
+def test_what_a_history_forbids_is_hatched(tmp_path):
     """A step reads the states before it, whatever the configuration; the source is free."""
     weights = np.tril(np.ones((4, 6)), 1) / np.arange(2, 6)[:, None]
     npz = save(tmp_path / "a.npz", [*"xyABCD"], [*"ABCD"], weights=weights, num_decoder_states=np.array(4))
@@ -329,7 +328,7 @@ def test_what_a_history_forbids_is_hatched(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("states", [0, 103])
-def test_a_long_text_is_drawn_in_part_with_every_label(states: int) -> None:
+def test_a_long_text_is_drawn_in_part_with_every_label(states):
     """Six maps of 103 steps on a page that a screen shows; each row and column that is drawn has its symbol."""
     words = tuple(f"word{number}" for number in range(103))
     weights = np.tril(np.full((103, 103), 0.01), -1)
@@ -350,7 +349,7 @@ def test_a_long_text_is_drawn_in_part_with_every_label(states: int) -> None:
         assert axes.get_title(loc="left").endswith("21 of 103 steps, 21 of 103 positions")
 
 
-def test_axes_have_titles(tmp_path: Path) -> None:
+def test_axes_have_titles(tmp_path):
     npz = save(
         tmp_path / "a.npz", list("cat"), ["K", "AE", "T"], encoder=np.eye(3)[None], encoder_sites=np.array(["layer 1"])
     )
@@ -360,7 +359,7 @@ def test_axes_have_titles(tmp_path: Path) -> None:
     assert (axes.get_ylabel(), [text.get_text() for text in axes.texts]) == ("source", ["source"])
 
 
-def test_panels_can_be_equal_and_without_marks(tmp_path: Path) -> None:
+def test_panels_can_be_equal_and_without_marks(tmp_path):
     short = read_alignment(save(tmp_path / "a.npz", list("ab"), ["A"], reference=np.array(["B"])))
     long = read_alignment(save(tmp_path / "b.npz", list("abcdefg"), list("ABCDE")))
     figure = draw_means([short, long], options=PictureOptions(marks=False, equal_panels=True))
@@ -372,7 +371,7 @@ def test_panels_can_be_equal_and_without_marks(tmp_path: Path) -> None:
     assert first.width < second.width / 3
 
 
-def test_another_scope_has_no_window(tmp_path: Path) -> None:
+def test_another_scope_has_no_window(tmp_path):
     folder = run_folder(tmp_path / "run", window=1)
     (folder / CONFIG_YAML).write_text(yaml.safe_dump({"scope": {"name": "global"}}))
     save(folder / ALIGNMENTS / "000.npz", list("abc"), list("AB"))
@@ -392,14 +391,14 @@ def test_another_scope_has_no_window(tmp_path: Path) -> None:
     ],
     ids=["cyrillic", "ipa", "maths", "spaces", "no font"],
 )
-def test_any_symbol_can_be_drawn(source: list[str], tmp_path: Path) -> None:
+def test_any_symbol_can_be_drawn(source, tmp_path):
     """Missing glyphs would warn, and warnings are errors."""
     npz = save(tmp_path / "a.npz", source, ["A", NO_FONT_HAS_IT, "</s>"])
     draw_alignment(npz, tmp_path / "a.png")
     assert cells(npz, tmp_path / "a.png").min() < 0.3
 
 
-def test_unprintable_characters_are_shown_by_code() -> None:
+def test_unprintable_characters_are_shown_by_code():
     lettering = choose_fonts(f"aʃф \t{NO_FONT_HAS_IT}")
     assert lettering.display("aʃф") == "aʃф"
     assert lettering.display(" ") == "␣"
@@ -408,7 +407,7 @@ def test_unprintable_characters_are_shown_by_code() -> None:
     assert lettering.display("\u0303") == "◌\u0303"
 
 
-def test_a_long_alignment_stays_legible(tmp_path: Path) -> None:
+def test_a_long_alignment_stays_legible(tmp_path):
     letters = [chr(97 + i % 26) for i in range(79)]
     npz = save(tmp_path / "long.npz", [*letters, "</s>"], ["AE"] * 60)
     draw_alignment(npz, tmp_path / "long.png")
@@ -446,7 +445,7 @@ def overlapping(figure: Figure) -> list[tuple[str, str]]:
     ],
     ids=["hundreds of words", "a long word", "long symbols", "decoder states"],
 )
-def test_no_texts_overlap_whatever_the_length(source: list[str], output: list[str], num_own_states: int) -> None:
+def test_no_texts_overlap_whatever_the_length(source, output, num_own_states):
     columns = (*source, *output[:num_own_states])
     weights = np.zeros((len(output), len(columns)), dtype=np.float32)
     alignment = Alignment(weights, columns, tuple(output), (*output, "more"), num_decoder_states=num_own_states)
@@ -460,7 +459,7 @@ def test_no_texts_overlap_whatever_the_length(source: list[str], output: list[st
     assert figure.axes[0].get_xticklabels()[0].get_text()[:4] == columns[0][:4]
 
 
-def test_many_heads_of_long_sequences_fit_a_picture() -> None:
+def test_many_heads_of_long_sequences_fit_a_picture():
     weights = np.zeros((5, 61, 67), dtype=np.float32)
     alignment = Alignment(weights[0], ("a",) * 67, ("b",) * 61, ("b",) * 61, heads=weights[1:])
     figure = draw_heads(alignment)
@@ -475,7 +474,7 @@ def said_in(svg: Path) -> str:
     return "\n".join(re.findall(r"<!-- (.*?) -->", text))
 
 
-def test_svg_output_is_equal_and_reproducible(word: Path, tmp_path: Path) -> None:
+def test_svg_output_is_equal_and_reproducible(word, tmp_path):
     draw_alignment(word, tmp_path / "a.svg")
     draw_alignment(word, tmp_path / "b.svg")
     text = (tmp_path / "a.svg").read_text(encoding="utf-8")
@@ -488,7 +487,7 @@ def test_svg_output_is_equal_and_reproducible(word: Path, tmp_path: Path) -> Non
     assert "photo → F OW T OW" in said_in(tmp_path / "a.svg")
 
 
-def test_a_run_can_be_drawn_again_as_svg(tmp_path: Path, command: Callable[..., Any]) -> None:
+def test_a_run_can_be_drawn_again_as_svg(tmp_path, command):
     folder = run_folder(tmp_path / "run", window=1)
     save(folder / ALIGNMENTS / "000.npz", list("abc"), ["A"])
     answer = command("plot", str(folder), "--format", "svg")
@@ -504,7 +503,7 @@ def test_a_run_can_be_drawn_again_as_svg(tmp_path: Path, command: Callable[..., 
         assert (answer.code, message in answer.err) == (2, True), answer.err
 
 
-def test_a_run_can_be_drawn_for_a_paper(tmp_path: Path, command: Callable[..., Any]) -> None:
+def test_a_run_can_be_drawn_for_a_paper(tmp_path, command):
     """The same bytes each time, with its curves, and without marks if asked for."""
     folder = run_folder(tmp_path / "run", window=1)
     save(folder / ALIGNMENTS / "000.npz", list("abc"), ["A"], reference=np.array(["B"]))
@@ -522,7 +521,7 @@ def test_a_run_can_be_drawn_for_a_paper(tmp_path: Path, command: Callable[..., A
         assert ("forbidden" in said_in(folder / "alignments.svg")) is is_marked
 
 
-def test_twelve_alignments_are_drawn_from_short_to_long(tmp_path: Path) -> None:
+def test_twelve_alignments_are_drawn_from_short_to_long(tmp_path):
     for number in range(34):
         save(tmp_path / ALIGNMENTS / f"{number:03d}.npz", ["a"] * (number + 1), ["A"])
     written = [path.stem for path in draw_alignments(tmp_path)]
@@ -544,7 +543,7 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_a_script_is_drawn_by_a_font_that_has_it(script: str, tmp_path: Path) -> None:
+def test_a_script_is_drawn_by_a_font_that_has_it(script, tmp_path):
     """Glyphs that a font lacks would warn, and warnings are errors."""
     symbols = SCRIPTS[script]
     if not has_font("".join(symbols)):
@@ -560,7 +559,7 @@ def test_a_script_is_drawn_by_a_font_that_has_it(script: str, tmp_path: Path) ->
     assert all((part < 0.6).any() for part in pixels)
 
 
-def test_a_right_to_left_title_keeps_its_arrow(tmp_path: Path) -> None:
+def test_a_right_to_left_title_keeps_its_arrow(tmp_path):
     """Whatever the scripts, what was read stands at the left of the arrow: a mark on either side keeps them apart."""
     npz = save(tmp_path / "a.npz", ["שלום", "עולם"], ["שלום", "רב"])
     title = draw_means([read_alignment(npz)]).axes[0].get_title(loc="left")
@@ -570,9 +569,7 @@ def test_a_right_to_left_title_keeps_its_arrow(tmp_path: Path) -> None:
     assert mark not in draw_means([read_alignment(npz)]).axes[0].get_title(loc="left")
 
 
-def test_missing_glyphs_are_reported_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_glyphs_are_reported_in_one_line(tmp_path, capsys, monkeypatch):
     """With no font but the first one, whatever is installed."""
     for fonts in ("_listed_fonts", "_unlisted_fonts"):
         monkeypatch.setattr(f"attnx.reports.figures.fonts.{fonts}", dict)
@@ -588,7 +585,7 @@ def test_missing_glyphs_are_reported_in_one_line(
     assert capsys.readouterr().err == ""
 
 
-def test_wide_labels_turn_instead_of_overlapping(tmp_path: Path) -> None:
+def test_wide_labels_turn_instead_of_overlapping(tmp_path):
     npz = save(tmp_path / "a.npz", ["international", "a", "understanding"], ["x"])
     turned = [label.get_rotation() for label in draw_means([read_alignment(npz)]).axes[0].get_xticklabels()]
     assert turned == [90, 90, 90]
@@ -597,7 +594,7 @@ def test_wide_labels_turn_instead_of_overlapping(tmp_path: Path) -> None:
     assert turned == [0, 90]
 
 
-def test_every_alignment_is_drawn_with_six_per_page(tmp_path: Path) -> None:
+def test_every_alignment_is_drawn_with_six_per_page(tmp_path):
     for number in range(7):
         save(tmp_path / ALIGNMENTS / f"{number:03d}.npz", list("abcdefghijk")[: 3 + number], ["A", "B", "C"])
     pictures = draw_alignments(tmp_path)
@@ -616,7 +613,7 @@ def test_every_alignment_is_drawn_with_six_per_page(tmp_path: Path) -> None:
     assert not any(item.overlaps(second) for i, item in enumerate(needs) for second in needs[:i] if item and second)
 
 
-def test_a_run_without_alignments_has_no_pictures(tmp_path: Path) -> None:
+def test_a_run_without_alignments_has_no_pictures(tmp_path):
     assert draw_alignments(tmp_path) == []
     assert not (tmp_path / "alignments.png").exists()
 
@@ -629,14 +626,14 @@ def test_a_run_without_alignments_has_no_pictures(tmp_path: Path) -> None:
         ({"num_decoder_states": np.array(6)}, r"6 of its 5 columns cannot be decoder states"),
     ],
 )
-def test_inconsistent_shapes_are_refused(fields: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_inconsistent_shapes_are_refused(fields, message, tmp_path):
     npz = save(tmp_path / "a.npz", list("abcde"), list("AB"), **fields)
     with pytest.raises(UserError, match=message):
         draw_alignment(npz, tmp_path / "a.png")
     assert not (tmp_path / "a.png").exists()
 
 
-def test_an_invalid_alignment_file_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_alignment_file_is_refused(tmp_path):
     (tmp_path / "text.npz").write_text("no array")
     with pytest.raises(UserError, match=r"text\.npz: is damaged, or no file of NumPy's arrays"):
         read_alignment(tmp_path / "text.npz")
@@ -645,7 +642,7 @@ def test_an_invalid_alignment_file_is_refused(tmp_path: Path) -> None:
         read_alignment(tmp_path / "lacking.npz")
 
 
-def test_curves_are_drawn(tmp_path: Path) -> None:
+def test_curves_are_drawn(tmp_path):
     rows = [f"{step},{3 / step},," for step in range(1, 60)] + [f"{step},,{2 / step},{90 / step}" for step in (20, 40)]
     (tmp_path / METRICS).write_text("\n".join(["step,train_loss,valid_loss,valid_per", *rows]))
     path = draw_curves(tmp_path)
@@ -675,9 +672,7 @@ def test_curves_are_drawn(tmp_path: Path) -> None:
         ("valid_loss", "valid_perplexity,valid_accuracy,valid_tour_length", "validation, %", ["accuracy"]),
     ],
 )
-def test_curves_show_the_validation_metric_of_any_task(
-    monitor: str, columns: str, title: str, labels: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_curves_show_the_validation_metric_of_any_task(monitor, columns, title, labels, tmp_path, monkeypatch):
     drawn: list[Any] = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, path, **options: drawn.append(figure) or path.touch())
     (tmp_path / RUN_JSON).write_text(json.dumps({"format": FORMAT, "monitor": monitor}))

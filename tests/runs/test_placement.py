@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import csv
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +63,7 @@ def moved_anew(module: nn.Module, device: torch.device) -> nn.Module:
 
 
 @pytest.mark.parametrize("name", COMPOSITIONS)
-def test_every_operator_finds_its_inputs_on_one_device(
-    name: str, build_model: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_operator_finds_its_inputs_on_one_device(name, build_model, monkeypatch):
     """On three devices that are not there: an operator whose inputs lie on two of them raises."""
     monkeypatch.setattr(nn.Module, "to", moved_anew)
     original_run = Recurrent.run  # what is packed depends on lengths, which fake tensors have none of
@@ -94,15 +91,13 @@ def test_every_operator_finds_its_inputs_on_one_device(
         assert predicted.device == SEPARATE["decoder"]
 
 
-def test_an_operator_with_inputs_on_two_devices_is_noticed() -> None:
+def test_an_operator_with_inputs_on_two_devices_is_noticed():
     with FakeTensorMode(), pytest.raises(RuntimeError, match=r"two (different )?devices"):
         torch.ones(3, device=SEPARATE["encoder"]) + torch.ones(3, device=SEPARATE["decoder"])
 
 
 @pytest.mark.parametrize("name", COMPOSITIONS)
-def test_a_placed_model_computes_the_same_with_the_same_weight_names(
-    name: str, build_model: Callable[..., Any]
-) -> None:
+def test_a_placed_model_computes_the_same_with_the_same_weight_names(name, build_model):
     model = build_model(**COMPOSITIONS[name]).eval()
     inputs, names = batch(CPU["decoder"]), list(model.state_dict())
     plain = token_loss(model, inputs).mean
@@ -117,9 +112,7 @@ def test_a_placed_model_computes_the_same_with_the_same_weight_names(
     assert torch.equal(token_loss(model, inputs).mean, plain)
 
 
-def test_a_run_records_its_placement_and_resumes_on_one_device(
-    run: Callable[..., Any], same_weights: Callable[..., bool]
-) -> None:
+def test_a_run_records_its_placement_and_resumes_on_one_device(run, same_weights):
     run(folder="plain")
     run("placement.encoder=cpu", "placement.attention=cpu", folder="placed")
     info = json.loads(Path("placed/run.json").read_text(encoding="utf-8"))["placement"]
@@ -132,7 +125,7 @@ def test_a_run_records_its_placement_and_resumes_on_one_device(
     assert placed == plain
 
 
-def test_the_state_of_an_optimizer_is_restored_where_its_weights_are() -> None:
+def test_the_state_of_an_optimizer_is_restored_where_its_weights_are():
     """Lightning would move all of it to the decoder's device, where a step fails."""
     trained, placed = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3, device="meta"))
     optimizer = torch.optim.Adam([trained])
@@ -157,13 +150,13 @@ def _columns(path: Path) -> dict[str, list[str]]:
         ({"decoder": "gpu"}, "placement.decoder=gpu: no such kind of device"),
     ],
 )
-def test_a_missing_device_is_reported(overrides: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_device_is_reported(overrides, message, monkeypatch):
     monkeypatch.setattr(model_parallel.torch.cuda, "device_count", lambda: 1)
     with pytest.raises(UserError, match=message):
         placement_devices(overrides, "auto")
 
 
-def test_unplaced_parts_are_on_the_device_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unplaced_parts_are_on_the_device_of_the_run(monkeypatch):
     monkeypatch.setattr(model_parallel.torch.cuda, "device_count", lambda: 2)
     assert placement_devices({}, "auto") == {}
     result = placement_devices({"attention": "cuda:1"}, "auto")
@@ -182,9 +175,7 @@ def test_unplaced_parts_are_on_the_device_of_the_run(monkeypatch: pytest.MonkeyP
         (["+placement.attend=cpu"], "placement.attend: no such part"),
     ],
 )
-def test_mistakes_are_reported_before_anything_is_written(
-    overrides: list[str], message: str, command: Any, words: Path, small: list[str]
-) -> None:
+def test_mistakes_are_reported_before_anything_is_written(overrides, message, command, words, small):
     answer = command(*small, *overrides, "folder=one")
     assert answer.code == 2
     assert answer.err.count("\n") == 1
@@ -192,6 +183,6 @@ def test_mistakes_are_reported_before_anything_is_written(
     assert not Path("one").exists()
 
 
-def test_a_plain_configuration_has_no_placement() -> None:
+def test_a_plain_configuration_has_no_placement():
     assert "placement" not in compose([])
     assert compose(["placement.encoder=cuda:0"])["placement"] == {"encoder": "cuda:0"}

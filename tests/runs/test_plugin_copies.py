@@ -7,7 +7,6 @@ import importlib
 import io
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +60,7 @@ UNUSED = SCORER.replace('"mine"', '"unused"')
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Path], Path]) -> Path:
+def home(tmp_path_factory, write_words):
     """A folder with words, plug-ins, and the run ``one``, which used one of them."""
     from tests.runs.conftest import SMALL
 
@@ -81,7 +80,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Path],
 
 
 @pytest.fixture(autouse=True)
-def _copied(home: Path, work_folder: Path, no_pictures: None) -> None:
+def _copied(home, work_folder, no_pictures):
     """Each test has a copy of that, in its own folder."""
     shutil.copytree(home, work_folder, dirs_exist_ok=True)
     registry.forget_changed()
@@ -106,7 +105,7 @@ COPY = "to use the run's copy, set ATTNX_PLUGINS=one/plugins"
 CODE_CHANGED = f"one: the code of {{0}} has changed since this run was trained; {COPY}"
 
 
-def test_the_run_copies_the_files_it_used() -> None:
+def test_the_run_copies_the_files_it_used():
     """The part's own and what that imports from the folder, with their SHA-256; no other."""
     files = {"mine.py": SCORER, "_steep.py": HELPER}
     assert {path.name: path.read_text(encoding="utf-8") for path in Path("one/plugins").iterdir()} == files
@@ -116,7 +115,7 @@ def test_the_run_copies_the_files_it_used() -> None:
     assert list(info()["plugins"]["parts"]) == ["scorer=mine"]
 
 
-def test_imports_are_followed(work_folder: Path) -> None:
+def test_imports_are_followed(work_folder):
     """However they are spelled, and however deep."""
     lines = ["import attnx.plugins._a", "from attnx.plugins._b import ONE", "from . import _c", "from ._d import TWO"]
     edit("\n".join([*lines, "from ._not_there import x", "import torch", SCORER.split("\n", 2)[2]]))
@@ -126,14 +125,12 @@ def test_imports_are_followed(work_folder: Path) -> None:
     assert list(source_files([part])) == ["_a.py", "_b.py", "_c.py", "_d.py", "_steep.py", "mine.py"]
 
 
-def test_parts_built_by_plug_ins_are_copied() -> None:
+def test_parts_built_by_plug_ins_are_copied():
     edit('def metrics(registry): return registry.build("scorer", "unused")', "_steep")
     assert [part.name for part in plugin_parts({"scorer": {"name": "mine"}})] == ["mine", "unused"]
 
 
-def test_changed_code_is_reported_and_the_copy_is_usable(
-    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changed_code_is_reported_and_the_copy_is_usable(command, monkeypatch):
     Path("in.txt").write_text("\n".join(WORDS) + "\n", encoding="utf-8")
     first = command("predict", "one", "in.txt", "--scores")
     assert (first.code, first.err) == (0, "")
@@ -147,7 +144,7 @@ def test_changed_code_is_reported_and_the_copy_is_usable(
     assert "has changed since this run was trained" not in again.err
 
 
-def test_python_warns_of_changed_code_and_uses_the_current_file(capsys: pytest.CaptureFixture[str]) -> None:
+def test_python_warns_of_changed_code_and_uses_the_current_file(capsys):
     first = open_run("one").predict(WORDS)
     assert capsys.readouterr().err == ""
     write("STEEP = -3.0\n", "_steep")  # the same as to negate the scorer, in what that imports
@@ -161,13 +158,13 @@ def test_python_warns_of_changed_code_and_uses_the_current_file(capsys: pytest.C
     assert capsys.readouterr().err == ""
 
 
-def test_a_renamed_file_is_the_same_code(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_renamed_file_is_the_same_code(capsys):
     Path("plugins/mine.py").rename("plugins/ours.py")
     open_run("one")
     assert capsys.readouterr().err == ""
 
 
-def test_a_copy_that_was_changed_is_not_offered(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_copy_that_was_changed_is_not_offered(capsys):
     edit(NEGATED)
     Path("one/plugins/mine.py").write_text(NEGATED + "#\n", encoding="utf-8")
     open_run("one")
@@ -175,7 +172,7 @@ def test_a_copy_that_was_changed_is_not_offered(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == f"attnx: {message}\n"
 
 
-def test_evaluations_of_changed_code_have_their_own_name(command: Callable[..., Any]) -> None:
+def test_evaluations_of_changed_code_have_their_own_name(command):
     assert command("evaluate", "one").code == 0
     edit(NEGATED)
     answer = command("evaluate", "one")
@@ -190,7 +187,7 @@ def test_evaluations_of_changed_code_have_their_own_name(command: Callable[..., 
     assert "evaluations/test: exists already" in command("evaluate", "one").out
 
 
-def test_changed_code_does_not_resume_a_run(command: Callable[..., Any]) -> None:
+def test_changed_code_does_not_resume_a_run(command):
     Path("one/run.json").write_text(json.dumps({**info(), "status": "interrupted"}), encoding="utf-8")
     edit(NEGATED)
     answer = command("resume", "one")
@@ -200,7 +197,7 @@ def test_changed_code_does_not_resume_a_run(command: Callable[..., Any]) -> None
         resume("one")
 
 
-def test_removed_options_are_reported_with_the_code(command: Callable[..., Any]) -> None:
+def test_removed_options_are_reported_with_the_code(command):
     config = Path("one/config.yaml")
     config.write_text(config.read_text().replace("scorer:\n  name: mine\n", "scorer:\n  name: mine\n  cap: 1.0\n"))
     edit(NEGATED)
@@ -208,12 +205,7 @@ def test_removed_options_are_reported_with_the_code(command: Callable[..., Any])
         open_run("one")
 
 
-def test_a_plug_in_that_is_a_folder_is_copied_and_reopened(
-    run: Callable[..., Any],
-    interrupt_at: Callable[..., None],
-    command: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_plug_in_that_is_a_folder_is_copied_and_reopened(run, interrupt_at, command, monkeypatch):
     """With the files it imports and those it names to be loaded later; predict and resume use the copy."""
     files = {
         "__init__": "",
@@ -250,7 +242,7 @@ def test_a_plug_in_that_is_a_folder_is_copied_and_reopened(
     assert open_run("two").model.attention.scorer.__module__ == "attnx.plugins.pack.scorers"
 
 
-def test_a_missing_plug_in_is_reported(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_plug_in_is_reported(command, monkeypatch):
     predictions_before = open_run("one").predict(WORDS)
     Path("plugins/mine.py").unlink()
     answer = command("predict", "one")
@@ -265,7 +257,7 @@ def test_a_missing_plug_in_is_reported(command: Callable[..., Any], monkeypatch:
     ]
 
 
-def test_changed_code_is_another_setting_in_a_report() -> None:
+def test_changed_code_is_another_setting_in_a_report():
     shutil.copytree("one", "two")
     same = [run.choices for run in load_runs(["one", "two"])]
     assert varied_keys(same) == []
@@ -275,7 +267,7 @@ def test_changed_code_is_another_setting_in_a_report() -> None:
     assert varied_keys([run.choices for run in load_runs(["one", "two"])]) == ["scorer.mine code"]
 
 
-def test_changed_code_does_not_resume_a_sweep() -> None:
+def test_changed_code_does_not_resume_a_sweep():
     reject_other_code(Path("one"))
     edit(NEGATED)
     with pytest.raises(
@@ -284,7 +276,7 @@ def test_changed_code_does_not_resume_a_sweep() -> None:
         reject_other_code(Path("one"))
 
 
-def test_a_job_runs_the_code_of_the_start_of_its_sweep(work_folder: Path) -> None:
+def test_a_job_runs_the_code_of_the_start_of_its_sweep(work_folder):
     (work_folder / "grid").mkdir()
     save_sweep(open_record(work_folder / "grid", "attnx -m scorer=mine,dot", [], None))
     reject_edited_plugins(work_folder / "grid", {"scorer": {"name": "mine"}})
@@ -294,9 +286,7 @@ def test_a_job_runs_the_code_of_the_start_of_its_sweep(work_folder: Path) -> Non
         reject_edited_plugins(work_folder / "grid", {"scorer": {"name": "mine"}})
 
 
-def test_training_uses_the_code_of_its_start(
-    monkeypatch: pytest.MonkeyPatch, small: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_training_uses_the_code_of_its_start(monkeypatch, small, capsys):
     """An edit while it trains changes neither its copy nor the run that is returned."""
     import attnx.training.fit
 

@@ -6,9 +6,7 @@ import importlib
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -144,7 +142,7 @@ FORKS = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 
 
 @pytest.fixture
-def plug(work_folder: Path) -> Callable[..., Path]:
+def plug(work_folder):
     """Put a file into a plug-in folder; ``plugins/`` unless another is named."""
 
     def put(name: str, text: str, folder: str = "plugins") -> Path:
@@ -156,7 +154,7 @@ def plug(work_folder: Path) -> Callable[..., Path]:
     return put
 
 
-def test_a_new_scorer_trains_and_is_reopened(plug: Callable[..., Path], run: Callable[..., Any]) -> None:
+def test_a_new_scorer_trains_and_is_reopened(plug, run):
     plug("mine", SCORER.format(name="mine"))
     trained = run("+scorer=mine", "scorer.steep=3", folder="one")
     assert trained.config["scorer"] == {"name": "mine", "steep": 3}
@@ -166,7 +164,7 @@ def test_a_new_scorer_trains_and_is_reopened(plug: Callable[..., Path], run: Cal
     assert weights.sum(-1) == pytest.approx(1, abs=1e-5)
 
 
-def test_options_of_a_plug_in_are_checked(plug: Callable[..., Path]) -> None:
+def test_options_of_a_plug_in_are_checked(plug):
     plug("mine", SCORER.format(name="mine"))
     with pytest.raises(UserError, match="no option 'step'; did you mean steep"):
         compose(["scorer=mine", "+scorer.step=3"])
@@ -174,13 +172,7 @@ def test_options_of_a_plug_in_are_checked(plug: Callable[..., Path]) -> None:
         compose(["scorer=mine", "scorer.steep=-1"])
 
 
-def test_another_process_finds_a_plug_in_by_the_variable(
-    plug: Callable[..., Path],
-    words: Path,
-    small: list[str],
-    work_folder: Path,
-    fork_command: Callable[..., Any],
-) -> None:
+def test_another_process_finds_a_plug_in_by_the_variable(plug, words, small, work_folder, fork_command):
     plug("mine", SCORER.format(name="mine"), folder="elsewhere/parts")
     folder = str(work_folder / "elsewhere" / "parts")
     process = fork_command("scorer=mine", *small, "trainer.test_examples=1", "folder=one", ATTNX_PLUGINS=folder)
@@ -191,9 +183,7 @@ def test_another_process_finds_a_plug_in_by_the_variable(
         compose(["scorer=mine"])
 
 
-def test_a_plug_in_is_swept_by_name(
-    plug: Callable[..., Path], command: Callable[..., Any], words: Path, small: list[str], shared_server: None
-) -> None:
+def test_a_plug_in_is_swept_by_name(plug, command, words, small, shared_server):
     plug("mine", SCORER.format(name="mine"))
     answer = command("-m", "scorer=mine,dot", *small, "name=grid")
     assert (answer.code, answer.err) == (0, "")
@@ -206,9 +196,7 @@ def test_a_plug_in_is_swept_by_name(
     assert "put that back, or add fresh=true to the sweep's command" in answer.err
 
 
-def test_a_glob_includes_plug_ins(
-    plug: Callable[..., Path], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, shared_server: None
-) -> None:
+def test_a_glob_includes_plug_ins(plug, command, monkeypatch, shared_server):
     recorded: list[str] = []
     monkeypatch.setattr(
         SweepSession,
@@ -221,7 +209,7 @@ def test_a_glob_includes_plug_ins(
     assert "mine" in {job[0].partition("=")[2] for job in expand_sweep(["scorer=glob(*)"]).jobs}
 
 
-def test_a_plug_in_is_listed_and_suggested(plug: Callable[..., Path], command: Callable[..., Any]) -> None:
+def test_a_plug_in_is_listed_and_suggested(plug, command):
     plug("mine", SCORER.format(name="mine"))
     out = command("list", "scorer=mine").out
     assert "score(q, m) = -steep |W q - m|_1" in out
@@ -229,7 +217,7 @@ def test_a_plug_in_is_listed_and_suggested(plug: Callable[..., Path], command: C
     assert "mine" in command("--help", "all").out.split("scope")[0].split()
 
 
-def test_a_plug_in_is_built_from_python(plug: Callable[..., Path]) -> None:
+def test_a_plug_in_is_built_from_python(plug):
     plug("mine", SCORER.format(name="mine"))
     plug("squares", NORMALIZER)
     attention = build(scorer=("mine", {"steep": 1}), normalizer="squares", query_size=3, memory_size=2)
@@ -242,7 +230,7 @@ def test_a_plug_in_is_built_from_python(plug: Callable[..., Path]) -> None:
 
 
 @FORKS
-def test_a_new_task_trains_with_loader_processes(plug: Callable[..., Path], no_pictures: None) -> None:
+def test_a_new_task_trains_with_loader_processes(plug, no_pictures):
     plug("backwards", TASK)
     plug("mine", SCORER.format(name="mine"))
     overrides = ["task=backwards", "+task.length=5", "scorer=mine", "trainer.num_workers=2"]
@@ -259,9 +247,7 @@ def test_a_new_task_trains_with_loader_processes(plug: Callable[..., Path], no_p
     assert len(Path("one/predictions.tsv").read_text(encoding="utf-8").splitlines()) > 2
 
 
-def test_objects_of_a_plug_in_unpickle_in_another_process(
-    plug: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, work_folder: Path
-) -> None:
+def test_objects_of_a_plug_in_unpickle_in_another_process(plug, monkeypatch, work_folder):
     light = TASK.replace("from torch import nn\n\n", "").replace("-> dict[str, nn.Module]", "-> dict[str, object]")
     light = light.replace("from attnx.data.examples import Pair\nfrom attnx.data.splits import split_by_hash\n", "")
     light = light.replace("from attnx.tasks.contract import SequenceData\n", "")
@@ -275,7 +261,7 @@ def test_objects_of_a_plug_in_unpickle_in_another_process(
 
 
 @pytest.fixture
-def installed_package(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def installed_package(work_folder, monkeypatch):
     """A package that offers parts by an entry point, as pip would leave it."""
     site = work_folder / "site"
     files = {
@@ -293,7 +279,7 @@ def installed_package(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     return site
 
 
-def test_a_package_in_a_plug_in_folder_is_code_of_its_parts(work_folder: Path) -> None:
+def test_a_package_in_a_plug_in_folder_is_code_of_its_parts(work_folder):
     """Its __init__ runs before what lies in it; a folder that others may write to is not run."""
     (work_folder / "plugins" / "pack").mkdir(parents=True)
     for name, text in {"pack/__init__.py": "", "pack/size.py": "SIZE = 7\n"}.items():
@@ -308,9 +294,7 @@ def test_a_package_in_a_plug_in_folder_is_code_of_its_parts(work_folder: Path) -
         importlib.import_module("attnx.plugins.pack.size")
 
 
-def test_an_installed_package_offers_parts_by_an_entry_point(
-    installed_package: Path, run: Callable[..., Any], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_installed_package_offers_parts_by_an_entry_point(installed_package, run, command, monkeypatch):
     assert "far_parts" not in sys.modules
     assert "package far_parts" in command("list", "scorer=far").out
     assert "far_parts" not in sys.modules  # reading what a package offers runs none of it
@@ -319,9 +303,7 @@ def test_an_installed_package_offers_parts_by_an_entry_point(
     sys.modules.pop("far_parts")
 
 
-def test_a_run_copies_the_used_files_of_a_package(
-    installed_package: Path, run: Callable[..., Any], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_copies_the_used_files_of_a_package(installed_package, run, capsys):
     """Its file, and the package's __init__; after an edit the message says how to use the copies."""
     run("+scorer=far", folder="one")
     files = [str(path.relative_to("one/plugins")) for path in sorted(Path("one/plugins").rglob("*.py"))]
@@ -339,7 +321,7 @@ def test_a_run_copies_the_used_files_of_a_package(
     sys.modules.pop("far_parts")
 
 
-def test_a_broken_entry_point_is_reported_and_others_work(installed_package: Path, command: Callable[..., Any]) -> None:
+def test_a_broken_entry_point_is_reported_and_others_work(installed_package, command):
     points = installed_package / "far_parts-1.0.dist-info" / "entry_points.txt"
     points.write_text("[attnx.plugins]\nlost = far_parts.nothing\nfar = far_parts.scorers\n", encoding="utf-8")
     source_scan.scan_files.cache_clear()
@@ -372,9 +354,7 @@ def test_a_broken_entry_point_is_reported_and_others_work(installed_package: Pat
         (SCORER.format(name="dot"), 11, "'dot' is already registered"),
     ],
 )
-def test_a_broken_plug_in_is_reported_and_others_work(
-    text: str, line: int, message: str, plug: Callable[..., Path], command: Callable[..., Any]
-) -> None:
+def test_a_broken_plug_in_is_reported_and_others_work(text, line, message, plug, command):
     path = plug("broken", text)
     plug("fine", NORMALIZER)
     answer = command("list", "normalizer")
@@ -387,7 +367,7 @@ def test_a_broken_plug_in_is_reported_and_others_work(
     assert type(build(scorer="dot", query_size=3, memory_size=3).scorer).__module__ == "attnx.attention.scorers.dot"
 
 
-def test_a_plug_in_written_later_is_found(plug: Callable[..., Path]) -> None:
+def test_a_plug_in_written_later_is_found(plug):
     plug("first", SCORER.format(name="first"))
     assert compose(["scorer=first"])["scorer"]["steep"] == 2.0
     plug("second", SCORER.format(name="second"))
@@ -396,7 +376,7 @@ def test_a_plug_in_written_later_is_found(plug: Callable[..., Path]) -> None:
     assert compose(["scorer=second"])["scorer"]["steep"] == 4.0
 
 
-def test_two_plug_ins_of_one_name_are_reported(plug: Callable[..., Path], command: Callable[..., Any]) -> None:
+def test_two_plug_ins_of_one_name_are_reported(plug, command):
     first, second = plug("a", SCORER.format(name="twin")), plug("b", SCORER.format(name="twin"))
     answer = command("list", "scorer=twin")
     assert f"{second}:11: the scorer 'twin' is already registered at {first}:11" in answer.err
@@ -404,9 +384,7 @@ def test_two_plug_ins_of_one_name_are_reported(plug: Callable[..., Path], comman
 
 
 @pytest.mark.parametrize("open_to_all", ["plugins", "plugins/mine.py"])
-def test_a_plug_in_writable_by_others_is_left_out_with_a_warning(
-    open_to_all: str, plug: Callable[..., Path], work_folder: Path, command: Callable[..., Any]
-) -> None:
+def test_a_plug_in_writable_by_others_is_left_out_with_a_warning(open_to_all, plug, work_folder, command):
     plug("mine", SCORER.format(name="mine"))
     mode = (work_folder / open_to_all).stat().st_mode
     (work_folder / open_to_all).chmod(mode | 0o002)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,7 @@ PROBLEMS = {
 
 
 @pytest.fixture
-def make(no_pictures: None) -> Callable[..., Any]:
+def make(no_pictures):
     """Make a small run."""
 
     def train_small(*overrides: str, folder: str, without: str = "") -> Any:
@@ -64,9 +63,7 @@ def results(folder: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_each_problem_trains_and_predicts(
-    problem: str, make: Callable[..., Any], work_folder: Path, saved_traces: Any
-) -> None:
+def test_each_problem_trains_and_predicts(problem, make, work_folder, saved_traces):
     """The metrics are of each size, too; a reopened run answers as it did in the test; the points are drawn."""
     only = "ring" if problem == "hull" else "any" if problem == "delaunay" else "permutation"
     make(f"task.problem={problem}", f"model.constraint={only}", folder="one")
@@ -90,9 +87,7 @@ def test_each_problem_trains_and_predicts(
         assert read.weights[0, :, :-1] == pytest.approx(best.weights, abs=1e-4)
 
 
-def test_a_run_resumes_with_workers(
-    make: Callable[..., Any], same_weights: Callable[..., bool], work_folder: Path
-) -> None:
+def test_a_run_resumes_with_workers(make, same_weights, work_folder):
     """What is drawn does not depend on who draws it, nor on whether the run was stopped."""
     make(folder="one")
     make("trainer.num_workers=1", folder="two")
@@ -105,9 +100,7 @@ def test_a_run_resumes_with_workers(
 
 
 @pytest.mark.parametrize("search", ["greedy", "beam"])
-def test_a_run_is_evaluated_on_larger_problems(
-    search: str, make: Callable[..., Any], command: Callable[..., Any]
-) -> None:
+def test_a_run_is_evaluated_on_larger_problems(search, make, command):
     """On more points than it has met."""
     make("task.problem=sorting", "model.constraint=permutation", folder="one")
     answer = command("evaluate", "one", "task.test=8-11", f"decoding={search}")
@@ -122,20 +115,20 @@ def test_a_run_is_evaluated_on_larger_problems(
     assert not list(folder.glob("by_*.tsv"))
 
 
-def test_validations_in_double_precision_are_drawn(make: Callable[..., Any]) -> None:
+def test_validations_in_double_precision_are_drawn(make):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     make("task.problem=sorting", "trainer.precision=64", "+logger=tensorboard", folder="one")
     assert accumulator.EventAccumulator("one/tensorboard").Reload().Images("valid/alignments")
 
 
-def test_a_pointer_run_is_exported(make: Callable[..., Any], work_folder: Path) -> None:
+def test_a_pointer_run_is_exported(make, work_folder):
     """What runs without attnx gives what the run gives, whatever the size."""
     run = make("model.constraint=ring", folder="one")
     checked = export(Path("one"), "torch", Path("out"), run.task.test_pairs())
     assert [(row.beam_size, row.equal_outputs) for row in checked] == [(1, 7), (5, 7)]
 
 
-def test_invalid_inputs_are_refused(make: Callable[..., Any], work_folder: Path) -> None:
+def test_invalid_inputs_are_refused(make, work_folder):
     run = make(folder="one")
     wrong: dict[str, Any] = {
         "the points 1 and 3 are both": np.array([[0.5, 0.25], [0.5, 0.5], [0.5, 0.25]]),
@@ -149,13 +142,13 @@ def test_invalid_inputs_are_refused(make: Callable[..., Any], work_folder: Path)
             run.predict([source])
 
 
-def test_a_model_without_pointing_trains(make: Callable[..., Any], work_folder: Path) -> None:
+def test_a_model_without_pointing_trains(make, work_folder):
     """The paper's other models write the same positions as symbols."""
     make("model=seq2seq", folder="one", without="recipe")
     assert "test_accuracy" in results("one")
 
 
-def test_a_picture_shows_what_was_written() -> None:
+def test_a_picture_shows_what_was_written():
     """Of a triangle, and of numbers in the order in which they were written."""
     points = np.array([[0, 0], [3, 0], [3, 4]])
     assert [line.tolist() for line in answer_lines(points, [0, 1, 2, 0], "hull")] == [[[0, 0], [3, 0], [3, 4], [0, 0]]]

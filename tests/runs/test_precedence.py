@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +45,7 @@ defaults:
 
 
 @pytest.fixture
-def user_configs(work_folder: Path) -> str:
+def user_configs(work_folder):
     """A user's own configuration folder, which holds a recipe named like one that ships."""
     files = {"experiment/mine": EXPERIMENT, "recipe/mine": RECIPE, "recipe/bahdanau": BAHDANAU}
     for name, text in files.items():
@@ -56,7 +55,7 @@ def user_configs(work_folder: Path) -> str:
     return str(work_folder / "conf")
 
 
-def test_an_experiment_wins_over_the_defaults(user_configs: str) -> None:
+def test_an_experiment_wins_over_the_defaults(user_configs):
     config = compose(["experiment=mine"], user_configs)
     assert (config["scorer"]["name"], config["scope"]["name"], config["optimizer"]["name"]) == ("dot", "local", "sgd")
     assert (config["seed"], config["model"]["embedding_dim"], config["scope"]["window"]) == (5, 31, 7)
@@ -64,7 +63,7 @@ def test_an_experiment_wins_over_the_defaults(user_configs: str) -> None:
 
 
 @pytest.mark.parametrize("line", [["experiment=mine", "recipe=mine"], ["+recipe=mine", "+experiment=mine"]])
-def test_a_recipe_wins_over_an_experiment_in_any_order(line: list[str], user_configs: str) -> None:
+def test_a_recipe_wins_over_an_experiment_in_any_order(line, user_configs):
     config = compose(line, user_configs)
     assert (config["scorer"]["name"], config["scorer"]["depth"]) == ("mlp", 3)
     assert list(config["query"]) == ["token"]
@@ -74,7 +73,7 @@ def test_a_recipe_wins_over_an_experiment_in_any_order(line: list[str], user_con
     assert (config["seed"], config["optimizer"]["name"], config["trainer"]["max_steps"]) == (5, "sgd", 13)
 
 
-def test_the_command_line_wins_over_both(user_configs: str) -> None:
+def test_the_command_line_wins_over_both(user_configs):
     line = ["+query=previous_state", "scorer.depth=2", "model.embedding_dim=41", "seed=7", "trainer.max_steps=17"]
     config = compose(["experiment=mine", "recipe=mine", *line, "scope=global", "optimizer=adam"], user_configs)
     assert (config["scorer"]["name"], config["scorer"]["depth"]) == ("mlp", 2)
@@ -83,7 +82,7 @@ def test_the_command_line_wins_over_both(user_configs: str) -> None:
     assert (config["scope"]["name"], config["optimizer"]["name"]) == ("global", "adam")
 
 
-def test_a_replaced_choice_loses_its_options(user_configs: str) -> None:
+def test_a_replaced_choice_loses_its_options(user_configs):
     plain = {"name": "global", "sources": ["encoder"], "include_self": False}
     assert compose(["recipe=mine", "scorer=additive"], user_configs)["scorer"] == {
         "name": "additive",
@@ -94,12 +93,12 @@ def test_a_replaced_choice_loses_its_options(user_configs: str) -> None:
     assert compose(["experiment=mine", "recipe=luong_global"], user_configs)["scope"] == plain
 
 
-def test_a_given_option_is_never_dropped(user_configs: str) -> None:
+def test_a_given_option_is_never_dropped(user_configs):
     with pytest.raises(UserError, match="'additive' has no option 'depth'"):
         compose(["recipe=mine", "scorer=additive", "scorer.depth=2"], user_configs)
 
 
-def test_a_wrong_option_in_a_recipe_is_reported(user_configs: str) -> None:
+def test_a_wrong_option_in_a_recipe_is_reported(user_configs):
     Path(user_configs, "recipe", "wrong.yaml").write_text(
         "# @package _global_\nscorer:\n  hiden: 3\n", encoding="utf-8"
     )
@@ -108,7 +107,7 @@ def test_a_wrong_option_in_a_recipe_is_reported(user_configs: str) -> None:
             compose(line, user_configs)
 
 
-def test_an_experiment_may_extend_a_recipe(user_configs: str) -> None:
+def test_an_experiment_may_extend_a_recipe(user_configs):
     text = (
         "# @package _global_\ndefaults:\n  - /recipe@_global_: luong_local_m\n  - override /scorer: dot\n"
         "scope:\n  window: 2\n"
@@ -119,7 +118,7 @@ def test_an_experiment_may_extend_a_recipe(user_configs: str) -> None:
     assert config["model"]["feed"] == "next"
 
 
-def test_a_user_file_wins_over_a_shipped_one(user_configs: str) -> None:
+def test_a_user_file_wins_over_a_shipped_one(user_configs):
     assert compose(["recipe=bahdanau"])["scorer"]["name"] == "additive"
     assert compose(["recipe=bahdanau"], user_configs)["scorer"]["name"] == "cosine"
     assert compose(["recipe=luong_global"], user_configs)["scorer"]["name"] == "multiplicative"
@@ -127,19 +126,19 @@ def test_a_user_file_wins_over_a_shipped_one(user_configs: str) -> None:
 
 
 @pytest.mark.parametrize("flag", [["--config-dir", "conf"], ["--config-dir=conf"], ["-cd", "conf"]])
-def test_the_flag_works_for_a_run(flag: list[str], user_configs: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_flag_works_for_a_run(flag, user_configs, monkeypatch):
     recorded: list[dict[str, Any]] = []
     monkeypatch.setattr(main, "train_one", lambda config, *_: recorded.append(config) or 0)
     assert main.run(["recipe=bahdanau", *flag, "scope=local"]) == 0
     assert (recorded[0]["scorer"]["name"], recorded[0]["scope"]["name"]) == ("cosine", "local")
 
 
-def test_the_flag_works_for_a_printed_configuration(user_configs: str, command: Callable[..., Any]) -> None:
+def test_the_flag_works_for_a_printed_configuration(user_configs, command):
     shown = yaml.safe_load(command("--cfg", "job", "recipe=bahdanau", "--config-dir", user_configs).out)
     assert shown["scorer"]["name"] == "cosine"
 
 
-def test_the_flag_works_for_a_sweep(user_configs: str, monkeypatch: pytest.MonkeyPatch, shared_server: None) -> None:
+def test_the_flag_works_for_a_sweep(user_configs, monkeypatch, shared_server):
     recorded: list[str] = []
     monkeypatch.setattr(
         SweepSession,
@@ -159,7 +158,7 @@ INEFFECTIVE = {
 
 
 @pytest.fixture
-def odd_configs(user_configs: str) -> str:
+def odd_configs(user_configs):
     """Files that set what they leave without effect."""
     files = {
         "experiment/odd": "# @package _global_\ntrainer: {batch_size: 32, batch_tokens: 1000}\n",
@@ -176,13 +175,13 @@ def odd_configs(user_configs: str) -> str:
 
 
 @pytest.mark.parametrize("line", INEFFECTIVE)
-def test_what_a_user_wrote_without_effect_is_refused(line: str, odd_configs: str) -> None:
+def test_what_a_user_wrote_without_effect_is_refused(line, odd_configs):
     overrides, message = INEFFECTIVE[line]
     with pytest.raises(UserError, match=message):
         compose(overrides, odd_configs)
 
 
-def test_what_the_command_line_or_another_preset_replaces_is_no_mistake(odd_configs: str) -> None:
+def test_what_the_command_line_or_another_preset_replaces_is_no_mistake(odd_configs):
     assert compose(["recipe=rows", "trainer.batch_tokens=7"], odd_configs)["trainer"]["batch_tokens"] == 7
     assert compose(["recipe=even", "experiment=odd"], odd_configs)["trainer"]["batch_tokens"] == 1000
     assert compose(["recipe=odd", "model=seq2seq"], odd_configs)["encoder"]["name"] == "pyramid"

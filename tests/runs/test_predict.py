@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ def give(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 3, 128])
-def test_predictions_keep_the_order_of_lines(batch: int, runs: Path, command: Callable[..., Any]) -> None:
+def test_predictions_keep_the_order_of_lines(batch, runs, command):
     Path("words.txt").write_text(text(WORDS), encoding="utf-8")
     answer = command("predict", "one", "words.txt", "--batch", str(batch))
     assert (answer.code, answer.err) == (0, "")
@@ -48,9 +48,7 @@ def test_predictions_keep_the_order_of_lines(batch: int, runs: Path, command: Ca
     assert len(set(answer.out.splitlines())) > 4
 
 
-def test_standard_input_is_read_like_a_file(
-    runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_standard_input_is_read_like_a_file(runs, command, monkeypatch):
     """With a byte order mark, spaces and line ends of another system behind lines, and nothing behind the last one."""
     for file in ([], ["-"]):
         give(monkeypatch, b"\xef\xbb\xbf" + text(WORDS, " \r\n").removesuffix(" \r\n").encode())
@@ -59,7 +57,7 @@ def test_standard_input_is_read_like_a_file(
     assert command("predict", "one") == (0, "", "")
 
 
-def test_the_n_best_are_printed_in_order(runs: Path, command: Callable[..., Any]) -> None:
+def test_the_n_best_are_printed_in_order(runs, command):
     Path("words.txt").write_text(text(["dab", "", "sabeb"]), encoding="utf-8")
     rows = [line.split("\t") for line in command("predict", "one", "words.txt", "--nbest", "3").out.splitlines()]
     assert [row[:2] for row in rows] == [
@@ -83,7 +81,7 @@ def test_the_n_best_are_printed_in_order(runs: Path, command: Callable[..., Any]
     assert expected[0][0] > expected[1][0] > expected[2][0]
 
 
-def test_a_search_and_its_options_can_be_set(runs: Path, command: Callable[..., Any]) -> None:
+def test_a_search_and_its_options_can_be_set(runs, command):
     """Whichever it is, the run's own rules of what outputs may be hold; an n-best list widens a beam."""
     Path("words.txt").write_text("sabeb\n", encoding="utf-8")
     short = command("predict", "one", "words.txt", "decoding.max_length_ratio=0.2", "decoding.max_length_extra=1").out
@@ -102,7 +100,7 @@ def best_of(folder: str, word: str, **options: int) -> list[Any]:
     return [best, *best.alternatives]
 
 
-def test_a_score_precedes_the_text(runs: Path, command: Callable[..., Any]) -> None:
+def test_a_score_precedes_the_text(runs, command):
     Path("words.txt").write_text(text(["dab", ""]), encoding="utf-8")
     first, blank = command("predict", "one", "words.txt", "--scores").out.splitlines()
     (prediction,) = attnx.open_run("one").predict(["dab"])
@@ -110,7 +108,7 @@ def test_a_score_precedes_the_text(runs: Path, command: Callable[..., Any]) -> N
     assert blank == "\t"
 
 
-def test_alignments_have_two_formats(runs: Path, command: Callable[..., Any]) -> None:
+def test_alignments_have_two_formats(runs, command):
     Path("words.txt").write_text(text(["dab", "", "sabeb"]), encoding="utf-8")
     for name in ("links.txt", "weights.jsonl"):
         assert command("predict", "one", "words.txt", "--alignments", name).code == 0
@@ -130,7 +128,7 @@ def test_alignments_have_two_formats(runs: Path, command: Callable[..., Any]) ->
         assert alignment["log_probability"] == pytest.approx(prediction.log_probability, abs=1e-5)
 
 
-def test_each_of_the_best_n_has_its_own_alignment(runs: Path, command: Callable[..., Any]) -> None:
+def test_each_of_the_best_n_has_its_own_alignment(runs, command):
     Path("words.txt").write_text("sabeb\n\n", encoding="utf-8")
     answer = command("predict", "one", "words.txt", "--nbest", "3", "--alignments", "weights.jsonl")
     lines = [json.loads(line) for line in Path("weights.jsonl").read_text().splitlines()]
@@ -152,9 +150,7 @@ TWO_HEADS = [
 ]
 
 
-def test_other_memories_have_alignments(
-    runs: Path, run: Callable[..., TrainedRun], command: Callable[..., Any]
-) -> None:
+def test_other_memories_have_alignments(runs, run, command):
     """Own states are columns behind the source's and give no links; without a source there are none; heads are kept."""
     run(*TWO_HEADS, "scope=encoder_decoder", folder="both")
     run("scope=history", "trainer.max_steps=2", folder="own")
@@ -185,9 +181,7 @@ def test_other_memories_have_alignments(
     assert not Path("all.jsonl").exists()
 
 
-def test_without_attention_there_is_nothing_to_align(
-    runs: Path, run: Callable[..., TrainedRun], command: Callable[..., Any]
-) -> None:
+def test_without_attention_there_is_nothing_to_align(runs, run, command):
     run("attention=none", "trainer.max_steps=2", folder="none")
     for words in (["none", "words.tsv"], ["one", "none", "words.tsv"]):
         answer = command("predict", *words, "--alignments", "links.txt")
@@ -196,7 +190,7 @@ def test_without_attention_there_is_nothing_to_align(
     assert command("predict", "one", "none", "words.tsv", "--column", "1", "--batch", "7").code == 0
 
 
-def test_a_column_of_a_table_is_predicted(runs: Path, command: Callable[..., Any]) -> None:
+def test_a_column_of_a_table_is_predicted(runs, command):
     Path("table.tsv").write_text("1\tdab\tx\n\n2\tkes\n", encoding="utf-8")
     answer = command("predict", "one", "table.tsv", "--column", "2")
     assert answer.out == text(answers("one", ["dab", "", "kes"]))
@@ -208,7 +202,7 @@ def test_a_column_of_a_table_is_predicted(runs: Path, command: Callable[..., Any
 BROKEN = b"dab\nk\xffs\n\nkes\n"
 
 
-def test_a_bad_line_stops_is_skipped_or_kept_empty(runs: Path, command: Callable[..., Any]) -> None:
+def test_a_bad_line_stops_is_skipped_or_kept_empty(runs, command):
     Path("bad.txt").write_bytes(BROKEN)
     message = "attnx: bad.txt:2: byte 0xff at byte 2 of the line is not UTF-8; save the file as UTF-8: 'k\ufffds'\n"
     dab, kes = answers("one", ["dab", "kes"])
@@ -229,9 +223,7 @@ def test_a_bad_line_stops_is_skipped_or_kept_empty(runs: Path, command: Callable
     assert not list(Path().glob("out*"))
 
 
-def test_an_unknown_symbol_is_replaced_refused_or_kept(
-    runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_symbol_is_replaced_refused_or_kept(runs, command, monkeypatch):
     give(monkeypatch, "daß\n".encode())
     answer = command("predict", "one")
     assert "1 line with symbols that this run does not know, read as the unknown symbol: ß" in answer.err
@@ -251,7 +243,7 @@ def test_an_unknown_symbol_is_replaced_refused_or_kept(
         attnx.open_run("one").predict(["ßaQß"], unknown="refuse")
 
 
-def test_several_runs_predict_as_an_ensemble(runs: Path, command: Callable[..., Any]) -> None:
+def test_several_runs_predict_as_an_ensemble(runs, command):
     Path("words.txt").write_text(text(WORDS), encoding="utf-8")
     alone = command("predict", "one", "words.txt", "--scores").out
     twice = command("predict", "one", "one", "words.txt", "--scores").out
@@ -263,7 +255,7 @@ def test_several_runs_predict_as_an_ensemble(runs: Path, command: Callable[..., 
     assert both != [line.split("\t")[0] for line in alone.splitlines()]
 
 
-def test_lines_are_streamed(runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_streamed(runs, command, monkeypatch):
     """However many there are, no more are held at once than a few batches of them."""
     read, ahead = 0, []
     batch = 2
@@ -288,9 +280,7 @@ ARGUMENTS = ("predict", "one", "words.txt", "--out", "out.txt", "--alignments", 
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(errno.ENOSPC, "No space left on device")])
-def test_an_interrupted_output_leaves_no_file(
-    error: BaseException, runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_output_leaves_no_file(error, runs, command, monkeypatch):
     """Ctrl-C, and a full disk, while the third line is decoded."""
     Path("words.txt").write_text(text(WORDS), encoding="utf-8")
     write, lines = predicting._answer, iter(range(3))
@@ -310,7 +300,7 @@ def test_an_interrupted_output_leaves_no_file(
     assert {path.name for path in Path().glob("*.txt*")} == {"words.txt"}
 
 
-def test_the_lines_before_a_bad_one_are_kept(runs: Path, command: Callable[..., Any]) -> None:
+def test_the_lines_before_a_bad_one_are_kept(runs, command):
     Path("words.txt").write_bytes(BROKEN)
     answer = command(*ARGUMENTS)
     assert (answer.code, answer.out) == (2, "")
@@ -320,14 +310,14 @@ def test_the_lines_before_a_bad_one_are_kept(runs: Path, command: Callable[..., 
     assert not list(Path().glob("*.partial"))
 
 
-def test_an_output_that_cannot_be_opened_leaves_no_other(runs: Path, command: Callable[..., Any]) -> None:
+def test_an_output_that_cannot_be_opened_leaves_no_other(runs, command):
     Path("words.txt").write_text(text(WORDS), encoding="utf-8")
     answer = command("predict", "one", "words.txt", "--out", "out.txt", "--alignments", "/proc/links.txt")
     assert (answer.code, answer.err.startswith("attnx: /proc/links.txt: cannot be written")) == (2, True)
     assert not Path("out.txt").exists()
 
 
-def test_a_finished_output_is_not_overwritten(runs: Path, command: Callable[..., Any]) -> None:
+def test_a_finished_output_is_not_overwritten(runs, command):
     Path("words.txt").write_text(text(WORDS), encoding="utf-8")
     assert command(*ARGUMENTS).out == "out.txt: 8 lines\n"
     assert Path("out.txt").read_text(encoding="utf-8") == text(answers("one", WORDS))
@@ -338,9 +328,7 @@ def test_a_finished_output_is_not_overwritten(runs: Path, command: Callable[...,
     assert (answer.code, answer.err) == (2, "attnx: folder: is a folder; name a file to write\n")
 
 
-def test_a_closed_pipe_is_no_error(
-    runs: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_closed_pipe_is_no_error(runs, monkeypatch, capfd):
     """As with ``| head``: the reader is gone, and the command ends silently."""
     Path("words.txt").write_text(text(WORDS), encoding="utf-8")
     reading, writing = os.pipe()
@@ -354,7 +342,7 @@ def test_a_closed_pipe_is_no_error(
     assert capfd.readouterr() == ("", "")
 
 
-def test_python_reports_the_same_mistakes(runs: Path) -> None:
+def test_python_reports_the_same_mistakes(runs):
     run = attnx.open_run("one")
     greedy = run.predict(["dab"])[0]
     best, wide = run.predict(["dab"], nbest=3)[0], run.predict(["dab"], decoding=("beam", {"beam_size": 1}))[0]
@@ -385,9 +373,7 @@ def test_python_reports_the_same_mistakes(runs: Path) -> None:
         attnx.compose("scorer=dot")
 
 
-def test_the_saved_best_checkpoints_are_averaged(
-    runs: Path, command: Callable[..., Any], weights: Callable[..., Any]
-) -> None:
+def test_the_saved_best_checkpoints_are_averaged(runs, command, weights):
     """Of two checkpoints every weight is half their sum; one alone is opened as it is."""
     shutil.copy("two/checkpoints/best.ckpt", "one/checkpoints/best-2.ckpt")
     averaged = attnx.open_run("one", checkpoint="average").model.state_dict()
@@ -410,7 +396,7 @@ def read(number: int) -> Any:
 
 
 @pytest.fixture
-def recordings(work_folder: Path) -> list[str]:
+def recordings(work_folder):
     """Files of features and their tables, of symbols and of numbers to write; what names them."""
     for number in range(43):
         np.save(f"in{number}.npy", read(number))
@@ -422,9 +408,7 @@ def recordings(work_folder: Path) -> list[str]:
     return ["task=sequences", "task.source=features", "trainer.max_steps=20"]
 
 
-def test_feature_files_and_tag_columns_are_read(
-    run: Callable[..., TrainedRun], recordings: list[str], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_feature_files_and_tag_columns_are_read(run, recordings, command, monkeypatch):
     overrides = [*(f"task.{part}={part}.tsv" for part in ("train", "valid", "test")), "task.tagged=true"]
     opened = run(*recordings, *overrides, "model.tag_inputs=[encoder]", folder="one")
     Path("deep").mkdir()
@@ -460,9 +444,7 @@ def test_feature_files_and_tag_columns_are_read(
     assert count == "attnx: 2 of 3 lines could not be read"
 
 
-def test_numbers_are_written_as_json(
-    run: Callable[..., TrainedRun], recordings: list[str], command: Callable[..., Any]
-) -> None:
+def test_numbers_are_written_as_json(run, recordings, command):
     overrides = [*(f"task.{part}={part}_out.tsv" for part in ("train", "valid", "test")), "task.target=features"]
     opened = run(*recordings, *overrides, folder="one")
     Path("list.txt").write_text("in5.npy\n\nin9.npy\n", encoding="utf-8")

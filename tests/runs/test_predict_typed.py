@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +14,7 @@ from attnx.cli.commands.predict.write import heatmap
 
 
 @pytest.fixture
-def type_lines(
-    runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., Any]]:
+def type_lines(runs, command, monkeypatch):
     """Type lines through a pseudo-terminal, then Ctrl-D: the answer of ``attnx predict`` with these words."""
     controller, terminal = os.openpty()
 
@@ -33,9 +29,7 @@ def type_lines(
     os.close(terminal)
 
 
-def test_a_typed_line_is_answered_with_its_attention(
-    type_lines: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_typed_line_is_answered_with_its_attention(type_lines, monkeypatch):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     answer = type_lines(b"dab\n\nkes\n", "one")
     assert answer.code == 0
@@ -54,7 +48,7 @@ def test_a_typed_line_is_answered_with_its_attention(
     assert not lines
 
 
-def test_without_a_terminal_to_read_there_are_no_weights(type_lines: Callable[..., Any]) -> None:
+def test_without_a_terminal_to_read_there_are_no_weights(type_lines):
     """Of the N best, and of several runs, whose outputs go to a pipe."""
     answer = type_lines(b"dab\n", "one", "two", "--nbest", "2")
     (prediction,) = attnx.open_ensemble(["one", "two"]).predict(["dab"], nbest=2)
@@ -62,7 +56,7 @@ def test_without_a_terminal_to_read_there_are_no_weights(type_lines: Callable[..
     assert answer.out.splitlines() == [f"1\t{rank}\t{item.score:.6f}\t{item.text}" for rank, item in ranked]
 
 
-def test_a_typed_mistake_does_not_end_the_command(type_lines: Callable[..., Any]) -> None:
+def test_a_typed_mistake_does_not_end_the_command(type_lines):
     answer = type_lines("daß\ndab\n".encode() + b"d\xffb\n", "one", "--unknown", "refuse")
     assert answer.code == 0
     assert answer.out == f"{attnx.open_run('one').predict(['dab'])[0].text}\n"
@@ -72,7 +66,7 @@ def test_a_typed_mistake_does_not_end_the_command(type_lines: Callable[..., Any]
     assert count == "attnx: 2 of 3 lines could not be read"
 
 
-def test_a_grid_is_aligned_by_display_width() -> None:
+def test_a_grid_is_aligned_by_display_width():
     """A Chinese character takes two cells, an accent of its own none, a space is seen, and what is long is cut."""
     weights = np.array([[0.0, 1.0, 0.3, 0.6], [0.9, 0.1, 0.5, 0.8]])
     assert list(heatmap(weights, ["字", "ab"], ["漢", "\u0301", "a" * 20, " "], width=60)) == [
@@ -82,7 +76,7 @@ def test_a_grid_is_aligned_by_display_width() -> None:
     ]
 
 
-def test_a_wide_grid_wraps() -> None:
+def test_a_wide_grid_wraps():
     """Three cells for the labels and a space; then two cells a column, of which four fit into twelve."""
     weights = np.eye(5)
     assert list(heatmap(weights[:1], ["abc"], list("vwxyz"), width=12)) == [
@@ -93,7 +87,7 @@ def test_a_wide_grid_wraps() -> None:
     ]
 
 
-def test_decoder_states_follow_a_bar() -> None:
+def test_decoder_states_follow_a_bar():
     assert list(heatmap(np.eye(3)[1:], ["B", "C"], ["a", "b", "B"], width=40, decoder_columns=1)) == [
         "  a b│B",
         "B   █│",

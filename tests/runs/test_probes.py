@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +42,7 @@ def marked_logits(run: Any, batch: Batch) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_run_measures_labels_given_the_true_steps(
-    model: str, work_folder: Path, no_pictures: None, command: Callable[..., Any]
-) -> None:
+def test_a_run_measures_labels_given_the_true_steps(model, work_folder, no_pictures, command):
     run = fit(model)
     task, data = run.task, run.task.load()
     batch = as_batch(data.evaluation_dataset(data.pairs.test))

@@ -6,7 +6,6 @@ import io
 import re
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +101,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("problem", MISTAKES)
-def test_a_copied_problem_speaks_of_its_own_names(problem: str) -> None:
+def test_a_copied_problem_speaks_of_its_own_names(problem):
     """As model=my_entity, not as the original, which is there, too."""
     names = copy_renamed(problem, Path("plugins/mine"))
     for mistake in MISTAKES[problem]:
@@ -119,9 +118,7 @@ def measured(folder: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_a_copied_problem_trains_under_another_name(
-    problem: str, same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copied_problem_trains_under_another_name(problem, same_weights, monkeypatch):
     """Weights, results and pictures are those of the original, which cannot be imported; the run keeps its files."""
     words, source, picture = PROBLEMS[problem]
     rows = [f"{step * 37 % 11},{step * 17 % 5}" for step in range(97)]

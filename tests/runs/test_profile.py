@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from attnx.cli import main
 
 pytestmark = pytest.mark.usefixtures("words", "no_pictures")
-Sized = Callable[..., list[str]]
 # What each reports: calls of the trainer, Python functions, and operators of torch.
 REPORTED = {"simple": "run_training_batch", "advanced": "cumtime", "pytorch": "aten::"}
 
 
 @pytest.mark.parametrize("profiler", REPORTED)
-def test_the_report_is_in_the_run_folder(profiler: str, sized: Sized) -> None:
+def test_the_report_is_in_the_run_folder(profiler, sized):
     options = ["trainer.max_steps=11", "trainer.num_validations=1", f"trainer.profiler={profiler}"]
     assert main.run(sized(*options, "folder=one")) == 0
     assert REPORTED[profiler] in Path("one/profile/fit-profile.txt").read_text(encoding="utf-8")
@@ -27,7 +24,7 @@ def test_the_report_is_in_the_run_folder(profiler: str, sized: Sized) -> None:
     assert "by Lightning's profiler" in Path("one/README.md").read_text(encoding="utf-8")
 
 
-def test_a_profiler_changes_no_result(sized: Sized) -> None:
+def test_a_profiler_changes_no_result(sized):
     for folder, profiler in (("with", "simple"), ("without", "null")):
         assert main.run(sized(f"trainer.profiler={profiler}", f"folder={folder}")) == 0
     first, second = (json.loads(Path(name, "results.json").read_text(encoding="utf-8")) for name in ("with", "without"))
@@ -35,7 +32,7 @@ def test_a_profiler_changes_no_result(sized: Sized) -> None:
         assert first[name] == second[name]
 
 
-def test_an_unknown_profiler_is_refused(sized: Sized, command: Callable[..., Any]) -> None:
+def test_an_unknown_profiler_is_refused(sized, command):
     answer = command(*sized("trainer.profiler=simpel", "folder=one"))
     assert answer.code == 2
     assert answer.err.startswith("attnx: trainer.profiler=simpel: expected one of simple, advanced, pytorch")

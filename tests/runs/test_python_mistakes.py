@@ -29,12 +29,12 @@ def refusal_message(call: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
         (None, "attnx.fit(attnx.compose(['scorer=dot']))"),
     ],
 )
-def test_an_invalid_configuration_is_refused(value: Any, advice: str) -> None:
+def test_an_invalid_configuration_is_refused(value, advice):
     assert refusal_message(attnx.fit, value) == f"fit takes a configuration from compose: {advice}"
     assert not Path("multirun").exists()
 
 
-def test_a_changed_configuration_is_checked(words: Path) -> None:
+def test_a_changed_configuration_is_checked(words):
     """One that was changed after it was composed."""
     config = attnx.compose(["task.train=words.tsv"])
     assert refusal_message(attnx.fit, {**config, "scorer": {"name": "dott"}}).startswith(
@@ -48,14 +48,14 @@ def test_a_changed_configuration_is_checked(words: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [{"scorer": "dot"}, [3], None])
-def test_an_invalid_list_of_overrides_is_refused(value: Any) -> None:
+def test_an_invalid_list_of_overrides_is_refused(value):
     assert (
         refusal_message(attnx.compose, value) == f"{value!r}: give a list of overrides, as in compose(['scorer=dot'])"
     )
 
 
 @pytest.mark.parametrize("value", [None, 3, ["one"]])
-def test_an_invalid_folder_is_refused(value: Any) -> None:
+def test_an_invalid_folder_is_refused(value):
     message = f"{value!r}: name one run folder; several are opened as an ensemble by open_ensemble"
     assert refusal_message(attnx.open_run, value) == message
     assert refusal_message(attnx.open_ensemble, [value]) == message
@@ -63,7 +63,7 @@ def test_an_invalid_folder_is_refused(value: Any) -> None:
     assert "expected" not in refusal_message(attnx.open_run, "nowhere")
 
 
-def test_an_invalid_source_is_refused(runs: Path) -> None:
+def test_an_invalid_source_is_refused(runs):
     run = attnx.open_run("one")
     for source in (3, None, ["d", "a", "b"], b"dab"):
         message = f"cannot predict from {source!r}: this run reads text, a word or a sentence each"
@@ -83,7 +83,7 @@ def test_an_invalid_source_is_refused(runs: Path) -> None:
     )
 
 
-def test_an_invalid_part_is_refused() -> None:
+def test_an_invalid_part_is_refused():
     for name in (3, "a b", "null"):
         message = refusal_message(attnx.register, "scorer", name)
         assert message.startswith(f"cannot register {name!r}: a part's name is one word")

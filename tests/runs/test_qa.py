@@ -6,7 +6,6 @@ import importlib
 import io
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +58,7 @@ def train(folder: str, *overrides: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def trained_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained_folder(tmp_path_factory):
     """A folder with stories and a run, ``one``, that learned two tasks together."""
     home = tmp_path_factory.mktemp("qa")
     write(home / "stories")
@@ -71,13 +70,13 @@ def trained_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run_folder(trained_folder: Path, work_folder: Path) -> Path:
+def run_folder(trained_folder, work_folder):
     """Its copy in the test's own folder."""
     shutil.copytree(trained_folder, work_folder, dirs_exist_ok=True)
     return work_folder / "one"
 
 
-def test_tasks_are_scored_separately(run_folder: Path) -> None:
+def test_tasks_are_scored_separately(run_folder):
     results = json.loads((run_folder / "results.json").read_text(encoding="utf-8"))
     errors = {name: results[f"test_error_{name}"] for name in ("macro", "micro", "qa1", "qa4")}
     assert errors["macro"] == pytest.approx((errors["qa1"] + errors["qa4"]) / 2)
@@ -90,7 +89,7 @@ def test_tasks_are_scored_separately(run_folder: Path) -> None:
     assert rows[0]["source"] == "mary went to the garden . number 0 is test . where is mary ?"
 
 
-def test_a_reopened_run_answers_equally(run_folder: Path) -> None:
+def test_a_reopened_run_answers_equally(run_folder):
     run = attnx.open_run(run_folder)
     for line in (run_folder / "predictions.tsv").read_text(encoding="utf-8").splitlines()[1:60:7]:
         source, answer, *_ = line.split("\t")
@@ -102,7 +101,7 @@ def test_a_reopened_run_answers_equally(run_folder: Path) -> None:
         run.predict([STORY], tag="qa1", unknown="keep")
 
 
-def test_a_story_is_answered_on_the_command_line(run_folder: Path, command: Callable[..., Any]) -> None:
+def test_a_story_is_answered_on_the_command_line(run_folder, command):
     Path("asked.txt").write_text(f"{STORY}\n{STORY.replace('.', ' .')}\n", encoding="utf-8")
     answer = command("predict", "one", "asked.txt", "--tag", "qa4", "--nbest", "3")
     assert answer.code == 0, answer.err
@@ -112,7 +111,7 @@ def test_a_story_is_answered_on_the_command_line(run_folder: Path, command: Call
     assert [row[1:] for row in rows[:3]] == [row[1:] for row in rows[3:]]
 
 
-def test_other_stories_are_evaluated(run_folder: Path, command: Callable[..., Any]) -> None:
+def test_other_stories_are_evaluated(run_folder, command):
     """Those of a file, by a run that knows one task."""
     train("single", *ENTITY)
     answer = command("evaluate", "single", "task.test=stories/qa4_made_test.txt")
@@ -121,7 +120,7 @@ def test_other_stories_are_evaluated(run_folder: Path, command: Callable[..., An
     assert "errors by symbol" in answer.out
 
 
-def test_slot_weights_are_saved_and_drawn(run_folder: Path, saved_traces: Any) -> None:
+def test_slot_weights_are_saved_and_drawn(run_folder, saved_traces):
     """Each example holds the gates of every slot where sentences end, and what the question read of it."""
     (_, best), *_ = (next(iter(hypotheses.items())) for hypotheses in read_saved_alignments(run_folder))
     ((read, candidates),) = saved_traces(run_folder)[0][1].hypotheses
@@ -142,13 +141,7 @@ def test_slot_weights_are_saved_and_drawn(run_folder: Path, saved_traces: Any) -
     assert all(picture.read_bytes()[:4] == b"\x89PNG" for picture in (*pictures, page))
 
 
-def test_a_stopped_run_resumes_with_equal_results(
-    trained_folder: Path,
-    work_folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    interrupt_at: Callable[..., None],
-    same_weights: Callable[..., bool],
-) -> None:
+def test_a_stopped_run_resumes_with_equal_results(trained_folder, work_folder, monkeypatch, interrupt_at, same_weights):
 
     shutil.copytree(trained_folder / "stories", "stories")
     disable_pictures(monkeypatch)
@@ -161,9 +154,7 @@ def test_a_stopped_run_resumes_with_equal_results(
     assert same_weights(["whole", "cut"])
 
 
-def test_other_models_train_on_the_same_task(
-    trained_folder: Path, work_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_models_train_on_the_same_task(trained_folder, work_folder, monkeypatch):
     shutil.copytree(trained_folder / "stories", "stories")
     disable_pictures(monkeypatch)
     sizes = ["model.embedding_dim=6", "encoder.hidden_size=5", "decoder.hidden_size=7"]
@@ -171,7 +162,7 @@ def test_other_models_train_on_the_same_task(
     assert len(run.predict([STORY])) == 1
 
 
-def test_word_keys_are_restored(trained_folder: Path, work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_word_keys_are_restored(trained_folder, work_folder, monkeypatch):
     shutil.copytree(trained_folder / "stories", "stories")
     disable_pictures(monkeypatch)
     options = [size for size in ENTITY if "slots" not in size]
@@ -182,7 +173,7 @@ def test_word_keys_are_restored(trained_folder: Path, work_folder: Path, monkeyp
     assert prediction.weights.shape == (2, 1, 16)
 
 
-def test_options_of_the_entity_model_are_refused_by_other_models(run_folder: Path) -> None:
+def test_options_of_the_entity_model_are_refused_by_other_models(run_folder):
     """Its keys are those of an entity net; nor has that an encoder that could lie elsewhere."""
     with pytest.raises(
         UserError,
@@ -195,7 +186,7 @@ def test_options_of_the_entity_model_are_refused_by_other_models(run_folder: Pat
     assert not Path("placed").exists()
 
 
-def test_an_ensemble_shows_slots_named_by_words(run_folder: Path) -> None:
+def test_an_ensemble_shows_slots_named_by_words(run_folder):
     """Keys of two runs' own have no order in common, so that there is no mean of what their slots read."""
     train("two", *ENTITY, "task.tasks=[1,4]", "seed=2")
     (prediction,) = attnx.open_ensemble(["one", "two"]).predict([STORY], tag="qa4", need_weights=True)
@@ -207,14 +198,14 @@ def test_an_ensemble_shows_slots_named_by_words(run_folder: Path) -> None:
     np.testing.assert_allclose(prediction.weights, (weights[0] + weights[1]) / 2, rtol=1e-5, atol=1e-7)
 
 
-def test_an_export_is_refused(run_folder: Path, command: Callable[..., Any]) -> None:
+def test_an_export_is_refused(run_folder, command):
     answer = command("export", "one", "--format", "torch")
     assert answer.code == 2
     assert "model=entity" in answer.err
     assert not Path("one/export").exists()
 
 
-def test_a_broken_line_is_reported_before_anything_is_written(run_folder: Path, command: Callable[..., Any]) -> None:
+def test_a_broken_line_is_reported_before_anything_is_written(run_folder, command):
     file = Path("stories/qa1_made_train.txt")
     lines = file.read_text(encoding="utf-8").splitlines()
     lines[7] = lines[7].replace("8 ", "").replace("2 ", "two ")

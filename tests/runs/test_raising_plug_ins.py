@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from rich.console import Console
@@ -138,7 +137,7 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Path], Path], sized: Any) -> Path:
+def trained(tmp_path_factory, write_words, sized):
     """A folder with words, a sound plug-in and a run that was trained with it, ``one``."""
     from attnx.training.fit import fit
 
@@ -155,7 +154,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Pat
 
 
 @pytest.fixture
-def plug(trained: Path, work_folder: Path) -> Callable[..., str]:
+def plug(trained, work_folder):
     """Put the plug-in into the test's folder with a statement at a place; return ``file:line`` of the statement."""
     shutil.copytree(trained, work_folder, dirs_exist_ok=True)
     path = work_folder / "plugins" / "mine.py"
@@ -176,9 +175,7 @@ def words_of(case: Case, small: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.place}-{RAISED[case.statement][:9]}-{case.command}")
-def test_one_line_says_what_a_plug_in_raised(
-    case: Case, plug: Callable[..., str], command: Callable[..., Any], small: list[str], shared_server: None
-) -> None:
+def test_one_line_says_what_a_plug_in_raised(case, plug, command, small, shared_server):
     place = plug(case.place, case.statement, case.only_in_training)
     answer = command(*words_of(case, small))
     assert answer.code == case.code
@@ -194,9 +191,7 @@ def test_one_line_says_what_a_plug_in_raised(
         assert not Path("multirun").exists()
 
 
-def test_the_traceback_of_an_exit_in_a_run_is_kept(
-    plug: Callable[..., str], command: Callable[..., Any], small: list[str]
-) -> None:
+def test_the_traceback_of_an_exit_in_a_run_is_kept(plug, command, small):
     """The run has failed; it was not interrupted."""
     place = plug("backward hook", EXIT_0, only_in_training=True)
     answer = command("scorer=mine", "folder=new", *small)
@@ -211,7 +206,7 @@ def test_the_traceback_of_an_exit_in_a_run_is_kept(
     assert "SystemExit: 0" in info["error"]
 
 
-def test_an_open_run_raises_what_a_method_raises(plug: Callable[..., str]) -> None:
+def test_an_open_run_raises_what_a_method_raises(plug):
     """From Python, so that a debugger stops there; a part that cannot be built is one line, with the cause."""
     plug("score", RUNTIME_ERROR)
     run = open_run("one")
@@ -224,7 +219,7 @@ def test_an_open_run_raises_what_a_method_raises(plug: Callable[..., str]) -> No
     assert isinstance(refused.value.__cause__, SystemExit)
 
 
-def test_a_plug_in_that_fails_after_it_registered_fails_again(plug: Callable[..., str]) -> None:
+def test_a_plug_in_that_fails_after_it_registered_fails_again(plug):
     from attnx import registry
 
     place = plug("import", "raise SystemExit")
@@ -234,7 +229,7 @@ def test_a_plug_in_that_fails_after_it_registered_fails_again(plug: Callable[...
         assert f"'mine', {place}: " in str(refused.value)
 
 
-def test_a_file_without_parts_is_named(work_folder: Path) -> None:
+def test_a_file_without_parts_is_named(work_folder):
     """What it is imported for is named if that was entered."""
     (work_folder / "plugins").mkdir()
     (work_folder / "plugins" / "shared.py").write_text("def seven():\n    raise SystemExit(7)\n", encoding="utf-8")
@@ -253,16 +248,14 @@ def test_a_file_without_parts_is_named(work_folder: Path) -> None:
     assert str(refused.value).startswith(f"the scorer 'mine', {file}:2 (seven): SystemExit: 7; ")
 
 
-def test_errors_of_the_core_are_no_plug_ins() -> None:
+def test_errors_of_the_core_are_no_plug_ins():
     with pytest.raises(ZeroDivisionError) as raised:
         1 / 0  # noqa: B018
     assert find_plug_in(raised.value) == ""
 
 
 @pytest.mark.parametrize("kind", ["optimizer", "lr_schedule"])
-def test_a_constructor_that_returns_nothing_is_named(
-    kind: str, write_words: Callable[[Path], Path], work_folder: Path, command: Callable[..., Any], small: list[str]
-) -> None:
+def test_a_constructor_that_returns_nothing_is_named(kind, write_words, work_folder, command, small):
     """A function that builds a part and forgets to return it."""
     parameters = {"optimizer": "parameters", "lr_schedule": "optimizer, progress"}[kind]
     write_words(work_folder)

@@ -6,9 +6,7 @@ import linecache
 import sys
 import textwrap
 import types
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -62,11 +60,10 @@ class Mine(nn.Module):
 '''
 CLASS = SCORER.partition(")\n")[2]
 COPY = Path("one/plugins/scorer_mine.txt")
-Cell = Callable[..., None]
 
 
 @pytest.fixture
-def cell(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cell]:
+def cell(monkeypatch):
     """Run a cell as a notebook does: Python finds its lines under a name that is no file's."""
     notebook, names = types.ModuleType("a_notebook"), []
     monkeypatch.setitem(sys.modules, "a_notebook", notebook)
@@ -90,9 +87,7 @@ def forget() -> None:
     del registry._registered["scorer", "mine"]
 
 
-def test_a_registered_part_trains_and_its_source_is_kept(
-    cell: Cell, run: Callable[..., Any], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_registered_part_trains_and_its_source_is_kept(cell, run, capsys):
     """The run is opened where the part is registered, and elsewhere one line says what to do."""
     cell(IMPORTS, HELPERS, SCORER)
     trained = run("+scorer=mine", "scorer.steep=5", folder="one")
@@ -111,9 +106,7 @@ def test_a_registered_part_trains_and_its_source_is_kept(
     )
 
 
-def test_a_redefined_part_is_changed_code(
-    cell: Cell, run: Callable[..., Any], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_redefined_part_is_changed_code(cell, run, capsys):
     cell(IMPORTS, HELPERS, SCORER)
     run("+scorer=mine", folder="one")
     cell(SCORER.replace("self.steep * steeper", "-self.steep * steeper"))
@@ -121,7 +114,7 @@ def test_a_redefined_part_is_changed_code(
     assert "one: the code of scorer_mine.txt has changed since this run was trained" in capsys.readouterr().err
 
 
-def test_the_source_of_a_script_is_that_of_the_part(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_source_of_a_script_is_that_of_the_part(work_folder, monkeypatch):
     """What the script does besides is not kept, and a change of it is no change of the part."""
     text = IMPORTS + HELPERS + SCORER + "\nraise SystemExit('it trains here')\n"
     (work_folder / "train.py").write_text(text, encoding="utf-8")
@@ -133,7 +126,7 @@ def test_the_source_of_a_script_is_that_of_the_part(work_folder: Path, monkeypat
     assert registry.describe("scorer", "mine").file == work_folder / "train.py"
 
 
-def test_a_part_without_source_trains(cell: Cell, run: Callable[..., Any]) -> None:
+def test_a_part_without_source_trains(cell, run):
     """As after ``exec``; nothing of it is kept."""
     cell(IMPORTS, HELPERS, SCORER, source=False)
     run("+scorer=mine", folder="one")
@@ -144,14 +137,12 @@ def test_a_part_without_source_trains(cell: Cell, run: Callable[..., Any]) -> No
     assert str(missing.value) == "one: its scorer 'mine' was registered in Python; register it here, too"
 
 
-def test_a_part_defined_in_a_function_has_its_source(cell: Cell) -> None:
+def test_a_part_defined_in_a_function_has_its_source(cell):
     cell(IMPORTS, "def make():\n" + textwrap.indent(SCORER, "    ") + "\n\nmake()\n")
     assert source_text(registry.find("scorer", "mine")) == CLASS
 
 
-def test_a_sweep_refuses_a_part_of_a_notebook(
-    cell: Cell, command: Callable[..., Any], words: Path, small: list[str]
-) -> None:
+def test_a_sweep_refuses_a_part_of_a_notebook(cell, command, words, small):
     cell(IMPORTS, HELPERS, SCORER)
     answer = command("-m", "scorer=mine,dot", *small, "name=grid")
     assert answer.code == 2

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import subprocess
-from collections.abc import Callable
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ SECRET = "sentinel-of-a-secret"
 
 
 @pytest.fixture(scope="module")
-def run_folder(tmp_path_factory: pytest.TempPathFactory, write_words: Callable[[Path], Path], small: list[str]) -> Path:
+def run_folder(tmp_path_factory, write_words, small):
     """The folder of one run by the command, pictures and all."""
     home = tmp_path_factory.mktemp("home")
     write_words(home)
@@ -48,7 +47,7 @@ def table(path: Path, between: str = ",") -> list[dict[str, str]]:
         return list(csv.DictReader(file, delimiter=between))
 
 
-def test_a_folder_holds_these_files(run_folder: Path) -> None:
+def test_a_folder_holds_these_files(run_folder):
     assert {path.name for path in run_folder.iterdir()} == {
         "run.json",
         "config.yaml",
@@ -72,7 +71,7 @@ def test_a_folder_holds_these_files(run_folder: Path) -> None:
         assert phrase in readme
 
 
-def test_info_and_configuration_name_parts(run_folder: Path) -> None:
+def test_info_and_configuration_name_parts(run_folder):
     info = json.loads((run_folder / "run.json").read_text(encoding="utf-8"))
     assert (info["format"], info["status"], info["steps"]) == (1, "finished", 5)
     assert info["command"].startswith("attnx +scorer=additive +scope=local")
@@ -97,17 +96,17 @@ def _as_overrides(config: dict[str, Any]) -> list[str]:
     return [*words, f"seed={config['seed']}"]
 
 
-def test_the_readme_says_what_ended_the_run(run_folder: Path) -> None:
+def test_the_readme_says_what_ended_the_run(run_folder):
     """Its configuration has a ``max_time``, too, which has no effect beside ``max_steps``."""
     assert "| steps | 5 |  | ended by trainer.max_steps=5 |" in (run_folder / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_warm_up_without_an_end_is_a_note(run_folder: Path) -> None:
+def test_a_warm_up_without_an_end_is_a_note(run_folder):
     (note,) = (note for note in read_run(run_folder).info["notes"] if "learning rate" in note)
     assert note == "the learning rate rises until the end: lr_schedule.warmup_steps=100 is more than the 5 steps"
 
 
-def test_a_prediction_has_its_text_and_prints_short(run_folder: Path) -> None:
+def test_a_prediction_has_its_text_and_prints_short(run_folder):
     word = table(run_folder / "predictions.tsv", "\t")[0]["source"].replace(" ", "")
     (prediction,) = attnx.open_run(run_folder).predict([word], need_weights=True, nbest=2, decoding="beam")
     assert prediction.text == " ".join(prediction.output)
@@ -122,7 +121,7 @@ def test_a_prediction_has_its_text_and_prints_short(run_folder: Path) -> None:
     assert "\n" not in repr(prediction)
 
 
-def test_predictions_are_the_test_words_in_order_with_their_edits(run_folder: Path) -> None:
+def test_predictions_are_the_test_words_in_order_with_their_edits(run_folder):
     lines = (run_folder.parent / "words.tsv").read_text(encoding="utf-8").splitlines()
     entries = dict(line.split("\t") for line in lines)
     rows = table(run_folder / "predictions.tsv", "\t")
@@ -137,7 +136,7 @@ def test_predictions_are_the_test_words_in_order_with_their_edits(run_folder: Pa
         assert float(row["log_probability"]) < 0
 
 
-def test_metrics_have_a_row_per_validation(run_folder: Path) -> None:
+def test_metrics_have_a_row_per_validation(run_folder):
     rows = table(run_folder / "metrics.csv")
     # Five steps in two validations: after the third, and at the end.
     assert [int(row["step"]) for row in rows] == [3, 5]
@@ -156,7 +155,7 @@ def test_metrics_have_a_row_per_validation(run_folder: Path) -> None:
         assert results["intervals"]["test_per"] == pytest.approx(np.percentile(drawn["test_per"], [2.5, 97.5]))
 
 
-def test_losses_are_logged_between_validations(run: Callable[..., Any]) -> None:
+def test_losses_are_logged_between_validations(run):
     """Every third step, and at validations; each is the mean of the losses since the row before."""
     steps = ["trainer.max_steps=10", "trainer.num_validations=2"]
     run(*steps, "trainer.log_every_n_steps=1", folder="all")
@@ -171,7 +170,7 @@ def test_losses_are_logged_between_validations(run: Callable[..., Any]) -> None:
     assert read_run("third").progress.curve == [float(row["valid_per"]) for row in rows if row["valid_per"]]
 
 
-def test_alignments_are_distributions_over_the_source(run_folder: Path) -> None:
+def test_alignments_are_distributions_over_the_source(run_folder):
     arrays = sorted((run_folder / "alignments").glob("*.npz"))
     sources = {"".join(np.load(path)["source"]) for path in arrays}
     assert sources == {"".join(row["source"].split()) for row in table(run_folder / "predictions.tsv", "\t")}
@@ -182,7 +181,7 @@ def test_alignments_are_distributions_over_the_source(run_folder: Path) -> None:
         assert path.with_suffix(".png").is_file()
 
 
-def test_checkpoints_hold_the_model_and_no_code(run_folder: Path) -> None:
+def test_checkpoints_hold_the_model_and_no_code(run_folder):
     assert {path.name for path in (run_folder / "checkpoints").iterdir()} == {"best.ckpt", "last.ckpt"}
     last = torch.load(run_folder / "checkpoints" / "last.ckpt", weights_only=True)
     assert last["global_step"] == 5
@@ -191,11 +190,11 @@ def test_checkpoints_hold_the_model_and_no_code(run_folder: Path) -> None:
     assert num_weights == parameters
 
 
-def test_no_secret_is_written(run_folder: Path) -> None:
+def test_no_secret_is_written(run_folder):
     assert not [path for path in run_folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
 
 
-def test_a_reopened_run_predicts_the_same(run_folder: Path) -> None:
+def test_a_reopened_run_predicts_the_same(run_folder):
     run = attnx.open_run(run_folder)
     assert not run.model.training
     rows = table(run_folder / "predictions.tsv", "\t")
@@ -210,7 +209,7 @@ def test_a_reopened_run_predicts_the_same(run_folder: Path) -> None:
     assert again.weights == pytest.approx(drawn["weights"], abs=1e-5)
 
 
-def test_a_run_without_attention_has_no_alignments(command: Callable[..., Any], words: Path, small: list[str]) -> None:
+def test_a_run_without_attention_has_no_alignments(command, words, small):
     answer = command("attention=none", *small, "folder=none")
     assert (answer.code, answer.err) == (0, "")
     assert not Path("none/alignments").exists()
@@ -222,9 +221,7 @@ def test_a_run_without_attention_has_no_alignments(command: Callable[..., Any], 
     assert prediction.weights is None
 
 
-def test_a_run_without_a_folder_is_written_to_multirun(
-    command: Callable[..., Any], words: Path, sized: Callable[..., list[str]], no_pictures: None
-) -> None:
+def test_a_run_without_a_folder_is_written_to_multirun(command, words, sized, no_pictures):
     assert command(*sized("trainer.max_steps=1")).code == 0
     assert command(*sized("trainer.max_steps=1")).code == 0
     assert command(*sized("trainer.max_steps=1", 'name="a|b"')).code == 0
@@ -235,7 +232,7 @@ def test_a_run_without_a_folder_is_written_to_multirun(
     assert all((folder / "results.json").is_file() for folder in folders)
 
 
-def test_python_fits_and_reopens_repeatedly(words: Path, no_pictures: None, small: list[str]) -> None:
+def test_python_fits_and_reopens_repeatedly(words, no_pictures, small):
     quiet = Console(file=io.StringIO())
     for folder in ("first", "second"):
         run = attnx.fit(attnx.compose([*small, "+scorer=dot", f"folder={folder}"]), console=quiet)
@@ -247,7 +244,7 @@ def test_python_fits_and_reopens_repeatedly(words: Path, no_pictures: None, smal
     assert last.predict([]) == []
 
 
-def test_a_list_that_two_options_share_is_read_again(no_pictures: None, work_folder: Path) -> None:
+def test_a_list_that_two_options_share_is_read_again(no_pictures, work_folder):
     """YAML would write an alias, which no reader of a run folder follows."""
     words = ["task=pointing", "task.examples=31", "task.num_held_out=7", "trainer.max_steps=1", "folder=one"]
     config = attnx.compose(["recipe=pointer", *words, "encoder.hidden_size=7", "decoder.hidden_size=11"])
@@ -256,7 +253,7 @@ def test_a_list_that_two_options_share_is_read_again(no_pictures: None, work_fol
     assert read_run(Path("one")).config["task"] == config["task"]
 
 
-def test_a_folder_that_cannot_be_opened_is_reported(run: Callable[..., Any], work_folder: Path) -> None:
+def test_a_folder_that_cannot_be_opened_is_reported(run, work_folder):
     run(folder="one")
     with pytest.raises(attnx.UserError, match="empty source"):
         attnx.open_run("one").predict([""])
@@ -270,7 +267,7 @@ def test_a_folder_that_cannot_be_opened_is_reported(run: Callable[..., Any], wor
         attnx.open_run("one")
 
 
-def test_a_folder_may_be_moved(run: Callable[..., Any], work_folder: Path) -> None:
+def test_a_folder_may_be_moved(run, work_folder):
     outputs_before = [prediction.output for prediction in run(folder="one").predict(["dab", "skeb"])]
     (work_folder / "elsewhere").mkdir()
     Path("one").rename("elsewhere/two")
@@ -279,18 +276,18 @@ def test_a_folder_may_be_moved(run: Callable[..., Any], work_folder: Path) -> No
     ] == outputs_before
 
 
-def test_a_home_folder_is_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_folder_is_expanded(monkeypatch):
     monkeypatch.setenv("HOME", "/home/one")
     assert attnx.compose(['folder="~/two"'])["folder"] == "/home/one/two"
 
 
-def test_the_words_of_a_command_are_quoted(run: Callable[..., Any]) -> None:
+def test_the_words_of_a_command_are_quoted(run):
     run("query=[token, last_context]", folder="one")
     command = json.loads(Path("one/run.json").read_text(encoding="utf-8"))["command"]
     assert "'query=[token, last_context]'" in command
 
 
-def test_no_run_is_written_inside_another(run: Callable[..., Any]) -> None:
+def test_no_run_is_written_inside_another(run):
     run(folder="one")
     files_before = sorted(Path("one").rglob("*"))
     with pytest.raises(attnx.UserError, match=r"folder=one/two: is inside the folder of another run, .*one; "):
@@ -298,7 +295,7 @@ def test_no_run_is_written_inside_another(run: Callable[..., Any]) -> None:
     assert sorted(Path("one").rglob("*")) == files_before
 
 
-def test_the_same_command_gives_the_same_weights(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:
+def test_the_same_command_gives_the_same_weights(run, same_weights):
     options = ["model.dropout=0.2", "encoder.layers=2", "encoder.dropout=0.2", "attention.dropout=0.1"]
     run(*options, folder="one")
     run(*options, folder="two")
@@ -308,7 +305,7 @@ def test_the_same_command_gives_the_same_weights(run: Callable[..., Any], same_w
     assert not same_weights(["one", "other"])
 
 
-def test_epochs_become_steps(run: Callable[..., Any]) -> None:
+def test_epochs_become_steps(run):
     # Sixty words, of which those whose own number lies in the middle 55 % are trained on, eight a batch.
     trained = run("trainer.max_steps=null", "trainer.max_epochs=3", "trainer.accumulate_grad_batches=2", folder="one")
     rows = int(json.loads(Path("one/run.json").read_text(encoding="utf-8"))["data"].split()[0])
@@ -317,7 +314,7 @@ def test_epochs_become_steps(run: Callable[..., Any]) -> None:
     assert trained.folder == Path("one")
 
 
-def test_a_changed_table_of_a_study_is_no_changed_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_table_of_a_study_is_no_changed_code(tmp_path, monkeypatch):
     files = [tmp_path / "attnx" / "training" / "run_folder.py", tmp_path / "studies" / "results.csv"]
 
     def git(*words: str) -> None:
@@ -337,7 +334,7 @@ def test_a_changed_table_of_a_study_is_no_changed_code(tmp_path: Path, monkeypat
     assert [*states, writer.git_state()["changed"]] == [False, False, True]
 
 
-def test_the_last_weights_are_saved(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_weights_are_saved(run, monkeypatch):
     from attnx.metrics.error_rates import PhoneErrorRate
 
     losses = chain([9.0, 4.0, 7.0, 5.0], repeat(3.0))  # four validations, and a test with its draws

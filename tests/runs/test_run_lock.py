@@ -9,9 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -35,7 +33,7 @@ with lock_run(Path(".")):
 
 
 @pytest.mark.usefixtures("words", "no_pictures")
-def test_a_run_that_is_being_trained_is_not_resumed(run: Callable[..., Any]) -> None:
+def test_a_run_that_is_being_trained_is_not_resumed(run):
     """One line, and nothing of it is changed."""
     run(folder="one")
     info = json.loads(Path("one/run.json").read_text(encoding="utf-8"))
@@ -49,7 +47,7 @@ def test_a_run_that_is_being_trained_is_not_resumed(run: Callable[..., Any]) -> 
     resume("one")
 
 
-def test_a_killed_run_is_shown_as_stopped_at_once(tmp_path: Path) -> None:
+def test_a_killed_run_is_shown_as_stopped_at_once(tmp_path):
     """Its lock file says that a process of this machine held it; of another machine's, only silence tells."""
     (tmp_path / "run.json").write_text(json.dumps({"format": 1, "status": "running"}), encoding="utf-8")
     with subprocess.Popen([sys.executable, "-c", HOLDER], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as holder:
@@ -66,9 +64,7 @@ def test_a_killed_run_is_shown_as_stopped_at_once(tmp_path: Path) -> None:
             os.kill(worker, signal.SIGKILL)
 
 
-def test_a_second_start_in_the_folder_of_a_run_changes_nothing(
-    words: Path, command: Callable[..., Any], sized: Callable[..., list[str]]
-) -> None:
+def test_a_second_start_in_the_folder_of_a_run_changes_nothing(words, command, sized):
     """Also before the first one has written anything; and a job of a sweep does not empty the folder."""
     Path("one").mkdir()
     message = "one: another process trains this run; wait for its end, or stop it first"
@@ -84,16 +80,14 @@ def test_a_second_start_in_the_folder_of_a_run_changes_nothing(
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_the_list_of_a_runs_files_has_what_is_there_afterwards(
-    words: Path, command: Callable[..., Any], sized: Callable[..., list[str]]
-) -> None:
+def test_the_list_of_a_runs_files_has_what_is_there_afterwards(words, command, sized):
     """The lock is not: it goes when the run ends."""
     answer = command(*sized(f"task.train={words}", "folder=one"))
     names = answer.out.splitlines()[-1].strip().split(", ")
     assert names == [path.name + "/" * path.is_dir() for path in sorted(Path("one").iterdir())]
 
 
-def test_who_only_looks_stops_no_start(tmp_path: Path) -> None:
+def test_who_only_looks_stops_no_start(tmp_path):
     """A look takes the lock for an instant."""
     (tmp_path / "run.lock").touch()
     with (tmp_path / "run.lock").open() as file:
@@ -104,7 +98,7 @@ def test_who_only_looks_stops_no_start(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_lock_whose_file_was_removed_is_taken_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_whose_file_was_removed_is_taken_again(tmp_path, monkeypatch):
     """By who held it before, between the opening of the file and its lock."""
     lock, attempts = fcntl.flock, []
 
@@ -120,7 +114,7 @@ def test_a_lock_whose_file_was_removed_is_taken_again(tmp_path: Path, monkeypatc
     assert len(attempts) == 2
 
 
-def test_a_worker_of_a_killed_process_holds_no_lock(tmp_path: Path) -> None:
+def test_a_worker_of_a_killed_process_holds_no_lock(tmp_path):
     command = [sys.executable, "-c", HOLDER]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None

@@ -85,9 +85,7 @@ MESSAGES = {
 
 
 @pytest.fixture(scope="module")
-def answers(
-    tmp_path_factory: pytest.TempPathFactory, trained_runs: Path, run_lines: Callable[..., dict[str, Any]]
-) -> dict[str, Any]:
+def answers(tmp_path_factory, trained_runs, run_lines):
     folder = tmp_path_factory.mktemp("asked")
     shutil.copytree(trained_runs, folder, dirs_exist_ok=True)
     shutil.copytree(folder / "two", folder / "other")
@@ -100,9 +98,7 @@ def answers(
 
 
 @pytest.mark.parametrize("line", MESSAGES)
-def test_a_mistake_is_one_line_before_torch(
-    line: str, answers: dict[str, Any], assert_one_line: Callable[..., None]
-) -> None:
+def test_a_mistake_is_one_line_before_torch(line, answers, assert_one_line):
     assert_one_line(answers[line], MESSAGES[line])
 
 
@@ -204,7 +200,7 @@ RUNS: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("case", RUNS)
-def test_an_incomplete_run_is_refused(case: str, runs: Path, command: Callable[..., Any]) -> None:
+def test_an_incomplete_run_is_refused(case, runs, command):
     """By every command that opens it, and from Python; what is hostile in it does not run."""
     Path("words.txt").write_text("dab\n", encoding="utf-8")
     change, message = RUNS[case]
@@ -220,7 +216,7 @@ def test_an_incomplete_run_is_refused(case: str, runs: Path, command: Callable[.
     assert sorted(runs.rglob("*")) == files_before
 
 
-def test_the_hostile_checkpoint_runs_if_unpickled(work_folder: Path) -> None:
+def test_the_hostile_checkpoint_runs_if_unpickled(work_folder):
     """The refused checkpoint is hostile: unpickling it creates a folder."""
     Path("one/checkpoints").mkdir(parents=True)
     hostile_plain()
@@ -228,7 +224,7 @@ def test_the_hostile_checkpoint_runs_if_unpickled(work_folder: Path) -> None:
     assert Path("hacked").is_dir()
 
 
-def test_an_evaluation_is_not_a_run(runs: Path, command: Callable[..., Any]) -> None:
+def test_an_evaluation_is_not_a_run(runs, command):
     Path("one/evaluations/test").mkdir(parents=True)
     Path("one/evaluations/test/evaluation.json").write_text("{}", encoding="utf-8")
     answer = command("predict", "one/evaluations/test")
@@ -237,7 +233,7 @@ def test_an_evaluation_is_not_a_run(runs: Path, command: Callable[..., Any]) -> 
 
 
 @pytest.mark.parametrize("name", ["predict", "evaluate"])
-def test_each_command_has_its_own_page(name: str, command: Callable[..., Any]) -> None:
+def test_each_command_has_its_own_page(name, command):
     for words in ([name, "--help"], [name, "one", "-h"]):
         answer = command(*words)
         assert (answer.code, answer.err) == (0, "")

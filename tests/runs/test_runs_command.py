@@ -31,13 +31,12 @@ from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps.record import open_record, save_sweep
 from tests.run_folder import write_run_folder
 
-Make = Callable[..., Path]
 Command = Callable[..., Any]
 HEAD = ["run", "status", "test_per", "scorer", "seed", "created", "duration", "size"]
 
 
 @pytest.fixture
-def write_run(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+def write_run(work_folder, monkeypatch):
     """Write what ``attnx runs`` reads of a run folder, begun so many minutes after the last one."""
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
@@ -64,7 +63,7 @@ def write_run(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
 
 
 @pytest.fixture
-def sweep(write_run: Make) -> Sweep:
+def sweep(write_run):
     """A finished sweep of three jobs, ``multirun/three``; the second is best in validation, the first in the test."""
     settings = [("dot", 5.0, 37.0), ("cosine", 11.0, 29.0), ("additive", 13.0, 41.0)]
     jobs = [SweepJob(number, [f"scorer={scorer}"], "finished") for number, (scorer, _, _) in enumerate(settings)]
@@ -95,7 +94,7 @@ def everything() -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in Path().rglob("*") if path.is_file()}
 
 
-def test_runs_are_listed_newest_first_with_differences(write_run: Make, command: Command) -> None:
+def test_runs_are_listed_newest_first_with_differences(write_run, command):
     write_run("multirun/runs/one", "additive", 7.0)
     write_run("multirun/runs/two", "dot", 11.238, seed=3)
     write_run("multirun/deep/er/2", "dot", 13.0)
@@ -113,7 +112,7 @@ def test_runs_are_listed_newest_first_with_differences(write_run: Make, command:
     assert "scorer" not in command("runs", "multirun/deep").out
 
 
-def test_an_untested_run_shows_its_validation(write_run: Make, command: Command) -> None:
+def test_an_untested_run_shows_its_validation(write_run, command):
     write_run("multirun/a", per=7.0, valid=31.0)
     write_run("multirun/b", per=None, valid=29.0, status="interrupted")
     head, second, first = (line.split() for line in command("runs").out.splitlines())
@@ -122,13 +121,13 @@ def test_an_untested_run_shows_its_validation(write_run: Make, command: Command)
     assert second[6] == "-" or second[6]  # how long is not known of files that were copied here
 
 
-def test_a_small_metric_is_shown(write_run: Make, command: Command) -> None:
+def test_a_small_metric_is_shown(write_run, command):
     """By its significant digits, as it would be in the report."""
     write_run("multirun/small", per=0.08861)
     assert "0.08861" in command("runs").out.splitlines()[1]
 
 
-def test_a_silent_running_run_was_stopped(write_run: Make, command: Command) -> None:
+def test_a_silent_running_run_was_stopped(write_run, command):
     """After a day, where no lock of this machine says so."""
     folders = {
         name: write_run(f"multirun/{name}", per=None, status="running") for name in ("alive", "silent", "fallen")
@@ -142,13 +141,13 @@ def test_a_silent_running_run_was_stopped(write_run: Make, command: Command) -> 
     assert paths(command, "status=stopped") == ["multirun/silent"]
 
 
-def test_a_run_of_unknown_status_can_be_selected(write_run: Make, command: Command) -> None:
+def test_a_run_of_unknown_status_can_be_selected(write_run, command):
     write_run("multirun/known")
     write_run("multirun/other", status="melted")
     assert paths(command, "status=unknown") == ["multirun/other"]
 
 
-def test_words_filter_sort_and_limit(write_run: Make, command: Command) -> None:
+def test_words_filter_sort_and_limit(write_run, command):
     for number, (scorer, per, seed) in enumerate(
         [("additive", 7, 1), ("additive", 11, 2), ("dot", 5, 1), ("dot", 13, 3)]
     ):
@@ -175,7 +174,7 @@ def test_words_filter_sort_and_limit(write_run: Make, command: Command) -> None:
     assert listed_names("since=3000w") == listed_names("multirun", "multirun/3", "2", "limit=5") == "43210"
 
 
-def test_json_output_is_complete(write_run: Make, command: Command) -> None:
+def test_json_output_is_complete(write_run, command):
     write_run("multirun/a", "additive", 7.0, name="mine")
     write_run("multirun/b", "dot", None, status="interrupted")
     (Path("multirun/b") / "results.json").write_text('{"test_wer": null}', encoding="utf-8")
@@ -195,7 +194,7 @@ def test_json_output_is_complete(write_run: Make, command: Command) -> None:
     assert command("runs", "scorer=additive", "--paths").out == "multirun/a\n"
 
 
-def test_a_terminal_shows_columns_that_fit(write_run: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_shows_columns_that_fit(write_run, command, monkeypatch):
     write_run("multirun/one", "additive", 7.0)
     write_run("multirun/two", "dot", 11.0)
     monkeypatch.setenv("TERM", "xterm")  # a dumb one has no colors
@@ -212,7 +211,7 @@ def test_a_terminal_shows_columns_that_fit(write_run: Make, command: Command, mo
         assert missing in plain
 
 
-def test_a_nested_configuration_reads_like_a_flat_one(work_folder: Path) -> None:
+def test_a_nested_configuration_reads_like_a_flat_one(work_folder):
     awkward = """\
 # a comment
 ---
@@ -230,7 +229,7 @@ text: "of
         assert read_config(file) == yaml.safe_load(text), text
 
 
-def test_a_real_run_is_listed(run: Callable[..., Any], command: Command) -> None:
+def test_a_real_run_is_listed(run, command):
     run("scorer=dot", folder="multirun/real")
     (row,) = json.loads(command("runs", "--json").out)
     assert (row["status"], row["monitor"], row["config"]["scorer"]["name"]) == ("finished", "valid_per", "dot")
@@ -242,7 +241,7 @@ def test_a_real_run_is_listed(run: Callable[..., Any], command: Command) -> None
     assert (answer.code, answer.err, files(Path("multirun/real"))) == (0, "", {"best.ckpt"})
 
 
-def test_an_unreadable_run_is_left_out_with_its_reason(write_run: Make, command: Command) -> None:
+def test_an_unreadable_run_is_left_out_with_its_reason(write_run, command):
     write_run("multirun/good")
     write_run("multirun/new", format=99)
     (write_run("multirun/torn") / "config.yaml").write_text("seed: [1\nname: x\n", encoding="utf-8")
@@ -284,7 +283,7 @@ MISTAKES = {
 }
 
 
-def test_mistakes_give_one_line_and_delete_nothing(write_run: Make, command: Command) -> None:
+def test_mistakes_give_one_line_and_delete_nothing(write_run, command):
     write_run("multirun/a", "additive")
     write_run("multirun/b", "dot")
     files_before = everything()
@@ -297,7 +296,7 @@ def test_mistakes_give_one_line_and_delete_nothing(write_run: Make, command: Com
     assert everything() == files_before
 
 
-def test_an_empty_folder_name_deletes_nothing(write_run: Make, command: Command) -> None:
+def test_an_empty_folder_name_deletes_nothing(write_run, command):
     """It is not the working folder."""
     write_run("mine")
     files_before = everything()
@@ -307,7 +306,7 @@ def test_an_empty_folder_name_deletes_nothing(write_run: Make, command: Command)
     assert everything() == files_before
 
 
-def test_an_empty_selection_is_explained(write_run: Make, command: Command) -> None:
+def test_an_empty_selection_is_explained(write_run, command):
     answer = command("runs")
     assert (answer.code, answer.err) == (
         2,
@@ -320,7 +319,7 @@ def test_an_empty_selection_is_explained(write_run: Make, command: Command) -> N
     assert answer == (0, "", "attnx: none left: scorer=aditive of 1 run(s); scorer is additive\n")
 
 
-def test_prune_deletes_only_with_yes(write_run: Make, command: Command) -> None:
+def test_prune_deletes_only_with_yes(write_run, command):
     done, cut = write_run("multirun/done"), write_run("multirun/cut", per=None, status="interrupted")
     files_before = everything()
     shown = command("runs", "prune")
@@ -338,7 +337,7 @@ def test_prune_deletes_only_with_yes(write_run: Make, command: Command) -> None:
     assert command("runs", "prune", "--yes") == (0, "nothing to delete\n", "")
 
 
-def test_a_hard_link_counts_once(write_run: Make, command: Command) -> None:
+def test_a_hard_link_counts_once(write_run, command):
     """Its bytes are freed with the last link."""
     run = write_run("multirun/one")
     bytes_before = sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
@@ -352,9 +351,7 @@ def test_a_hard_link_counts_once(write_run: Make, command: Command) -> None:
 @pytest.mark.parametrize(
     ("keep", "stays", "unfinished"), [("last", {"last.ckpt"}, {"best.ckpt", "last.ckpt"}), ("none", set(), set())]
 )
-def test_the_kept_checkpoint_can_be_selected(
-    write_run: Make, command: Command, keep: str, stays: set[str], unfinished: set[str]
-) -> None:
+def test_the_kept_checkpoint_can_be_selected(write_run, command, keep, stays, unfinished):
     """A run that has not finished needs its best weights at its end, and the last to go on."""
     done, cut = write_run("multirun/done"), write_run("multirun/cut", per=None, status="interrupted")
     shown = command("runs", "prune", f"keep={keep}").out
@@ -364,23 +361,21 @@ def test_the_kept_checkpoint_can_be_selected(
     assert (files(done), files(cut)) == (stays, unfinished)
 
 
-def test_the_run_of_the_working_folder_is_deleted(
-    write_run: Make, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_run_of_the_working_folder_is_deleted(write_run, command, monkeypatch):
     folder = write_run("multirun/done").absolute()
     monkeypatch.chdir(folder)
     assert command("runs", "prune", ".", "what=folders", "--yes").code == 0
     assert not folder.exists()
 
 
-def test_without_the_selected_checkpoint_the_other_is_kept(write_run: Make, command: Command) -> None:
+def test_without_the_selected_checkpoint_the_other_is_kept(write_run, command):
     run = write_run("multirun/a")
     (run / "checkpoints" / "best.ckpt").unlink()
     command("runs", "prune", "keep=best", "--yes")
     assert files(run) == {"last.ckpt"}
 
 
-def test_running_runs_are_unchanged(write_run: Make, command: Command) -> None:
+def test_running_runs_are_unchanged(write_run, command):
     alive, stopped = (write_run(f"multirun/{name}", per=None, status="running") for name in ("alive", "stopped"))
     silent_for(stopped, 90000)
     content_before = {path: (alive / path).read_bytes() for path in ("run.json", "checkpoints/last.ckpt")}
@@ -393,7 +388,7 @@ def test_running_runs_are_unchanged(write_run: Make, command: Command) -> None:
     assert {path: (alive / path).read_bytes() for path in content_before} == content_before
 
 
-def test_a_locked_run_is_running(write_run: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_run_is_running(write_run, command, monkeypatch):
     """Also one that is resumed between the plan and the deletion."""
     run = write_run("multirun/resumed", per=None, status="interrupted")
     content_before = everything()
@@ -407,7 +402,7 @@ def test_a_locked_run_is_running(write_run: Make, command: Command, monkeypatch:
     assert everything() == content_before
 
 
-def test_the_best_or_last_run_of_each_sweep_is_kept(sweep: Sweep, write_run: Make, command: Command) -> None:
+def test_the_best_or_last_run_of_each_sweep_is_kept(sweep, write_run, command):
     write_run("multirun/single", valid=2.0)
 
     def goes(*words: str) -> list[str]:
@@ -423,7 +418,7 @@ def test_the_best_or_last_run_of_each_sweep_is_kept(sweep: Sweep, write_run: Mak
     assert goes("keep=best") == ["multirun/three/0", "multirun/three/1"]
 
 
-def test_a_job_without_a_folder_is_repeated(sweep: Sweep, command: Command) -> None:
+def test_a_job_without_a_folder_is_repeated(sweep, command):
     shown = command("runs", "prune", "what=folders", "scorer=dot")
     again = "three: 1 job(s) are trained anew by `attnx resume multirun/three`, or by the command of the sweep"
     assert again in shown.out.splitlines()
@@ -437,7 +432,7 @@ def test_a_job_without_a_folder_is_repeated(sweep: Sweep, command: Command) -> N
     assert [job.status for job in resumed.jobs] == ["waiting", "finished", "finished"]
 
 
-def test_a_damaged_sweep_loses_nothing(sweep: Sweep, command: Command) -> None:
+def test_a_damaged_sweep_loses_nothing(sweep, command):
     record = sweep.path / "sweep.json"
     record.write_text(record.read_text(encoding="utf-8")[:50], encoding="utf-8")
     answer = command("runs", "prune", "what=folders", "--yes")
@@ -446,13 +441,13 @@ def test_a_damaged_sweep_loses_nothing(sweep: Sweep, command: Command) -> None:
     assert sorted(path.name for path in sweep.path.iterdir() if path.is_dir()) == ["0", "1", "2"]
 
 
-def test_a_search_does_not_repeat_a_deleted_job(sweep: Sweep, command: Command) -> None:
+def test_a_search_does_not_repeat_a_deleted_job(sweep, command):
     (sweep.path / "study.db").touch()
     shown = command("runs", "prune", "what=folders").out
     assert "three: a search tries nothing twice, so 3 job(s) stay undone after this" in shown
 
 
-def test_a_running_sweep_is_refused(sweep: Sweep, command: Command) -> None:
+def test_a_running_sweep_is_refused(sweep, command):
     with (sweep.path / SWEEP_LOCK).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         files_before = everything()
@@ -465,7 +460,7 @@ def test_a_running_sweep_is_refused(sweep: Sweep, command: Command) -> None:
     assert command("runs", "prune", "--yes").code == 0
 
 
-def test_a_sweep_that_was_killed_is_not_running(sweep: Sweep, command: Command) -> None:
+def test_a_sweep_that_was_killed_is_not_running(sweep, command):
     """Nobody was left to write that it was killed, neither in its record nor in its job's folder."""
     folder = sweep.path / "1"
     (folder / "run.json").write_text(json.dumps({**read_mapping(folder / "run.json"), "status": "running"}))
@@ -479,7 +474,7 @@ def test_a_sweep_that_was_killed_is_not_running(sweep: Sweep, command: Command) 
     assert [job.status for job in read_sweep(sweep.path).jobs] == ["finished", "waiting", "finished"]
 
 
-def test_links_are_not_followed(write_run: Make, command: Command) -> None:
+def test_links_are_not_followed(write_run, command):
     outside = write_run("outside/one")
     linked = outside / "checkpoints"
     Path("multirun").mkdir()
@@ -498,7 +493,7 @@ def test_links_are_not_followed(write_run: Make, command: Command) -> None:
     assert Path("multirun/link").is_symlink()
 
 
-def test_a_link_in_a_sweep_is_not_written_through(write_run: Make, command: Command) -> None:
+def test_a_link_in_a_sweep_is_not_written_through(write_run, command):
     """Its README says what remains."""
     folder = write_run("multirun/one/0")
     save_sweep(Sweep(Path("multirun/one"), "attnx -m", [], jobs=[SweepJob(0, [], "finished")]))
@@ -510,7 +505,7 @@ def test_a_link_in_a_sweep_is_not_written_through(write_run: Make, command: Comm
     assert (folder.exists(), Path("mine").read_text(encoding="utf-8")) == (True, "safe")
 
 
-def test_only_run_folders_are_deleted(write_run: Make, command: Command) -> None:
+def test_only_run_folders_are_deleted(write_run, command):
     write_run("multirun/runs/one")
     for path in ("multirun/notes.txt", "multirun/runs/thesis.tex", "multirun/other/checkpoints/best.ckpt"):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -523,9 +518,7 @@ def test_only_run_folders_are_deleted(write_run: Make, command: Command) -> None
     ]
 
 
-def test_an_interrupted_deletion_leaves_no_partial_run(
-    write_run: Make, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_deletion_leaves_no_partial_run(write_run, command, monkeypatch):
     write_run("multirun/one")
 
     def cut_off(folder: Path) -> None:
@@ -539,9 +532,7 @@ def test_an_interrupted_deletion_leaves_no_partial_run(
     assert half.name.startswith(".one.")
 
 
-def test_deleted_checkpoints_are_recorded_first(
-    write_run: Make, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_deleted_checkpoints_are_recorded_first(write_run, command, monkeypatch):
     run = write_run("multirun/one")
     with monkeypatch.context() as patch:
 
@@ -557,7 +548,7 @@ def test_deleted_checkpoints_are_recorded_first(
     assert (files(run), read_mapping(run / "run.json")["deleted"]) == ({"best.ckpt"}, noted)
 
 
-def test_an_undeletable_folder_is_reported(write_run: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_undeletable_folder_is_reported(write_run, command, monkeypatch):
     write_run("multirun/one")
     monkeypatch.setattr(prune.Path, "rename", lambda path, new: (_ for _ in ()).throw(PermissionError(13, "no")))
     answer = command("runs", "prune", "what=folders", "--yes")
@@ -566,7 +557,7 @@ def test_an_undeletable_folder_is_reported(write_run: Make, command: Command, mo
     assert "0 bytes freed" in answer.out
 
 
-def test_what_is_left_of_a_folder_is_named(write_run: Make, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_left_of_a_folder_is_named(write_run, command, monkeypatch):
     """It was hidden before it was emptied."""
     write_run("multirun/one")
     monkeypatch.setattr(prune.shutil, "rmtree", lambda path: (_ for _ in ()).throw(PermissionError(13, "no")))
@@ -575,9 +566,7 @@ def test_what_is_left_of_a_folder_is_named(write_run: Make, command: Command, mo
     assert answer.err.endswith(f"; what is left of it is in {hidden}\n")
 
 
-def test_a_folder_that_cannot_be_read_is_named(
-    write_run: Make, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_read_is_named(write_run, command, monkeypatch):
     write_run("multirun/one")
 
     def walk(root: Path, onerror: Callable[[OSError], object]) -> Iterator[Any]:
@@ -591,7 +580,7 @@ def test_a_folder_that_cannot_be_read_is_named(
     assert "one" in answer.out
 
 
-def test_the_command_imports_neither_torch_nor_hydra(write_run: Make) -> None:
+def test_the_command_imports_neither_torch_nor_hydra(write_run):
     write_run("multirun/one", "additive")
     write_run("multirun/two", "dot")
     check = """
@@ -617,12 +606,12 @@ def documented_uses() -> list[list[str]]:
     return [shlex.split(line)[1:] for line in lines if re.match(r"attnx runs( |$)", line)]
 
 
-def test_some_uses_are_documented() -> None:
+def test_some_uses_are_documented():
     assert len(documented_uses()) >= 11
 
 
 @pytest.mark.parametrize("words", documented_uses(), ids=shlex.join)
-def test_a_documented_use_works(write_run: Make, command: Command, words: list[str]) -> None:
+def test_a_documented_use_works(write_run, command, words):
     for number, scorer in enumerate(("additive", "additive", "dot")):
         folder = write_run(
             f"multirun/scorers/{number}", scorer, name="g2p-full", status="failed" if number == 2 else "finished"
@@ -637,7 +626,7 @@ def test_a_documented_use_works(write_run: Make, command: Command, words: list[s
     assert answer.out or "none left" in answer.err
 
 
-def test_opening_a_pruned_run_names_the_deletion(run: Callable[..., Any], command: Command) -> None:
+def test_opening_a_pruned_run_names_the_deletion(run, command):
     run("scorer=dot", folder="multirun/real")
     command("runs", "prune", "keep=last", "--yes")
     message = (

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,7 @@ def results(folder: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def dictionary(work_folder: Path) -> Path:
+def dictionary(work_folder):
     """Half of CMUdict's words of up to six letters, short ones first: what is easy stands at the beginning."""
     pairs = sorted([pair for pair in read_cmudict() if len(pair.source) <= 6][::2], key=lambda pair: len(pair.source))
     lines = ["\t".join(["".join(pair.source), *map(" ".join, pair.references)]) for pair in pairs]
@@ -46,9 +45,7 @@ def dictionary(work_folder: Path) -> Path:
     return work_folder / "dictionary.tsv"
 
 
-def test_evaluations_of_samples_agree_statistically(
-    dictionary: Path, run: Callable[..., Any], command: Callable[..., Any]
-) -> None:
+def test_evaluations_of_samples_agree_statistically(dictionary, run, command):
     """The error of more words lies in the 95 % interval of fewer; that of the file's first words would be another."""
     sizes = ["model.embedding_dim=32", "encoder.hidden_size=64", "decoder.hidden_size=64", "trainer.batch_size=128"]
     overrides = [
@@ -75,9 +72,7 @@ def test_evaluations_of_samples_agree_statistically(
     assert not any(holds(wrong["null"][:first], rates["null"]) for first in (500, 1000))
 
 
-def test_runs_and_evaluations_share_their_test_sample(
-    words: Path, run: Callable[..., Any], command: Callable[..., Any]
-) -> None:
+def test_runs_and_evaluations_share_their_test_sample(words, run, command):
     """Whatever the seed, however letters are cut, and in whatever order the file has them."""
     run("trainer.test_examples=4", folder="one")
     run("trainer.test_examples=4", "seed=2", "task.graphemes=nfd", folder="two")
@@ -93,7 +88,7 @@ def test_runs_and_evaluations_share_their_test_sample(
 
 
 @pytest.fixture
-def many(work_folder: Path) -> Path:
+def many(work_folder):
     """Words in three languages, to train, validate and test on; language after language in one table."""
     spelled = ["".join([a, b, c]) for a in "abc" for b in "abc" for c in "abc"]
     parts = {"train": spelled[:15], "valid": spelled[15:21], "test": spelled[21:]}
@@ -107,7 +102,7 @@ TAGGED = ["task=sequences", "task.tagged=true", "model.tag_inputs=[decoder]"]
 TAGGED += [f"task.{part}={part}.tsv" for part in ("train", "valid", "test")]
 
 
-def test_the_validation_sample_has_every_tag(many: Path, run: Callable[..., Any]) -> None:
+def test_the_validation_sample_has_every_tag(many, run):
     """Though the table has them one after the other; and all of them are measured."""
     run(*TAGGED, "trainer.valid_examples=3", "trainer.test_examples=4", folder="one")
     for row in table("one/metrics.csv", ","):
@@ -119,7 +114,7 @@ def test_the_validation_sample_has_every_tag(many: Path, run: Callable[..., Any]
     assert "3 of 18 valid, 4 of 18 test" in json.loads(Path("one/run.json").read_text(encoding="utf-8"))["data"]
 
 
-def test_a_mean_over_tags_needs_them_all(many: Path, run: Callable[..., Any], command: Callable[..., Any]) -> None:
+def test_a_mean_over_tags_needs_them_all(many, run, command):
     """Without each of them in the test no mean is written or shown, nor anything of what was not measured."""
     lines = Path("test.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
     Path("test.tsv").write_text("".join(line for line in lines if "\tfre" not in line), encoding="utf-8")
@@ -143,7 +138,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_a_validation_without_a_tag_is_refused(message: str, many: Path, run: Callable[..., Any]) -> None:
+def test_a_validation_without_a_tag_is_refused(message, many, run):
     lines = Path("valid.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
     Path("lacking.tsv").write_text("".join(line for line in lines if "\tfre" not in line), encoding="utf-8")
     overrides = [word for word in TAGGED if word.partition("=")[0] != REFUSED[message][0].partition("=")[0]]
@@ -153,7 +148,7 @@ def test_a_validation_without_a_tag_is_refused(message: str, many: Path, run: Ca
     assert not Path("one").exists()
 
 
-def test_the_laws_of_a_task_cover_every_tag(many: Path) -> None:
+def test_the_laws_of_a_task_cover_every_tag(many):
     """Its metric, a mean over tags, is found though the first tag alone has more examples than are tried."""
     options = {"train": "train.tsv", "valid": "train.tsv", "test": "test.tsv", "tagged": True}
     lines = Path("train.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
@@ -162,7 +157,7 @@ def test_the_laws_of_a_task_cover_every_tag(many: Path) -> None:
     TaskLaws(Candidate("task", "sequences", options)).monitor_is_measured()
 
 
-def test_saved_points_are_those_of_the_test_sample(no_pictures: None, work_folder: Path) -> None:
+def test_saved_points_are_those_of_the_test_sample(no_pictures, work_folder):
     """An answer is drawn among its own points."""
     overrides = ["recipe=pointer", "task=pointing", "task.problem=sorting", "task.examples=31", "task.num_held_out=40"]
     overrides += ["model.embedding_dim=5", "scorer.hidden_size=3", "trainer.max_steps=2", "trainer.test_examples=9"]
@@ -175,7 +170,7 @@ def test_saved_points_are_those_of_the_test_sample(no_pictures: None, work_folde
 
 
 @pytest.mark.needs_data("babi")
-def test_several_tasks_are_validated_on_each() -> None:
+def test_several_tasks_are_validated_on_each():
     """Each has its share of 500, which are not the first one's."""
     config = compose(["recipe=entnet", "task.tasks=[1,4,15]"])
     task, read = load(config)

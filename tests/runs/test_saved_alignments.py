@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,12 +19,11 @@ from attnx.reports.stats.alignment_statistics import run_statistics
 from attnx.runs.alignments import read_alignment, read_saved_alignments
 from attnx.runs.layout import ALIGNMENTS
 from attnx.runs.run import read_run
-from attnx.tasks.contract import SequenceTask
 from attnx.tasks.language_model import LanguageModel
 from attnx.tasks.sequences import AnySequence
 
 
-def test_every_hypothesis_saves_its_weights_and_rank(tmp_path: Path) -> None:
+def test_every_hypothesis_saves_its_weights_and_rank(tmp_path):
     """Two sources; the first has three hypotheses, of which the second has no weights, and one of two heads."""
     pair = Pair(("a", "b"), (("A", "B"), ("A",)))
     third = Prediction(pair, ["C"], -3.5, np.array([[[0.5, 0.5]], [[0, 1]]], np.float32), score=-7.0)
@@ -61,14 +58,14 @@ def test_every_hypothesis_saves_its_weights_and_rank(tmp_path: Path) -> None:
     ]
 
 
-def test_symbols_that_are_no_row_are_refused(tmp_path: Path) -> None:
+def test_symbols_that_are_no_row_are_refused(tmp_path):
     arrays = {"weights": np.ones((1, 1)), "source": np.array(["a"]), "output": np.array(["A"])}
     np.savez(tmp_path / "000.npz", reference=np.array("A"), **arrays)
     with pytest.raises(UserError, match=r"000.npz: reference is \(\), not a row of symbols"):
         read_alignment(tmp_path / "000.npz")
 
 
-def test_a_prediction_has_its_alignment() -> None:
+def test_a_prediction_has_its_alignment():
     """The same as is saved, but for whether it is right; one without weights has none."""
     weights = np.array([[0.25, 0.75], [1, 0]], np.float32)
     right = Prediction(Pair(("a", "b"), (("C",), ("A",))), ["A"], -0.5, weights)
@@ -98,12 +95,12 @@ SQUARE = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])
         (Pointing("sorting"), Pair(("1", "2"), (("1", "2"),), features=SQUARE[:2, :1]), ["2", "1"], False),
     ],
 )
-def test_a_task_says_what_is_right(task: SequenceTask, pair: Pair, output: Any, is_right: bool | None) -> None:
+def test_a_task_says_what_is_right(task, pair, output, is_right):
     """Any reference is; a polygon from any corner in any direction; of numbers and of continuations it is left open."""
     assert task.is_right(output, pair) is is_right
 
 
-def test_the_hypotheses_of_a_beam_are_saved_as_decoded(run: Callable[..., Any], saved_traces: Any) -> None:
+def test_the_hypotheses_of_a_beam_are_saved_as_decoded(run, saved_traces):
     beam = ["decoding=beam", "decoding.beam_size=3", "decoding.nbest=3", "attention.heads=2", "model.embedding_dim=6"]
     sizes = ["encoder.hidden_size=6", "decoder.hidden_size=10"]
     opened = run(*beam, *sizes, "scorer=dot", "trainer.test_examples=3", folder="beam")
@@ -133,9 +130,7 @@ def test_the_hypotheses_of_a_beam_are_saved_as_decoded(run: Callable[..., Any], 
 
 @pytest.mark.parametrize("center", ["monotonic", "predictive"])
 @pytest.mark.parametrize("sources", ["encoder", "encoder,decoder"])
-def test_windows_cover_the_readable_positions(
-    run: Callable[..., Any], saved_traces: Any, center: str, sources: str
-) -> None:
+def test_windows_cover_the_readable_positions(run, saved_traces, center, sources):
     """Softmax gives weight to all that may be read and to nothing else; what is traced says so, too."""
     run("scope=local", "scope.window=1", f"scope.center={center}", f"scope.sources=[{sources}]", folder="local")
     windows = read_windows(read_run("local").config)
@@ -158,9 +153,7 @@ def test_windows_cover_the_readable_positions(
         np.testing.assert_allclose(gain * shares / shares.sum(-1, keepdims=True), best.weights, atol=1e-5)
 
 
-def test_pictures_page_and_statistics_use_saved_alignments(
-    run: Callable[..., Any], command: Callable[..., Any], no_pictures: pytest.MonkeyPatch
-) -> None:
+def test_pictures_page_and_statistics_use_saved_alignments(run, command, no_pictures):
     run("scope=encoder_decoder", "trainer.test_examples=3", folder="both")
     no_pictures.undo()
     answers = [command(*words) for words in (["plot", "both"], ["page", "both"], ["stats", "both"])]

@@ -107,7 +107,7 @@ def block(section: str) -> str:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("source", SOURCES)
-def test_each_kind_of_symbols_trains(source: str, target: str, run: Callable[..., Any], no_pictures: None) -> None:
+def test_each_kind_of_symbols_trains(source, target, run, no_pictures):
     """A run is trained, and a reopened one answers as it did in the test."""
     (written, read), (field, symbols) = SOURCES[source], TARGETS[target]
     run(*write_parts(written, field), f"task.source={source}", f"task.target={target}", folder="one")
@@ -129,7 +129,7 @@ def test_each_kind_of_symbols_trains(source: str, target: str, run: Callable[...
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_each_kind_of_features_trains(kind: str, run: Callable[..., Any], no_pictures: None) -> None:
+def test_each_kind_of_features_trains(kind, run, no_pictures):
     """Scaled by the training split only; a reopened run reads the unscaled numbers of the file."""
     write, step_names = FILES[kind]
     run(*write_parts(write, "up down"), "task.source=features", *step_names, folder="one")
@@ -154,7 +154,7 @@ def test_each_kind_of_features_trains(kind: str, run: Callable[..., Any], no_pic
             reopened.predict([wrong])
 
 
-def test_a_picture_is_labeled_with_step_names(run: Callable[..., Any], no_pictures: None) -> None:
+def test_a_picture_is_labeled_with_step_names(run, no_pictures):
     """And its title with that of the file, which stands in the table of predictions, too."""
     run(*write_parts(write_csv, "up down"), "task.source=features", "task.step_names=at", folder="one")
     arrays = sorted(Path("one/alignments").glob("*.npz"))
@@ -170,9 +170,7 @@ def test_a_picture_is_labeled_with_step_names(run: Callable[..., Any], no_pictur
     assert [row["name"] for row in read_predicted("one")] == [f"rows/{n}.csv" for n in range(36, 43)]
 
 
-def test_columns_of_other_names_are_refused(
-    run: Callable[..., Any], command: Callable[..., Any], no_pictures: None
-) -> None:
+def test_columns_of_other_names_are_refused(run, command, no_pictures):
     """Whether a reopened run reads them or is measured on them."""
     run(*write_parts(write_csv, "up down"), "task.source=features", "task.step_names=at", folder="one")
     Path("turned.csv").write_text("at,y,x,z\n9:00,1,2,3\n", encoding="utf-8")
@@ -188,12 +186,7 @@ def test_columns_of_other_names_are_refused(
         assert (answer.code, answer.err) == (2, f"attnx: {message}, in the same order{line}\n")
 
 
-def test_a_resumed_run_with_feature_workers_ends_equally(
-    run: Callable[..., Any],
-    no_pictures: None,
-    same_weights: Callable[..., bool],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_resumed_run_with_feature_workers_ends_equally(run, no_pictures, same_weights, monkeypatch):
     """Batches that other processes make are the same; a run that stopped is taken up with the same data."""
     overrides = [*write_parts(write_npz, "up down"), "task.source=features"]
     run(*overrides, folder="one")
@@ -206,7 +199,7 @@ def test_a_resumed_run_with_feature_workers_ends_equally(
     assert read_predicted("one") == read_predicted("two")
 
 
-def test_tags_are_read_and_scored(run: Callable[..., Any], no_pictures: None) -> None:
+def test_tags_are_read_and_scored(run, no_pictures):
     """The same file of features twice, once for each speaker."""
     lines = [f"{write_npz(n)}\tup {tag}\t{tag}\n" for n in range(43) for tag in ("ann", "bob")]
     Path("all.tsv").write_text("".join(lines), encoding="utf-8")
@@ -227,7 +220,7 @@ def test_tags_are_read_and_scored(run: Callable[..., Any], no_pictures: None) ->
     assert ann.log_probability != bob.log_probability
 
 
-def test_results_follow_from_predictions(run: Callable[..., Any], no_pictures: None) -> None:
+def test_results_follow_from_predictions(run, no_pictures):
     run(*write_parts(SOURCES["ids"][0], "12 7 3"), "task.source=ids", "trainer.max_steps=30", folder="one")
     edits = [int(row["edits"]) for row in read_predicted("one")]
     results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
@@ -236,7 +229,7 @@ def test_results_follow_from_predictions(run: Callable[..., Any], no_pictures: N
 
 
 @pytest.mark.parametrize("kind", ["words", "features"])
-def test_the_hash_of_a_source_decides_its_part(kind: str, work_folder: Path) -> None:
+def test_the_hash_of_a_source_decides_its_part(kind, work_folder):
     """Of a file of features its name. Whatever else the table holds, no source changes its part."""
     source = write_npz if kind == "features" else SOURCES["words"][0]
     for count in (60, 97):
@@ -252,7 +245,7 @@ def test_the_hash_of_a_source_decides_its_part(kind: str, work_folder: Path) -> 
         assert fraction == sorted(fraction)
 
 
-def test_a_given_part_is_used_unchanged(work_folder: Path) -> None:
+def test_a_given_part_is_used_unchanged(work_folder):
     """What it shares with the training split is noted, and all else is still held out of that."""
     write_table(Path("train.tsv"), SOURCES["words"][0], "up", range(97))
     write_table(Path("valid.tsv"), SOURCES["words"][0], "up", range(92, 103))
@@ -267,7 +260,7 @@ def test_a_given_part_is_used_unchanged(work_folder: Path) -> None:
     assert task.notes == [f"{overlap} of 11 sources of the valid split are also in the training split"]
 
 
-def test_feature_files_of_two_folders_are_two_sources(work_folder: Path) -> None:
+def test_feature_files_of_two_folders_are_two_sources(work_folder):
     """However they are called; one file under two names is one."""
     for folder, numbers in (("train", range(31)), ("valid", range(31, 38))):
         Path(folder).mkdir()
@@ -281,7 +274,7 @@ def test_feature_files_of_two_folders_are_two_sources(work_folder: Path) -> None
     assert task.notes == ["1 of 2 sources of the test split are also in the training split"]
 
 
-def test_ids_are_sorted_by_number(work_folder: Path) -> None:
+def test_ids_are_sorted_by_number(work_folder):
     """Not in that of their digits."""
     write_table(Path("train.tsv"), lambda n: f"0{n} 100 9", "100 20 3", range(31))
     data = load_task(source="ids", target="ids", holdout=0.15)
@@ -299,7 +292,7 @@ def test_ids_are_sorted_by_number(work_folder: Path) -> None:
         ("features", "a.csv", "reads matrices of numbers, not text"),
     ],
 )
-def test_invalid_inputs_are_refused(source: Any, text: str, message: str) -> None:
+def test_invalid_inputs_are_refused(source, text, message):
     with pytest.raises(attnx.UserError, match=message):
         AnySequence(source=source).tokenize(text)
 
@@ -322,9 +315,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("overrides", MISTAKES)
-def test_mistakes_give_one_line_and_leave_nothing(
-    overrides: str, command: Callable[..., Any], small: list[str], work_folder: Path
-) -> None:
+def test_mistakes_give_one_line_and_leave_nothing(overrides, command, small, work_folder):
     write_table(Path("train.tsv"), SOURCES["words"][0], "up", range(60))
     np.save("nan.npy", np.array([[0.0, 1.0], [np.nan, 1.0]]))
     Path("nan.tsv").write_text("nan.npy\tup\n", encoding="utf-8")
@@ -337,14 +328,12 @@ def test_mistakes_give_one_line_and_leave_nothing(
     assert sorted(work_folder.iterdir()) == files_before
 
 
-def test_there_is_an_example_of_each_kind() -> None:
+def test_there_is_an_example_of_each_kind():
     assert set(EXAMPLES) == {"code", "clicks", "names", "sensor", "controls"}
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_the_examples_of_the_page_train(
-    example: str, command: Callable[..., Any], no_pictures: None, work_folder: Path
-) -> None:
+def test_the_examples_of_the_page_train(example, command, no_pictures, work_folder):
     """Its data are made by its script, and its command trains on them; the line that it shows is in the file."""
     section = next(section for section in SECTIONS if f"make_{example}.py" in section)
     script = SCRIPTS / f"make_{example}.py"

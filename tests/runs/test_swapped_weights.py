@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor
@@ -75,7 +71,7 @@ class Average(EMAWeightAveraging):
 
 
 @pytest.fixture
-def plugins(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def plugins(work_folder, monkeypatch):
     (work_folder / "plugins").mkdir()
     for name, text in {"mean": MEAN, "average": LIGHTNINGS}.items():
         (work_folder / "plugins" / f"{name}.py").write_text(text, encoding="utf-8")
@@ -86,7 +82,7 @@ def equal(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
     return all(torch.equal(weight, second[name]) for name, weight in first.items())
 
 
-def test_the_validated_weights_are_tested_and_loaded(plugins: None, run: Callable[..., Any]) -> None:
+def test_the_validated_weights_are_tested_and_loaded(plugins, run):
     trained = run("callback=[mean]", "trainer.max_steps=7", "trainer.num_validations=1", folder="one")
     validated = torch.load("validated-7.pt")
     assert equal(trained.model.state_dict(), validated)
@@ -95,19 +91,14 @@ def test_the_validated_weights_are_tested_and_loaded(plugins: None, run: Callabl
     assert not equal({f"model.{name}": weight for name, weight in validated.items()}, last["state_dict"])
 
 
-def test_training_goes_on_from_the_other_weights(
-    plugins: None,
-    whole_and_cut: Callable[..., None],
-    command: Callable[..., Any],
-    same_weights: Callable[..., bool],
-) -> None:
+def test_training_goes_on_from_the_other_weights(plugins, whole_and_cut, command, same_weights):
     options = ["callback=[mean]", "trainer.max_steps=9", "trainer.num_validations=3"]
     whole_and_cut(*options, step=6)
     assert command("resume", "cut").code == 0
     assert same_weights(["whole", "cut"])
 
 
-def test_lightnings_average_is_tested_and_loaded(plugins: None, run: Callable[..., Any]) -> None:
+def test_lightnings_average_is_tested_and_loaded(plugins, run):
     """It stores the average as the weights of the checkpoint, beside those that training goes on from."""
     trained = run("callback=[average]", "trainer.max_steps=7", "trainer.num_validations=1", folder="one")
     best = torch.load("one/checkpoints/best.ckpt", weights_only=True)
@@ -117,6 +108,6 @@ def test_lightnings_average_is_tested_and_loaded(plugins: None, run: Callable[..
     assert not equal(trained.model.state_dict(), current)
 
 
-def test_weights_that_nobody_swaps_are_stored_once(run: Callable[..., Any]) -> None:
+def test_weights_that_nobody_swaps_are_stored_once(run):
     run("trainer.max_steps=3", "trainer.num_validations=1", folder="one")
     assert "validated_state_dict" not in torch.load("one/checkpoints/last.ckpt", weights_only=True)

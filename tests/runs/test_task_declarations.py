@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -41,7 +39,7 @@ def draw_lines(folder, form):
 
 
 @pytest.fixture
-def drawn_run(runs: Path) -> Path:
+def drawn_run(runs):
     """A run whose task is a plug-in with figures of its own."""
     Path("plugins").mkdir()
     Path("plugins/drawn.py").write_text(TASK, encoding="utf-8")
@@ -51,7 +49,7 @@ def drawn_run(runs: Path) -> Path:
     return runs / "one"
 
 
-def test_a_task_draws_its_predictions(drawn_run: Path, command: Callable[..., Any]) -> None:
+def test_a_task_draws_its_predictions(drawn_run, command):
     assert draw_predictions(drawn_run, "svg") == [drawn_run / "lines.svg"]
     answer = command("plot", str(drawn_run))
     assert answer.code == 0, answer.err
@@ -60,18 +58,18 @@ def test_a_task_draws_its_predictions(drawn_run: Path, command: Callable[..., An
     assert baseline_names(read_run(drawn_run)) == {"luck": "a guess"}
 
 
-def test_what_a_task_does_not_draw_is_drawn_as_always(drawn_run: Path) -> None:
+def test_what_a_task_does_not_draw_is_drawn_as_always(drawn_run):
     assert draw_attention(drawn_run)[-1] == drawn_run / "alignments.png"
 
 
-def test_a_run_without_its_plug_in_is_drawn_as_always(drawn_run: Path) -> None:
+def test_a_run_without_its_plug_in_is_drawn_as_always(drawn_run):
     Path("plugins/drawn.py").unlink()
     assert draw_predictions(drawn_run) == []
     assert "lines.png" not in write_run_readme(drawn_run).read_text(encoding="utf-8")
     assert baseline_names(read_run(drawn_run)) == {}
 
 
-def test_a_task_says_what_reports_cannot_know_of_its_metrics(drawn_run: Path) -> None:
+def test_a_task_says_what_reports_cannot_know_of_its_metrics(drawn_run):
     assert is_higher_better("test_luster_macro")
     assert is_percent("test_luster_7")
     assert is_error("valid_luster")
@@ -81,13 +79,13 @@ def test_a_task_says_what_reports_cannot_know_of_its_metrics(drawn_run: Path) ->
     assert not is_percent("test_luster")
 
 
-def test_figures_that_cannot_be_imported_are_one_line(drawn_run: Path) -> None:
+def test_figures_that_cannot_be_imported_are_one_line(drawn_run):
     Path("plugins/drawn_figures.py").write_text("import no_such_module", encoding="utf-8")
     with pytest.raises(UserError, match=r"the task 'drawn', .*drawn_figures.py:1.*no_such_module"):
         draw_predictions(drawn_run)
 
 
-def test_a_declaration_of_another_type_is_refused(drawn_run: Path) -> None:
+def test_a_declaration_of_another_type_is_refused(drawn_run):
     text = TASK.replace('{"lines.png": "some lines"}', '"lines.png"')
     Path("plugins/drawn.py").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=r"drawn.py:9: pictures is 'lines.png'; write pictures = a dictionary by name"):
@@ -96,7 +94,7 @@ def test_a_declaration_of_another_type_is_refused(drawn_run: Path) -> None:
     assert is_higher_better("test_luster") is None
 
 
-def test_figures_of_a_problem_need_no_torch() -> None:
+def test_figures_of_a_problem_need_no_torch():
     code = """
 import sys
 from attnx import registry

@@ -41,7 +41,7 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(monkeypatch):
     """The clock of all runs."""
     clock, prepare, begin = Clock(), fit.prepare, TrainingModule.on_validation_epoch_start
 
@@ -65,7 +65,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def rates(monkeypatch: pytest.MonkeyPatch) -> dict[int, float]:
+def rates(monkeypatch):
     """The learning rate of each step that was taken, and whatever was taken again has the last one."""
     step, result = TrainingModule.training_step, dict[int, float]()
 
@@ -101,9 +101,7 @@ CHANGES: dict[str, tuple[float, Rate, float, str]] = {
 
 
 @pytest.mark.parametrize(("measured", "rate", "validation", "schedule"), CHANGES.values(), ids=CHANGES)
-def test_a_run_uses_its_time_and_completes_its_schedule(
-    measured: float, rate: Rate, validation: float, schedule: str, run: Callable[..., Any], clock: Clock, rates: Any
-) -> None:
+def test_a_run_uses_its_time_and_completes_its_schedule(measured, rate, validation, schedule, run, clock, rates):
     clock.loss, clock.validation = lambda seconds: rate(seconds) if clock.zero else measured, validation
     run(*MINUTE, f"lr_schedule={schedule}", "lr_schedule.warmup_steps=3", "trainer.num_validations=3", folder="one")
     scores, message, trained = results("one"), info("one"), rows("one")
@@ -122,7 +120,7 @@ def test_a_run_uses_its_time_and_completes_its_schedule(
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
 @pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 @pytest.mark.usefixtures("forked_ranks")
-def test_the_clock_of_the_first_process_decides(run: Callable[..., Any], clock: Clock) -> None:
+def test_the_clock_of_the_first_process_decides(run, clock):
     """The other one's says that a step takes ten times as long; both must revise the same plan, or none would end."""
 
     def rate(seconds: float) -> float:
@@ -136,9 +134,7 @@ def test_the_clock_of_the_first_process_decides(run: Callable[..., Any], clock: 
     assert float(rows("one")[-1]["learning_rate"]) == 0
 
 
-def test_the_same_clock_gives_the_same_run(
-    run: Callable[..., Any], clock: Clock, same_weights: Callable[..., bool]
-) -> None:
+def test_the_same_clock_gives_the_same_run(run, clock, same_weights):
     clock.loss = lambda seconds: 0.4 if seconds < 20 else 0.9
     for folder in ("one", "two"):
         clock.now = clock.zero = 0.0
@@ -148,9 +144,7 @@ def test_the_same_clock_gives_the_same_run(
     assert same_weights(["one", "two"])
 
 
-def test_a_run_is_reproduced_by_its_number_of_steps(
-    run: Callable[..., Any], clock: Clock, same_weights: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_is_reproduced_by_its_number_of_steps(run, clock, same_weights, monkeypatch):
     monkeypatch.setattr(plan_steps, "VALIDATION_SHARE", 0.0)
     monkeypatch.setattr("attnx.training.callbacks.step_plan.VALIDATION_SHARE", 0.0)
     monkeypatch.setattr(TrainingModule, "_add_loss", lambda self, batch: self._sums.add_(1))  # takes no time
@@ -162,13 +156,7 @@ def test_a_run_is_reproduced_by_its_number_of_steps(
     assert same_weights(["timed", "counted"])
 
 
-def test_a_killed_run_resumes_and_keeps_its_time(
-    run: Callable[..., Any],
-    clock: Clock,
-    rates: dict[int, float],
-    command: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_killed_run_resumes_and_keeps_its_time(run, clock, rates, command, monkeypatch):
     """A folder is copied as a killed run leaves it: after a revision that came after the last checkpoint."""
     step = TrainingModule.training_step
 
@@ -196,7 +184,7 @@ def test_a_killed_run_resumes_and_keeps_its_time(
     assert float(rows("cut")[-1]["learning_rate"]) == 0
 
 
-def test_validations_are_evenly_spaced() -> None:
+def test_validations_are_evenly_spaced():
     plan = StepPlan([Revision(0, 7, 3)])
     assert [step for step in range(9) if plan.has_validation_after(step)] == [3, 5, 7]
     # From step 4 on, 4/7 of the way, three steps are six: 4/7 + 3/7 k/6 passes 2/3 with k = 2, and is 1 with k = 6.
@@ -219,6 +207,6 @@ def test_validations_are_evenly_spaced() -> None:
     ],
     ids=repr,
 )
-def test_an_invalid_plan_is_reported(plan: object) -> None:
+def test_an_invalid_plan_is_reported(plan):
     with pytest.raises(UserError, match=r"one/run\.json: step_plan: is not a valid step plan"):
         read_plan(Path("one"), {"budget": "steps", "step_plan": plan}, None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import io
 import json
-from collections.abc import Callable, Sequence
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from attnx.training.train import PreparedRun, prepare
 
 
 @pytest.fixture
-def prepare_run(words: Path, sized: Callable[..., list[str]]) -> Callable[..., PreparedRun]:
+def prepare_run(words, sized):
     """Everything of a small run built and nothing trained."""
 
     def make(*overrides: str) -> PreparedRun:
@@ -41,9 +40,7 @@ def loss_of(job: PreparedRun, label_smoothing: float = 0.0) -> float:
     return float(token_loss(job.module.model.eval(), batch, label_smoothing).mean.detach())
 
 
-def test_a_run_resolves_its_model_once(
-    words: Path, sized: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_resolves_its_model_once(words, sized, monkeypatch):
     config, resolve, resolved = compose(sized()), Seq2seqConfig.resolve, []
 
     def note(options: Seq2seqConfig, config: dict[str, Any]) -> ResolvedSeq2seqConfig:
@@ -58,7 +55,7 @@ def test_a_run_resolves_its_model_once(
 
 @pytest.mark.parametrize(("warmup", "is_said"), [(5, False), (6, True)])
 @pytest.mark.usefixtures("words", "no_pictures")
-def test_a_warm_up_longer_than_a_run_is_said(warmup: int, is_said: bool, sized: Callable[..., list[str]]) -> None:
+def test_a_warm_up_longer_than_a_run_is_said(warmup, is_said, sized):
     shown = Console(file=io.StringIO(), width=200)
     fit(compose(sized("trainer.test_examples=1", f"lr_schedule.warmup_steps={warmup}", "folder=one")), console=shown)
     assert isinstance(shown.file, io.StringIO)
@@ -67,7 +64,7 @@ def test_a_warm_up_longer_than_a_run_is_said(warmup: int, is_said: bool, sized: 
     assert (f"the learning rate rises until the end: lr_schedule.warmup_steps={warmup}" in text) is is_said
 
 
-def test_scheduled_sampling_trains_step_by_step(run: Callable[..., Any], same_weights: Callable[..., bool]) -> None:
+def test_scheduled_sampling_trains_step_by_step(run, same_weights):
     run(folder="taught")
     run("model.scheduled_sampling=0.9", folder="sampled")
     schedules = [
@@ -78,7 +75,7 @@ def test_scheduled_sampling_trains_step_by_step(run: Callable[..., Any], same_we
     assert not same_weights(["taught", "sampled"])
 
 
-def test_scheduled_sampling_rises_from_zero(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scheduled_sampling_rises_from_zero(run, monkeypatch):
     from attnx.training import lightning_module
 
     chances: list[float] = []
@@ -95,7 +92,7 @@ def test_scheduled_sampling_rises_from_zero(run: Callable[..., Any], monkeypatch
     assert chances == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
 
 
-def test_label_smoothing_is_part_of_the_loss(prepare_run: Callable[..., PreparedRun]) -> None:
+def test_label_smoothing_is_part_of_the_loss(prepare_run):
     job = prepare_run("task.label_smoothing=0.1")
     assert job.module.task.label_smoothing == 0.1
     rows = job.loaders.train_rows
@@ -111,9 +108,7 @@ def test_label_smoothing_is_part_of_the_loss(prepare_run: Callable[..., Prepared
     assert loss_of(job) == pytest.approx(float(-target_log_probs / real.sum()), rel=1e-4)
 
 
-def test_label_smoothing_changes_training_but_not_validation(
-    run: Callable[..., Any], same_weights: Callable[..., bool]
-) -> None:
+def test_label_smoothing_changes_training_but_not_validation(run, same_weights):
     run("optimizer.lr=1e-12", folder="plain")
     run("optimizer.lr=1e-12", "task.label_smoothing=0.3", folder="smooth")
     rows = [Path(name, "metrics.csv").read_text(encoding="utf-8").splitlines() for name in ("plain", "smooth")]
@@ -124,7 +119,7 @@ def test_label_smoothing_changes_training_but_not_validation(
     assert first[0][valid] == first[1][valid]
 
 
-def test_training_starts_from_pretrained_vectors(prepare_run: Callable[..., PreparedRun], work_folder: Path) -> None:
+def test_training_starts_from_pretrained_vectors(prepare_run, work_folder):
     (work_folder / "source.txt").write_text("2 5\na 1 2 3 4 5\nk -1 0 0.5 2 9\nunheard 0 0 0 0 0\n", encoding="utf-8")
     # A symbol may hold spaces, and one of them need not be plain.
     (work_folder / "target.txt").write_text(
@@ -151,9 +146,7 @@ def test_training_starts_from_pretrained_vectors(prepare_run: Callable[..., Prep
         ("bf16-mixed", (torch.float32, torch.bfloat16)),
     ],
 )
-def test_step_time_is_measured_in_the_precision_of_the_run(
-    precision: str, expected_kind: Any, prepare_run: Callable[..., PreparedRun], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_step_time_is_measured_in_the_precision_of_the_run(precision, expected_kind, prepare_run, monkeypatch):
     """Kept are the weights as they were, and how the model itself is."""
     kinds = set()
 
@@ -171,9 +164,7 @@ def test_step_time_is_measured_in_the_precision_of_the_run(
     assert all(torch.equal(weight, changed[name]) for name, weight in state_before.items())
 
 
-def test_a_tied_output_is_the_embedding_before_and_after_training(
-    run: Callable[..., Any], prepare_run: Callable[..., PreparedRun]
-) -> None:
+def test_a_tied_output_is_the_embedding_before_and_after_training(run, prepare_run):
     tied = run("model.tie_embeddings=true", folder="one").model
     assert tied.output.weight is tied.embedding.weight
     assert tied.output.bias is None
@@ -191,13 +182,7 @@ def test_a_tied_output_is_the_embedding_before_and_after_training(
         ([9.0, 4.0, 3.97, 3.0], 0.01, 6),
     ],
 )
-def test_patience_ends_at_a_validation_without_enough_improvement(
-    run: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
-    values: Sequence[float],
-    min_improvement: float,
-    steps: int,
-) -> None:
+def test_patience_ends_at_a_validation_without_enough_improvement(run, monkeypatch, values, min_improvement, steps):
     from attnx.metrics.error_rates import PhoneErrorRate
 
     rates = chain(values, repeat(2.0))  # validations, then the test and its draws
@@ -207,9 +192,7 @@ def test_patience_ends_at_a_validation_without_enough_improvement(
     assert json.loads(Path("one/results.json").read_text(encoding="utf-8"))["steps"] == steps
 
 
-def test_at_an_equal_metric_a_lower_loss_is_an_improvement(
-    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_at_an_equal_metric_a_lower_loss_is_an_improvement(run, monkeypatch):
     """As where BLEU stays 0: the last weights are tested, and patience does not end the run."""
     from attnx.metrics.error_rates import PhoneErrorRate
 
@@ -225,7 +208,7 @@ def log_falling_loss(module: TrainingModule, stage: str) -> None:
     module.log_dict({f"{stage}_loss": 10.0 - module.global_step, f"{stage}_perplexity": 2.0})
 
 
-def test_patience_outlives_one_nan_validation(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_patience_outlives_one_nan_validation(run, monkeypatch):
     from attnx.metrics.error_rates import PhoneErrorRate
 
     losses = chain([9.0, float("nan"), 4.0], repeat(2.0))  # validations, then the test and its draws
@@ -265,7 +248,7 @@ def test_patience_outlives_one_nan_validation(run: Callable[..., Any], monkeypat
     ],
     ids=lambda composition: composition[0],
 )
-def test_different_compositions_train_and_test(composition: list[str], run: Callable[..., Any]) -> None:
+def test_different_compositions_train_and_test(composition, run):
     trained = run(*composition, "trainer.max_steps=2", folder="one")
     results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
     assert results["steps"] == 2
@@ -279,7 +262,7 @@ def lengths_in_batches(job: PreparedRun) -> list[set[int]]:
     return [set(rows.lengths(np.array(batch)).max(1).tolist()) for batch in job.loaders.batches]
 
 
-def test_a_pool_batches_rows_of_similar_length(prepare_run: Callable[..., PreparedRun]) -> None:
+def test_a_pool_batches_rows_of_similar_length(prepare_run):
     mixed, sorted_ = (lengths_in_batches(prepare_run(f"trainer.bucket_pool_batches={pool}")) for pool in (1, 50))
     assert len(mixed) == len(sorted_)
     # Sorted, lengths change within a batch once less often than there are lengths, at most.
@@ -288,7 +271,7 @@ def test_a_pool_batches_rows_of_similar_length(prepare_run: Callable[..., Prepar
 
 
 @pytest.mark.parametrize(("precision", "rounding"), [("tf32", "high"), (32, "highest")])
-def test_tf32_is_a_precision(precision: str | int, rounding: str, run: Callable[..., Any]) -> None:
+def test_tf32_is_a_precision(precision, rounding, run):
     settings_before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     try:
         run(f"trainer.precision={precision}", "trainer.max_steps=1", folder="one")
@@ -308,6 +291,6 @@ def test_tf32_is_a_precision(precision: str | int, rounding: str, run: Callable[
         (["attention=none"], "none: attention computes its definition"),
     ],
 )
-def test_a_run_reports_its_kernels(overrides: list[str], message: str, run: Callable[..., Any]) -> None:
+def test_a_run_reports_its_kernels(overrides, message, run):
     run(*overrides, "trainer.max_steps=1", folder="one")
     assert json.loads(Path("one/run.json").read_text(encoding="utf-8"))["kernels"].startswith(message)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ TINY = [
 
 
 @pytest.fixture
-def tiny(words: Path, no_pictures: None) -> Callable[..., Any]:
+def tiny(words, no_pictures):
     """Train a tiny transformer: ``tiny("model.form=decoder_only", folder="a")``."""
 
     def make(*overrides: str, folder: str) -> Any:
@@ -46,7 +45,7 @@ def tiny(words: Path, no_pictures: None) -> Callable[..., Any]:
     return make
 
 
-def test_a_transformer_run_is_saved_completely(tiny: Callable[..., Any], saved_traces: Any) -> None:
+def test_a_transformer_run_is_saved_completely(tiny, saved_traces):
     """Every head of every layer by name, the same predictions when reopened, a page, and files that give the same."""
     run = tiny("decoding=beam", "decoding.nbest=2", folder="one")
     info = json.loads(Path("one", "run.json").read_text(encoding="utf-8"))
@@ -69,7 +68,7 @@ def test_a_transformer_run_is_saved_completely(tiny: Callable[..., Any], saved_t
     assert [row.equal_outputs for row in checked] == [2, 2]
 
 
-def test_self_attention_is_saved_and_drawn(tiny: Callable[..., Any]) -> None:
+def test_self_attention_is_saved_and_drawn(tiny):
     """Of three examples, a short and a long one among them: maps of each layer and head of encoder and decoder."""
     run = tiny("model.encoder_layers=1", folder="one")
     alignments = [(file, read_alignment(file)) for file in sorted(Path("one/alignments").glob("*.npz"))]
@@ -131,9 +130,7 @@ def _noted(attention: Any) -> list[Any]:
     ("overrides", "names"),
     [([], "cross-attention, layer {}, head {}"), (["model.form=decoder_only"], "self-attention, layer {}, head {}")],
 )
-def test_alignments_name_layers_and_heads(
-    overrides: list[str], names: str, tiny: Callable[..., Any], command: Callable[..., Any]
-) -> None:
+def test_alignments_name_layers_and_heads(overrides, names, tiny, command):
     tiny(*overrides, folder="one")
     Path("asked.txt").write_text("bad\n", encoding="utf-8")
     answer = command("predict", "one", "asked.txt", "--alignments", "read.jsonl")
@@ -145,7 +142,7 @@ def test_alignments_name_layers_and_heads(
     assert list(single.views) == ["mean", *alignment["names"]]
 
 
-def test_a_decoder_only_model_saves_self_attention(tiny: Callable[..., Any]) -> None:
+def test_a_decoder_only_model_saves_self_attention(tiny):
     tiny("model.form=decoder_only", "scope=history", folder="one")
     alignment = read_alignment("one/alignments/000.npz")
     assert alignment.num_decoder_states == len(alignment.output)
@@ -153,9 +150,7 @@ def test_a_decoder_only_model_saves_self_attention(tiny: Callable[..., Any]) -> 
     np.testing.assert_allclose(alignment.weights.sum(-1), 1, rtol=1e-5)
 
 
-def test_a_stopped_run_resumes_with_equal_weights(
-    tiny: Callable[..., Any], weights: Callable[..., dict[str, torch.Tensor]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_run_resumes_with_equal_weights(tiny, weights, monkeypatch):
     from attnx.errors import Interrupted
     from attnx.training.fit import resume
     from attnx.training.lightning_module import TrainingModule
@@ -179,7 +174,7 @@ def test_a_stopped_run_resumes_with_equal_weights(
         torch.testing.assert_close(resumed[name], weight, rtol=0, atol=0)
 
 
-def test_the_drawn_window_is_that_of_the_shown_weights() -> None:
+def test_the_drawn_window_is_that_of_the_shown_weights():
     """Those of cross-attention, or of the one stream."""
     local = ["scope=local", "scope.window=2"]
     for overrides, windows in (

@@ -7,7 +7,6 @@ import gzip
 import io
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +58,7 @@ def table(path: str, delimiter: str = "\t") -> list[dict[str, str]]:
 
 
 @pytest.fixture
-def texts(work_folder: Path) -> list[str]:
+def texts(work_folder):
     """Parallel files of three parts: 71 sentences to train on, 7 to validate and 13 to test on, which are returned."""
     result = sentences()
     for source, target, lines in (
@@ -73,7 +72,7 @@ def texts(work_folder: Path) -> list[str]:
 
 
 @pytest.fixture
-def translate(run: Callable[..., Any], sized: Callable[..., list[str]], texts: list[str]) -> Callable[..., Any]:
+def translate(run, sized, texts):
     """A small run: ``translate("task.tokenizer=word", folder="a")``."""
 
     def make(*overrides: str, folder: str) -> Any:
@@ -84,9 +83,7 @@ def translate(run: Callable[..., Any], sized: Callable[..., list[str]], texts: l
 
 @pytest.mark.parametrize("tokenizer", ["bpe", "word", "character"])
 @pytest.mark.parametrize("shared", [False, True])
-def test_a_run_trains_from_files_and_reports_scores(
-    tokenizer: str, shared: bool, translate: Callable[..., Any], texts: list[str]
-) -> None:
+def test_a_run_trains_from_files_and_reports_scores(tokenizer, shared, translate, texts):
     """Its scores are sacreBLEU's of its predictions as text, and reopened it answers as it did in the test."""
     translate(f"task.tokenizer={tokenizer}", f"task.shared_vocabulary={shared}", folder="one")
     reopened = attnx.open_run("one")
@@ -114,7 +111,7 @@ def test_a_run_trains_from_files_and_reports_scores(
     assert (reopened.source.symbols == reopened.target.symbols) == shared
 
 
-def test_scores_are_saved_with_their_signatures(translate: Callable[..., Any], command: Callable[..., Any]) -> None:
+def test_scores_are_saved_with_their_signatures(translate, command):
     """In results, README, evaluations and comparisons; different signatures are distinguished."""
     translate("trainer.max_steps=2", folder="one")
     outputs = [row["prediction"] for row in table("one/predictions.tsv")]
@@ -151,7 +148,7 @@ def comparison_rows(*folders: str) -> dict[str, list[str]]:
     return {name: values for name, *values in cells}
 
 
-def test_the_highest_bleu_selects_the_best_checkpoint(translate: Callable[..., Any]) -> None:
+def test_the_highest_bleu_selects_the_best_checkpoint(translate):
     translate("trainer.max_steps=80", "trainer.num_validations=8", "optimizer.lr=0.01", folder="one")
     rows = table("one/metrics.csv", ",")
     assert len({row["valid_bleu"] for row in rows}) > 1
@@ -160,7 +157,7 @@ def test_the_highest_bleu_selects_the_best_checkpoint(translate: Callable[..., A
     assert best["global_step"] == int(highest["step"])
 
 
-def test_one_model_translates_into_two_languages(translate: Callable[..., Any], texts: list[str]) -> None:
+def test_one_model_translates_into_two_languages(translate, texts):
     """The language is part of the query: one table per language, with scores of each."""
     for tag in ("xa", "yb"):
         write(f"{tag}.tsv", [f"{line}\t{translate_sentence(line, tag)}" for line in sentences()])
@@ -192,7 +189,7 @@ def test_one_model_translates_into_two_languages(translate: Callable[..., Any], 
 
 
 @pytest.mark.parametrize("tokenizer", registry.names("tokenizer"))
-def test_only_training_data_build_the_tokenizer(tokenizer: str, texts: list[str]) -> None:
+def test_only_training_data_build_the_tokenizer(tokenizer, texts):
     """Other sentences to test and validate on, other scripts even, change no symbol."""
     options: dict[str, Any] = {"train": ["a.de.gz", "b.en"], "tokenizer": tokenizer, "vocab_size": 307}
     corpus = Translation(**options, valid=["va.de", "vb.en"], test=["ta.de", "tb.en"]).load()
@@ -203,7 +200,7 @@ def test_only_training_data_build_the_tokenizer(tokenizer: str, texts: list[str]
     assert other_corpus.pairs.test[0].texts == ("漢字 ñandú",)
 
 
-def test_no_source_is_in_two_parts(texts: list[str]) -> None:
+def test_no_source_is_in_two_parts(texts):
     """However many lines and languages it has; in a part that is held out its translations are references."""
     lines = [
         f"{line}\t{translate_sentence(line, mark)}\t{tag}"
@@ -221,7 +218,7 @@ def test_no_source_is_in_two_parts(texts: list[str]) -> None:
     assert task.notes == []
 
 
-def test_dropped_pairs_are_reported(texts: list[str]) -> None:
+def test_dropped_pairs_are_reported(texts):
     """Blank, too long, too lopsided; and what the test shares with the training."""
     write("a", ["der Hund läuft", "", "ein " * 11, "rot", "der Hund", *texts[:1]])
     write("b", ["the dog runs", "nothing", "a " * 11, "red red red red", "the dog", translate_sentence(texts[0])])
@@ -255,7 +252,7 @@ def test_dropped_pairs_are_reported(texts: list[str]) -> None:
         ({"unicode_form": "none"}, "A\u0308pfel", "A\u0308pfel"),
     ],
 )
-def test_case_and_unicode_form_are_normalized(options: dict[str, Any], text: str, cut: str, work_folder: Path) -> None:
+def test_case_and_unicode_form_are_normalized(options, text, cut, work_folder):
     """A user's text and the data's are cut alike; scores are of texts in that case and form."""
     write("a.tsv", [f"{text}\t{text}"])
     task = Translation(train="a.tsv", valid="a.tsv", test="a.tsv", tokenizer="word", **options)
@@ -270,7 +267,7 @@ def test_case_and_unicode_form_are_normalized(options: dict[str, Any], text: str
     assert all(f"nrefs:1|case:{case}|" in signature for signature in task.signatures(metrics).values())
 
 
-def test_a_run_on_a_data_set_can_be_tested_on_a_file(work_folder: Path) -> None:
+def test_a_run_on_a_data_set_can_be_tested_on_a_file(work_folder):
     """Only training reads one of the two."""
     write("t.tsv", ["der Hund\tthe dog"])
     task = Translation(dataset="pairs.csv", columns=["de", "en"], test="t.tsv", tokenizer="word")
@@ -279,7 +276,7 @@ def test_a_run_on_a_data_set_can_be_tested_on_a_file(work_folder: Path) -> None:
         task.load()
 
 
-def test_an_unknown_symbol_is_one_word(texts: list[str]) -> None:
+def test_an_unknown_symbol_is_one_word(texts):
     task = Translation(train=["a.de.gz", "b.en"], tokenizer="word", holdout=0.1)
     data = task.load()
     assert task.detokenize(data.target.decode(data.target.encode(["the", "giraffe", "runs", "￭!"]))) == "the ⁇ runs!"
@@ -316,9 +313,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("overrides", "message"), MISTAKES.items(), ids=MISTAKES)
-def test_a_mistake_gives_one_line_and_writes_nothing(
-    overrides: str, message: str, command: Callable[..., Any], texts: list[str], small: list[str], work_folder: Path
-) -> None:
+def test_a_mistake_gives_one_line_and_writes_nothing(overrides, message, command, texts, small, work_folder):
     write("short.en", ["the dog"])
     write("blank", ["", " "])
     write("empty", [])
@@ -353,7 +348,7 @@ def translate_files(words: dict[str, str], space: str, most: int = 5) -> None:
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_bleu_cuts_unspaced_scripts(command: Callable[..., Any]) -> None:
+def test_bleu_cuts_unspaced_scripts(command):
     """The signature says so, also where the run is evaluated; an option overrides it."""
     translate_files(CHINESE, "")
     few = ["task=translation", "task.train=table.tsv", "task.vocab_size=61", "trainer.max_steps=2", "task.holdout=0.1"]
@@ -370,7 +365,7 @@ def test_bleu_cuts_unspaced_scripts(command: Callable[..., Any]) -> None:
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_chrf_chooses_the_weights_where_bleu_cannot(command: Callable[..., Any]) -> None:
+def test_chrf_chooses_the_weights_where_bleu_cannot(command):
     translate_files(WORDS, " ", most=3)
     few = ["task=translation", "task.train=table.tsv", "task.vocab_size=61", "trainer.max_steps=2", "task.holdout=0.1"]
     assert command(*few, "folder=run").code == 0

@@ -112,7 +112,7 @@ FILES: dict[str, tuple[str, str | bytes, str]] = {
 
 
 @pytest.fixture
-def three(work_folder: Path) -> Path:
+def three(work_folder):
     """Two good runs, and one for a test to break."""
     write_run("multirun/best", 6.0)
     write_run("multirun/good", 7.0, scorer={"name": "mlp"})
@@ -135,15 +135,13 @@ def left_out(command: Command, message: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "content", "message"), FILES.values(), ids=FILES)
-def test_an_unreadable_run_is_left_out(
-    name: str, content: str | bytes, message: str, three: Path, command: Command
-) -> None:
+def test_an_unreadable_run_is_left_out(name, content, message, three, command):
     (three / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     left_out(command, message)
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "results.json"])
-def test_special_files_are_not_opened(name: str, three: Path, command: Command) -> None:
+def test_special_files_are_not_opened(name, three, command):
     """A pipe without a writer, an endless device, a link to itself, a folder."""
     file = three / name
     for message, make in {
@@ -171,7 +169,7 @@ def test_special_files_are_not_opened(name: str, three: Path, command: Command) 
     ],
     ids=["a long step", "a long cell", "no numbers", "empty"],
 )
-def test_malformed_curves_are_tolerated(content: str, three: Path, command: Command) -> None:
+def test_malformed_curves_are_tolerated(content, three, command):
     """They are left out, or the run is, with a line."""
     (three / "results.json").unlink()
     (three / "metrics.csv").write_text(content, encoding="utf-8")
@@ -181,13 +179,13 @@ def test_malformed_curves_are_tolerated(content: str, three: Path, command: Comm
         assert all(line.startswith("attnx: left out: multirun/broken/") for line in answer.err.splitlines())
 
 
-def test_a_time_out_of_range_is_no_time(three: Path, command: Command) -> None:
+def test_a_time_out_of_range_is_no_time(three, command):
     (three / "run.json").write_text(info_text(created="0001-01-01T00:00:00+14:00"), encoding="utf-8")
     answer = command("runs")
     assert (answer.code, answer.err) == (0, "")
 
 
-def test_an_unreadable_job_is_left_out_of_its_sweep(work_folder: Path, command: Command) -> None:
+def test_an_unreadable_job_is_left_out_of_its_sweep(work_folder, command):
     jobs = [write_run(f"multirun/sweep/{number}", 6.0 + number) for number in range(3)]
     job_entries = [{"index": n, "overrides": [f"scorer={name}"], "status": "finished"} for n, name in enumerate("abc")]
     record = {"format": 1, "command": "attnx -m", "overrides": [], "status": "finished", "jobs": job_entries}
@@ -210,9 +208,7 @@ def test_an_unreadable_job_is_left_out_of_its_sweep(work_folder: Path, command: 
         ({"attempts": None}, "attempts or seconds of job 0 is not a number"),
     ],
 )
-def test_a_sweep_with_wrong_types_is_left_out(
-    job: dict[str, Any], message: str, work_folder: Path, command: Command
-) -> None:
+def test_a_sweep_with_wrong_types_is_left_out(job, message, work_folder, command):
     write_run("multirun/good")
     Path("multirun/sweep").mkdir()
     record = {"format": 1, "command": "", "overrides": [], "jobs": [{"index": 0, "overrides": [], **job}]}
@@ -224,7 +220,7 @@ def test_a_sweep_with_wrong_types_is_left_out(
     )
 
 
-def test_a_comparison_needs_a_readable_run(three: Path, command: Command) -> None:
+def test_a_comparison_needs_a_readable_run(three, command):
     """With the first reason; one run has nothing to be compared with."""
     for name in ("broken", "good"):
         Path(f"multirun/{name}/config.yaml").write_text(bomb(9, 9))
@@ -234,12 +230,12 @@ def test_a_comparison_needs_a_readable_run(three: Path, command: Command) -> Non
         assert answer.err == "attnx: multirun/broken/config.yaml:2: an alias is not read; repeat its value\n"
 
 
-def test_a_date_stays_a_text() -> None:
+def test_a_date_stays_a_text():
     assert parse_yaml("name: 2031-03-17", "x") == {"name": "2031-03-17"}
 
 
 @pytest.mark.parametrize("depth", [MAX_DEPTH, MAX_DEPTH + 1])
-def test_files_are_read_to_a_depth_limit(depth: int) -> None:
+def test_files_are_read_to_a_depth_limit(depth):
     """And no deeper."""
     for parse in (parse_json, parse_yaml):
         if depth == MAX_DEPTH:
@@ -250,31 +246,31 @@ def test_files_are_read_to_a_depth_limit(depth: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["!!int x", "!!int 0x_", "!!int ''", "!!float x", "!!bool x"])
-def test_a_text_with_the_tag_of_a_number_is_reported(text: str) -> None:
+def test_a_text_with_the_tag_of_a_number_is_reported(text):
     with pytest.raises(UserError, match="x: not valid YAML: "):
         parse_yaml(f"a: 5\nb: {text}", "x")
 
 
-def test_a_pipe_as_a_lock_does_not_block(tmp_path: Path) -> None:
+def test_a_pipe_as_a_lock_does_not_block(tmp_path):
     os.mkfifo(tmp_path / "run.lock")
     assert not is_lock_held(tmp_path / "run.lock")
     assert not is_lock_left(tmp_path / "run.lock")
 
 
-def test_a_link_to_a_file_is_read(tmp_path: Path) -> None:
+def test_a_link_to_a_file_is_read(tmp_path):
     (tmp_path / "there.json").write_text("[7]")
     (tmp_path / "here.json").symlink_to("there.json")
     assert read_json(tmp_path / "here.json") == [7]
 
 
 @pytest.mark.parametrize(("read", "name"), [(read_points, POINTS_FILE), (read_test_series, TEST_SERIES)])
-def test_damaged_saved_sources_are_reported(read: Callable[[Path], object], name: str, tmp_path: Path) -> None:
+def test_damaged_saved_sources_are_reported(read, name, tmp_path):
     (tmp_path / name).write_text("no arrays", encoding="utf-8")
     with pytest.raises(UserError, match=f"{name}: is damaged, or no file of NumPy's arrays"):
         read(tmp_path)
 
 
-def test_the_unpacked_size_of_arrays_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_unpacked_size_of_arrays_is_limited(tmp_path, monkeypatch):
     """Told from the file's table of contents; also what claims a size that no memory has."""
     np.savez_compressed(tmp_path / "zeros.npz", a=np.zeros(100_000))
     assert (tmp_path / "zeros.npz").stat().st_size < 2000
@@ -298,7 +294,7 @@ def test_the_unpacked_size_of_arrays_is_limited(tmp_path: Path, monkeypatch: pyt
             read_arrays(tmp_path / f"{name}.npz")
 
 
-def test_a_damaged_array_is_reported(tmp_path: Path) -> None:
+def test_a_damaged_array_is_reported(tmp_path):
     """One that is missing, a pipe, empty, text, cut short, of Python objects, or larger than its file."""
     np.save(tmp_path / "complete.npy", np.arange(12.0).reshape(3, 4))
     assert read_array(tmp_path / "complete.npy").tolist() == np.arange(12.0).reshape(3, 4).tolist()
@@ -316,12 +312,12 @@ def test_a_damaged_array_is_reported(tmp_path: Path) -> None:
             read_array(tmp_path / f"{name}.npy")
 
 
-def test_numbers_that_are_not_finite_are_written_as_null(tmp_path: Path) -> None:
+def test_numbers_that_are_not_finite_are_written_as_null(tmp_path):
     write_json(tmp_path / "x.json", {"a": [7.5, float("nan"), (float("inf"),)], "b": {"c": -float("inf"), "d": "nan"}})
     assert read_json(tmp_path / "x.json") == {"a": [7.5, None, [None]], "b": {"c": None, "d": "nan"}}
 
 
-def test_infinite_numbers_of_alignments_and_scales_are_reported(tmp_path: Path) -> None:
+def test_infinite_numbers_of_alignments_and_scales_are_reported(tmp_path):
     file = tmp_path / "007.npz"
     alignment = Alignment(np.ones((3, 2), np.float32), ("a", "b"), ("x", "y", "z"), ("x",))
     arrays = alignment_arrays(alignment)

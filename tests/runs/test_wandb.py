@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -34,11 +33,10 @@ wandb = pytest.importorskip("wandb")
 get_core_path = pytest.importorskip("wandb.util").get_core_path
 SECRET = "5ec4e7" * 7  # as long as a key is
 PLAIN = ("attention=none", "+logger=wandb", "logger.wandb.timeout=1", "trainer.log_every_n_steps=1")
-Ended = Callable[..., tuple[str, Path]]
 
 
 @pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def _alone(monkeypatch, tmp_path):
     """No key, no settings, no server and no service of anybody else's; and what hangs for two minutes ends it all."""
     for name in ("WANDB_API_KEY", "WANDB_MODE", "WANDB_BASE_URL", "WANDB_RUN_ID", "WANDB_RUN_GROUP"):
         monkeypatch.delenv(name, raising=False)
@@ -90,7 +88,7 @@ def recordings(folder: Path | str) -> list[Path]:
 
 
 @pytest.fixture
-def run_to_end(words: Path, no_pictures: None) -> Ended:
+def run_to_end(words, no_pictures):
     """Make a small run, or resume one; return its output and its folder."""
     from attnx.training.fit import fit, resume
 
@@ -183,7 +181,7 @@ class Server:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def server(monkeypatch):
     """A server that is there, with a key for it."""
     started = Server()
     monkeypatch.setenv("WANDB_BASE_URL", started.address)
@@ -196,9 +194,7 @@ def holds_secret(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
 
 
-def test_an_offline_run_records_everything(
-    words: Path, run_to_end: Ended, no_pictures: pytest.MonkeyPatch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_offline_run_records_everything(words, run_to_end, no_pictures, monkeypatch):
     """Recorded without a key: figures, configuration, pictures, table and page, and how to upload them."""
     no_pictures.undo()
     monkeypatch.setenv("WANDB_MODE", "offline")
@@ -263,7 +259,7 @@ def test_an_offline_run_records_everything(
     assert (folder / "wandb" / "artifacts" / "staging").is_dir()
 
 
-def test_a_failed_run_is_recorded_as_failed(run_to_end: Ended, at_step: Callable[..., None]) -> None:
+def test_a_failed_run_is_recorded_as_failed(run_to_end, at_step):
     def fail() -> None:
         raise RuntimeError("no")
 
@@ -277,7 +273,7 @@ def test_a_failed_run_is_recorded_as_failed(run_to_end: Ended, at_step: Callable
     assert f"wandb sync {place}" in (folder / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_resumed_run_keeps_its_id(run_to_end: Ended, at_step: Callable[..., None], server: Server) -> None:
+def test_a_resumed_run_keeps_its_id(run_to_end, at_step, server):
     """Even where the server is back: what was recorded before must be uploaded before."""
     server.mood = "strict"
     at_step(4, lambda: signal.raise_signal(signal.SIGINT))
@@ -296,7 +292,7 @@ def test_a_resumed_run_keeps_its_id(run_to_end: Ended, at_step: Callable[..., No
     assert unsynced(folder) == []
 
 
-def test_a_resumed_run_continues_at_the_server(run_to_end: Ended, at_step: Callable[..., None], server: Server) -> None:
+def test_a_resumed_run_continues_at_the_server(run_to_end, at_step, server):
     at_step(4, lambda: signal.raise_signal(signal.SIGINT))
     _, folder = run_to_end(*PLAIN, error=Interrupted)
     output, _ = run_to_end(again=True)
@@ -309,7 +305,7 @@ def test_a_resumed_run_continues_at_the_server(run_to_end: Ended, at_step: Calla
     assert "sync" not in output
 
 
-def test_an_open_run_of_the_user_is_unchanged(run_to_end: Ended, work_folder: Path) -> None:
+def test_an_open_run_of_the_user_is_unchanged(run_to_end, work_folder):
     foreign_run = wandb.init(
         mode="offline", project="theirs", dir=str(work_folder), settings=wandb.Settings(silent=True)
     )
@@ -321,14 +317,14 @@ def test_an_open_run_of_the_user_is_unchanged(run_to_end: Ended, work_folder: Pa
     foreign_run.finish()
 
 
-def test_a_missing_key_is_reported(run_to_end: Ended) -> None:
+def test_a_missing_key_is_reported(run_to_end):
     output, folder = run_to_end(*PLAIN)
     assert output.count("wandb:") == 2
     assert "wandb: no API key (`wandb login`, or WANDB_API_KEY); recording offline\n" in output
     assert len(recordings(folder)) == 1
 
 
-def test_a_server_receives_everything(run_to_end: Ended, server: Server) -> None:
+def test_a_server_receives_everything(run_to_end, server):
     output, folder = run_to_end(*PLAIN)
     (place,) = recordings(folder)
     assert place.name.startswith("run-")
@@ -348,7 +344,7 @@ def test_a_server_receives_everything(run_to_end: Ended, server: Server) -> None
 
 
 @pytest.mark.parametrize("mood", ["gone", "dumb", "dumb to questions", "strict"])
-def test_an_unusable_server_at_the_start_is_reported(mood: str, run_to_end: Ended, server: Server) -> None:
+def test_an_unusable_server_at_the_start_is_reported(mood, run_to_end, server):
     """Nothing is uploaded, nothing is lost, and only what is whole is left."""
     server.mood = mood
     if mood == "gone":
@@ -365,9 +361,7 @@ def test_an_unusable_server_at_the_start_is_reported(mood: str, run_to_end: Ende
 
 
 @pytest.mark.parametrize("mood", ["gone", "dumb"])
-def test_a_server_lost_while_training_is_reported(
-    mood: str, run_to_end: Ended, server: Server, at_step: Callable[..., None]
-) -> None:
+def test_a_server_lost_while_training_is_reported(mood, run_to_end, server, at_step):
     def lose() -> None:
         server.mood = mood
         if mood == "gone":
@@ -394,9 +388,7 @@ def test_a_server_lost_while_training_is_reported(
 
 
 @pytest.mark.parametrize("mood", ["gone", "dumb"])
-def test_a_server_lost_at_the_end_is_reported(
-    mood: str, run_to_end: Ended, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_lost_at_the_end_is_reported(mood, run_to_end, server, monkeypatch):
     """After all steps, when only the end is left to report."""
     from attnx.loggers.wandb import Wandb
 
@@ -418,7 +410,7 @@ def test_a_server_lost_at_the_end_is_reported(
     assert records.exit_code == 0
 
 
-def test_an_endless_upload_is_stopped(run_to_end: Ended, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_upload_is_stopped(run_to_end, server, monkeypatch):
     """W&B may ignore its own timeouts: the upload is then abandoned, with all data in the run folder."""
     forever = threading.Event()
     monkeypatch.setattr(wandb.sdk.wandb_run.Run, "finish", lambda self, exit_code=None: forever.wait())
@@ -489,9 +481,7 @@ class Slow:
 
 
 @pytest.fixture
-def run_pair(
-    words: Path, forked_ranks: None, no_pictures: None, fork_command: Callable[..., Any]
-) -> Callable[..., tuple[int, str, str]]:
+def run_pair(words, forked_ranks, no_pictures, fork_command):
     """The command for a run of two processes without a key: its exit code, output and errors."""
     Path("plugins").mkdir()
     Path("plugins/moody.py").write_text(MOODY, encoding="utf-8")
@@ -507,7 +497,7 @@ def run_pair(
 PAIR = ("trainer=ddp", "trainer.devices=2", "scorer=moody", "trainer.log_every_n_steps=1", "folder=one")
 
 
-def test_two_processes_are_one_run_after_resuming(run_pair: Any, small: list[str]) -> None:
+def test_two_processes_are_one_run_after_resuming(run_pair, small):
     Path("stop").touch()
     code, out, err = run_pair(*small, *PAIR, "+logger=wandb")
     assert code == 128 + signal.SIGTERM, err
@@ -535,7 +525,7 @@ def test_two_processes_are_one_run_after_resuming(run_pair: Any, small: list[str
     assert f"wandb sync {' '.join(map(str, recordings('one')))}\n" in out
 
 
-def test_a_run_whose_second_process_fails_is_recorded_as_failed(run_pair: Any, small: list[str]) -> None:
+def test_a_run_whose_second_process_fails_is_recorded_as_failed(run_pair, small):
     """Also where that takes the first one longer than it would be waited for."""
     Path("fall").touch()
     code, out, err = run_pair(*small, *PAIR, "+logger=[slow,wandb]")
@@ -548,7 +538,7 @@ def test_a_run_whose_second_process_fails_is_recorded_as_failed(run_pair: Any, s
     assert f"wandb sync {place}" in out
 
 
-def test_the_connection_check_has_a_time_limit() -> None:
+def test_the_connection_check_has_a_time_limit():
     """A port that accepts a connection and never answers, and a closed port."""
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         port = deaf.getsockname()[1]
@@ -559,7 +549,7 @@ def test_the_connection_check_has_a_time_limit() -> None:
     assert "cannot be reached" in unreachable_reason(f"http://127.0.0.1:{port}", 5)
 
 
-def test_a_key_may_be_in_a_netrc_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_may_be_in_a_netrc_file(tmp_path, monkeypatch):
     file = tmp_path / "netrc"
     file.write_text(f"machine wandb.example.org\n  login user\n  password {SECRET}\n", encoding="utf-8")
     file.chmod(0o600)
@@ -570,9 +560,7 @@ def test_a_key_may_be_in_a_netrc_file(tmp_path: Path, monkeypatch: pytest.Monkey
     assert has_api_key("https://api.wandb.ai")
 
 
-def test_the_sweep_file_of_the_docs_runs(
-    command: Callable[..., Any], words: Path, no_pictures: None, small: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_sweep_file_of_the_docs_runs(command, words, no_pictures, small, monkeypatch):
     """As W&B's agent calls the command: a value of each parameter, as words without hyphens."""
     monkeypatch.setenv("WANDB_MODE", "offline")
     text = (Path(__file__).parents[2] / "docs" / "logging.md").read_text(encoding="utf-8")

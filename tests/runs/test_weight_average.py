@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ DECAY = 0.3
 
 
 @pytest.fixture
-def weights_of_steps(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, torch.Tensor]]:
+def weights_of_steps(monkeypatch):
     """The weights before training and after each step, as runs go on."""
     seen: list[dict[str, torch.Tensor]] = []
 
@@ -31,9 +30,7 @@ def weights_of_steps(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, torch.Te
     return seen
 
 
-def test_the_average_is_tested_and_kept(
-    run: Callable[..., Any], weights_of_steps: list[dict[str, torch.Tensor]]
-) -> None:
+def test_the_average_is_tested_and_kept(run, weights_of_steps):
     """After steps 1 to 4 the average keeps 2/11, 3/12, 4/13 and DECAY of itself."""
     trained = run(f"trainer.ema={DECAY}", "trainer.max_steps=4", "trainer.num_validations=1", folder="one")
     assert len(weights_of_steps) == 5
@@ -48,24 +45,20 @@ def test_the_average_is_tested_and_kept(
     )
 
 
-def test_it_does_not_change_the_training(run: Callable[..., Any], weights_of_steps: list[Any]) -> None:
+def test_it_does_not_change_the_training(run, weights_of_steps):
     run("trainer.ema=0.9", "trainer.max_steps=4", "trainer.num_validations=3", folder="one")
     run("trainer.max_steps=4", "trainer.num_validations=1", folder="plain")
     plain = torch.load("plain/checkpoints/last.ckpt", weights_only=True)["state_dict"]
     assert all(torch.equal(plain[f"model.{name}"], weight) for name, weight in weights_of_steps[-1].items())
 
 
-def test_accumulated_steps_count_once(run: Callable[..., Any], weights_of_steps: list[Any]) -> None:
+def test_accumulated_steps_count_once(run, weights_of_steps):
     run("trainer.ema=0.9", "trainer.max_steps=2", "trainer.accumulate_grad_batches=2", folder="one")
     saved = torch.load("one/checkpoints/last.ckpt", weights_only=True)["callbacks"]
     assert [state["steps"] for name, state in saved.items() if "average" in state] == [2]
 
 
-def test_a_resumed_run_has_the_same_average(
-    whole_and_cut: Callable[..., None],
-    command: Callable[..., Any],
-    same_weights: Callable[..., bool],
-) -> None:
+def test_a_resumed_run_has_the_same_average(whole_and_cut, command, same_weights):
     options = [f"trainer.ema={DECAY}", "trainer.max_steps=9", "trainer.num_validations=3"]
     whole_and_cut(*options, step=5)
     assert command("resume", "cut").code == 0

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +62,7 @@ SECONDS = 0.01
 
 
 @pytest.fixture
-def sweep(
-    command: Callable[..., Any],
-    words: Path,
-    small: list[str],
-    shared_server: None,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Callable[..., Any]:
+def sweep(command, words, small, shared_server, monkeypatch):
     """Sweep over small runs of five steps."""
     # Else Hydra composes the sweep once more, to read whether hydra.mode contradicts -m.
     monkeypatch.setattr("hydra._internal.hydra.Hydra.get_mode", lambda *_, **__: None)
@@ -81,7 +75,7 @@ def sweep(
 
 
 @pytest.fixture
-def moody(work_folder: Path) -> Path:
+def moody(work_folder):
     """The scorer with moods, in force."""
     (work_folder / "plugins").mkdir()
     file = work_folder / "plugins" / "moody.py"
@@ -90,21 +84,13 @@ def moody(work_folder: Path) -> Path:
 
 
 @pytest.fixture
-def fork_sweep(
-    words: Path,
-    sized: Callable[..., list[str]],
-    no_pictures_folder: str,
-    shared_server: None,
-    fork_command: Callable[..., Any],
-) -> Callable[..., Any]:
+def fork_sweep(words, sized, no_pictures_folder, shared_server, fork_command):
     """Start a sweep in a fork of this process."""
     return lambda *overrides: fork_command(*sized("-m", *overrides), PYTHONPATH=no_pictures_folder)
 
 
 @pytest.fixture
-def start_command(
-    words: Path, sized: Callable[..., list[str]], no_pictures_folder: str
-) -> Callable[..., subprocess.Popen[str]]:
+def start_command(words, sized, no_pictures_folder):
     """Start the command in a process of its own."""
 
     def start(*args: str) -> subprocess.Popen[str]:
@@ -128,7 +114,7 @@ def jobs_that_wait(count: int, is_running: Callable[[], bool]) -> list[int]:
 
 
 @pytest.fixture
-def wait_for_jobs() -> Callable[..., list[int]]:
+def wait_for_jobs():
     """The processes of jobs that wait, once there are so many; fails when what starts them has ended before."""
 
     def wait(is_running: Callable[[], bool], count: int = 1) -> list[int]:
@@ -140,7 +126,7 @@ def wait_for_jobs() -> Callable[..., list[int]]:
 
 
 @pytest.fixture
-def when_jobs_wait() -> Iterator[Callable[..., None]]:
+def when_jobs_wait():
     """Act on the processes of jobs, once so many of this process's sweep wait; not at all when the test ends before."""
     threads, has_ended = [], threading.Event()
 
@@ -159,13 +145,13 @@ def when_jobs_wait() -> Iterator[Callable[..., None]]:
 
 
 @pytest.fixture
-def stop_sweep(when_jobs_wait: Callable[..., None]) -> Callable[..., None]:
+def stop_sweep(when_jobs_wait):
     """Send a signal to the sweep of this process, once so many of its jobs wait."""
     return lambda number, count=1: when_jobs_wait(lambda jobs: os.kill(os.getpid(), number), count)
 
 
 @pytest.fixture
-def clear_moods() -> Callable[[], None]:
+def clear_moods():
     """Let the jobs run without faults from now on."""
 
     def forget() -> None:

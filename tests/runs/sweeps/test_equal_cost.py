@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -20,7 +18,7 @@ def results(folder: str) -> dict[str, float]:
     return json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
 
 
-def test_jobs_have_the_parameters_of_the_first_one(sweep: Callable[..., Any]) -> None:
+def test_jobs_have_the_parameters_of_the_first_one(sweep):
     """Widths are overrides of the job; the same command again finds it done."""
     words = ["scorer=additive,dot", "match=parameters", *WIDE, "name=equal"]
     answer = sweep(*words)
@@ -39,7 +37,7 @@ def test_jobs_have_the_parameters_of_the_first_one(sweep: Callable[..., Any]) ->
     assert (again.code, [job.attempts for job in read_sweep("multirun/equal").jobs]) == (0, [1, 1])
 
 
-def test_jobs_keep_as_many_bytes_as_the_first_one(sweep: Callable[..., Any]) -> None:
+def test_jobs_keep_as_many_bytes_as_the_first_one(sweep):
     """The states of the encoder are kept, so one of a single direction is wider."""
     answer = sweep("encoder.bidirectional=true,false", "match=state", *WIDE, "name=state")
     assert (answer.code, answer.err) == (0, "")
@@ -50,7 +48,7 @@ def test_jobs_keep_as_many_bytes_as_the_first_one(sweep: Callable[..., Any]) -> 
     assert int(job.values["encoder.hidden_size"]) > 40
 
 
-def test_a_job_that_cannot_be_close_is_named_before_it_trains(sweep: Callable[..., Any]) -> None:
+def test_a_job_that_cannot_be_close_is_named_before_it_trains(sweep):
     sizes = ["encoder.hidden_size=2", "decoder.hidden_size=2", "model.embedding_dim=2"]
     answer = sweep("encoder.layers=1,2", "match=flops", *sizes, "scorer=dot", "name=far")
     assert answer.code == 0
@@ -59,7 +57,7 @@ def test_a_job_that_cannot_be_close_is_named_before_it_trains(sweep: Callable[..
     assert "flops" in line
 
 
-def test_jobs_have_the_operations_of_the_first_ones_steps(sweep: Callable[..., Any]) -> None:
+def test_jobs_have_the_operations_of_the_first_ones_steps(sweep):
     answer = sweep("encoder.hidden_size=7,23", "budget=flops", "trainer.max_steps=12", "name=steps")
     assert (answer.code, answer.err) == (0, "")
     first, second = (results(f"multirun/steps/{index}") for index in range(2))

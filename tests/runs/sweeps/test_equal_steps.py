@@ -6,7 +6,6 @@ import fcntl
 import json
 import shutil
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +18,7 @@ from attnx.runs.layout import STEP_TIME, STEP_TIME_LOCK
 from attnx.runs.sweep import read_step_time
 from attnx.sweeps import equal_budgets
 from attnx.training import plan_steps
-from attnx.training.train import PreparedRun, prepare
+from attnx.training.train import prepare
 
 SECOND = ["trainer.max_steps=null", "trainer.max_time=00:00:01"]
 # Of a step of half a second 112 fit into a minute, of which 6 % are left for validations: 56.4 / 0.5.
@@ -38,7 +37,7 @@ def steps(folder: str) -> set[int]:
     return {read_info(folder)["steps"], results["steps"]}
 
 
-def test_jobs_limited_by_time_have_equal_steps(sweep: Callable[..., Any], command: Callable[..., Any]) -> None:
+def test_jobs_limited_by_time_have_equal_steps(sweep, command):
     """Two in parallel, one of them wider; then an added one, and one that starts anew."""
     overrides = [*SECOND, "name=timed", "-j", "2"]
     answer = sweep("encoder.hidden_size=7,101", *overrides)
@@ -61,7 +60,7 @@ def test_jobs_limited_by_time_have_equal_steps(sweep: Callable[..., Any], comman
     assert steps("multirun/timed/0") == steps("multirun/timed/2") == {4}
 
 
-def test_each_job_follows_its_own_clock_if_time_is_the_budget(sweep: Callable[..., Any]) -> None:
+def test_each_job_follows_its_own_clock_if_time_is_the_budget(sweep):
     answer = sweep("scorer=dot", *SECOND, "budget=time", "name=timed")
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.startswith("each job trains for 00:00:01 by its own clock (budget=time), so numbers of steps")
@@ -70,7 +69,7 @@ def test_each_job_follows_its_own_clock_if_time_is_the_budget(sweep: Callable[..
 
 
 @pytest.fixture
-def job(words: Path, small: list[str], monkeypatch: pytest.MonkeyPatch) -> PreparedRun:
+def job(words, small, monkeypatch):
     """One that is to train for a minute, and whose steps take a quarter of a second."""
     monkeypatch.setattr(plan_steps, "measure_step", lambda job: 0.25)
     time = ["trainer.max_steps=null", "trainer.max_time=00:01:00"]
@@ -78,7 +77,7 @@ def job(words: Path, small: list[str], monkeypatch: pytest.MonkeyPatch) -> Prepa
 
 
 @pytest.fixture
-def folder(work_folder: Path) -> Path:
+def folder(work_folder):
     """The folder of job 3 of a sweep."""
     (work_folder / "multirun/many").mkdir(parents=True)
     (work_folder / "multirun/many/sweep.json").write_text("{}", encoding="utf-8")
@@ -86,7 +85,7 @@ def folder(work_folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("measures", [True, False], ids=["until the other has measured", "or has died"])
-def test_a_job_waits_for_the_measuring_job(measures: bool, job: PreparedRun, folder: Path) -> None:
+def test_a_job_waits_for_the_measuring_job(measures, job, folder):
     waits, planned = threading.Event(), []
     console: Any = SimpleNamespace(print=lambda line: waits.set() if "waiting" in line else None)
     with (folder.parent / STEP_TIME_LOCK).open("w") as file:
@@ -103,28 +102,26 @@ def test_a_job_waits_for_the_measuring_job(measures: bool, job: PreparedRun, fol
     assert result == (0.5, 0, "00:01:00", 112) if measures else (0.25, 3, "00:01:00", 225)
 
 
-def test_another_time_limit_scales_the_steps(job: PreparedRun, folder: Path) -> None:
+def test_another_time_limit_scales_the_steps(job, folder):
     (folder.parent / STEP_TIME).write_text(json.dumps({**MEASURED, "max_time": "00:00:30", "steps": 56}), "utf-8")
     console: Any = SimpleNamespace(print=pytest.fail)
     assert plan_steps.plan_steps(job, folder, console).end == 112
 
 
-def test_a_single_run_follows_its_clock(job: PreparedRun, work_folder: Path) -> None:
+def test_a_single_run_follows_its_clock(job, work_folder):
     console: Any = SimpleNamespace(print=pytest.fail)
     plan = plan_steps.plan_steps(job, work_folder / "multirun/runs/1", console)
     assert (plan.end, plan.seconds) == (225, 60)
 
 
 @pytest.mark.parametrize("content", [[], {"steps": 5}, {**MEASURED, "seconds_per_step": 0}, {**MEASURED, "steps": "5"}])
-def test_an_invalid_step_time_file_is_reported(content: object, work_folder: Path) -> None:
+def test_an_invalid_step_time_file_is_reported(content, work_folder):
     (work_folder / STEP_TIME).write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(UserError, match=STEP_TIME):
         read_step_time(work_folder)
 
 
-def test_jobs_of_equal_time_have_their_own_cores(
-    command: Callable[..., Any], small: list[str], words: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_of_equal_time_have_their_own_cores(command, small, words, monkeypatch):
     monkeypatch.setattr(equal_budgets, "available_cores", lambda: 2)
     timed = ["scorer=dot,additive", "budget=time", "trainer.max_time=00:00:01"]
     timed += [size for size in small if "max_steps" not in size]
@@ -134,7 +131,7 @@ def test_jobs_of_equal_time_have_their_own_cores(
     assert not Path("multirun").exists()
 
 
-def test_a_launcher_that_runs_all_jobs_at_once_is_refused() -> None:
+def test_a_launcher_that_runs_all_jobs_at_once_is_refused():
     configs = [{"budget": "time", "trainer": {"max_time": "00:00:01"}}] * 2
     with pytest.raises(UserError, match="slurm_here runs all jobs at once"):
         equal_budgets.check_equal_time(configs, 1, "local")

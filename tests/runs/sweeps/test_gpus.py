@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -45,7 +43,7 @@ class Spy(Dot):
         ("NoDevFiles", ["NoDevFiles"]),
     ],
 )
-def test_the_gpus_of_the_user_are_divided(variable: str, gpus: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gpus_of_the_user_are_divided(variable, gpus, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
     assert visible_gpus() == gpus
 
@@ -58,9 +56,7 @@ def test_the_gpus_of_the_user_are_divided(variable: str, gpus: list[str], monkey
         ("echo 'GPU 0: A (UUID: GPU-a)'; exit 9", []),
     ],
 )
-def test_gpus_are_listed_by_nvidia_smi(
-    program: str, gpus: list[str], monkeypatch: pytest.MonkeyPatch, work_folder: Path
-) -> None:
+def test_gpus_are_listed_by_nvidia_smi(program, gpus, monkeypatch, work_folder):
     """A GPU that is divided into MIG devices is those."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     path = work_folder / "nvidia-smi"
@@ -83,12 +79,12 @@ def test_gpus_are_listed_by_nvidia_smi(
         (["trainer=ddp", "trainer.devices=5"], 3),
     ],
 )
-def test_a_job_needs_the_gpus_that_it_trains_on(overrides: list[str], needed: int) -> None:
+def test_a_job_needs_the_gpus_that_it_trains_on(overrides, needed):
     assert count_needed_gpus(compose(overrides), available=3) == needed
     assert count_needed_gpus(compose(overrides), available=0) == 0
 
 
-def test_no_two_jobs_have_one_gpu_before_all_are_in_use() -> None:
+def test_no_two_jobs_have_one_gpu_before_all_are_in_use():
     gpus = ["a", "b", "c", "d"]
     assert choose_gpus(gpus, [], 2) == ["a", "b"]
     assert choose_gpus(gpus, [["a", "b"]], 2) == ["c", "d"]
@@ -96,7 +92,7 @@ def test_no_two_jobs_have_one_gpu_before_all_are_in_use() -> None:
     assert choose_gpus(gpus, [["a"], ["b"], ["c"], ["d"], ["a"]], 1) == ["b"]
 
 
-def test_auto_is_a_job_for_each_group_of_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_is_a_job_for_each_group_of_gpus(monkeypatch):
     monkeypatch.setattr("attnx.sweeps.gpus.available_cores", lambda: 7)
     one, two = compose([]), compose(["trainer=ddp", "trainer.devices=2"])
     assert count_parallel_jobs("auto", [one], ["a", "b", "c"]) == 3
@@ -109,9 +105,7 @@ def test_auto_is_a_job_for_each_group_of_gpus(monkeypatch: pytest.MonkeyPatch) -
         count_parallel_jobs(3, [one, two], ["a", "b", "c", "d"])
 
 
-def test_more_jobs_than_groups_of_gpus_are_refused(
-    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, work_folder: Path
-) -> None:
+def test_more_jobs_than_groups_of_gpus_are_refused(command, monkeypatch, work_folder):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b,GPU-c,GPU-d")
     answer = command("-m", "-j", "3", "trainer=ddp", "trainer.devices=2", "seed=1,2,3")
     expected = "attnx: -j 3: 3 jobs with 2 GPUs each need 6, and 4 are visible; use -j 2 or fewer\n"
@@ -119,7 +113,7 @@ def test_more_jobs_than_groups_of_gpus_are_refused(
     assert not list(work_folder.iterdir())
 
 
-def test_jobs_see_their_own_gpus(sweep: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, work_folder: Path) -> None:
+def test_jobs_see_their_own_gpus(sweep, monkeypatch, work_folder):
     """Ids of no real GPU, which a process without CUDA does not open."""
     (work_folder / "plugins").mkdir(exist_ok=True)
     (work_folder / "plugins" / "spy.py").write_text(SPY, encoding="utf-8")

@@ -6,7 +6,7 @@ import importlib.util
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +29,14 @@ LAUNCHERS = [
 
 
 @pytest.fixture(autouse=True)
-def _no_idle_workers() -> Iterator[None]:
+def _no_idle_workers():
     """End the processes that joblib keeps for later jobs."""
     yield
     if "joblib" in sys.modules:
         sys.modules["joblib"].externals.loky.get_reusable_executor().shutdown(kill_workers=True)
 
 
-def test_ctrl_c_during_another_launcher_prints_how_to_resume(
-    sweep: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_during_another_launcher_prints_how_to_resume(sweep, monkeypatch):
     def press(*_: Any) -> int:
         raise KeyboardInterrupt
 
@@ -51,13 +49,8 @@ def test_ctrl_c_during_another_launcher_prints_how_to_resume(
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_another_launcher_runs_the_jobs_and_isolates_failures(
-    launcher: str,
-    moody: Path,
-    sweep: Callable[..., Any],
-    no_pictures_folder: str,
-    clear_moods: Callable[[], None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    launcher, moody, sweep, no_pictures_folder, clear_moods, monkeypatch
+):
     """The scorer is a plug-in of the working folder, so plug-ins reach the workers."""
     monkeypatch.setenv("PYTHONPATH", no_pictures_folder)
     Path("fall").touch()
@@ -93,14 +86,8 @@ def test_another_launcher_runs_the_jobs_and_isolates_failures(
     ],
 )
 def test_a_signal_makes_the_jobs_of_another_launcher_save_and_end(
-    launcher: str,
-    options: list[str],
-    send: Callable[[int, int], None],
-    signum: signal.Signals,
-    moody: Path,
-    fork_sweep: Callable[..., Any],
-    wait_for_jobs: Callable[..., list[int]],
-) -> None:
+    launcher, options, send, signum, moody, fork_sweep, wait_for_jobs
+):
     """As under the default one; a terminal's Ctrl-C reaches joblib's workers, too."""
     Path("wait").touch()
     process = fork_sweep(*options, f"hydra/launcher={launcher}", "scorer=moody", "name=cut")
@@ -119,9 +106,7 @@ def test_a_signal_makes_the_jobs_of_another_launcher_save_and_end(
 
 
 @pytest.mark.parametrize(("options", "count"), [((), 1), (("-j", "2"), 2)])
-def test_joblib_runs_as_many_jobs_at_a_time_as_the_command_says(
-    options: tuple[str, ...], count: int, sweep: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_joblib_runs_as_many_jobs_at_a_time_as_the_command_says(options, count, sweep, monkeypatch):
     pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
     received: list[str] = []
 

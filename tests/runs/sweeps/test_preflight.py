@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from attnx.sweeps.preflight import check_jobs, check_settings, is_local
 
 
 @pytest.fixture
-def refuse_sweep(sweep: Callable[..., Any], work_folder: Path) -> Callable[..., str]:
+def refuse_sweep(sweep, work_folder):
     """Ask for a sweep that must be refused without a trace; return the line."""
 
     def refused_message(*overrides: str) -> str:
@@ -38,20 +37,15 @@ def refuse_sweep(sweep: Callable[..., Any], work_folder: Path) -> Callable[..., 
     ],
 )
 def test_a_mistake_of_every_job_is_reported_as_by_a_single_run(
-    overrides: str,
-    message: str,
-    refuse_sweep: Callable[..., str],
-    command: Callable[..., Any],
-    small: list[str],
-    work_folder: Path,
-) -> None:
+    overrides, message, refuse_sweep, command, small, work_folder
+):
     (work_folder / "bad.tsv").write_text("kab K AA B\n", encoding="utf-8")
     line = refuse_sweep("scorer=dot,additive", "seed=1,2", overrides)
     assert message in line
     assert command(*[size for size in small if overrides.partition("=")[0] not in size], overrides).err == line
 
 
-def test_a_mistake_of_some_jobs_is_reported_with_the_first(refuse_sweep: Callable[..., str]) -> None:
+def test_a_mistake_of_some_jobs_is_reported_with_the_first(refuse_sweep):
     line = refuse_sweep("scorer=dot,additive", "task.train=words.tsv,nowhere.tsv", "seed=1,2")
     first = "scorer=dot task.train=nowhere.tsv seed=1"
     assert line.startswith(
@@ -59,9 +53,7 @@ def test_a_mistake_of_some_jobs_is_reported_with_the_first(refuse_sweep: Callabl
     )
 
 
-def test_an_old_sweep_is_moved_only_if_the_new_one_can_run(
-    sweep: Callable[..., Any], refuse_sweep: Callable[..., str]
-) -> None:
+def test_an_old_sweep_is_moved_only_if_the_new_one_can_run(sweep, refuse_sweep):
     """And what is finished needs its data no more."""
     assert sweep("seed=1", "name=one").code == 0
     refuse_sweep("task.train=nowhere.tsv", "name=one", "fresh=true")
@@ -93,9 +85,7 @@ class InlineServer:
     def close(self) -> None: ...
 
 
-def test_data_and_settings_are_prepared_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_data_and_settings_are_prepared_once(monkeypatch):
     """Settings alternate between two tasks, of which one has a file that is refused."""
     read, prepared = [], []
 
@@ -126,7 +116,7 @@ def test_data_and_settings_are_prepared_once(
     assert len(server.jobs[0].config["settings"]) == 4
 
 
-def test_unexpected_errors_are_left_to_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_errors_are_left_to_the_job(monkeypatch):
     """Its log then has the traceback."""
 
     def load(config: Any) -> None:
@@ -137,7 +127,7 @@ def test_unexpected_errors_are_left_to_the_job(monkeypatch: pytest.MonkeyPatch) 
     check_jobs([["seed=1"]], {overrides_key(["seed=1"]): {"task": {"name": "g2p"}, "seed": 1}}, {}, InlineServer())
 
 
-def test_settings_are_checked_with_few_drawn_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_are_checked_with_few_drawn_examples(monkeypatch):
     """A million would take minutes; the settings that are trained keep them."""
     numbers: list[int] = []
 
@@ -154,7 +144,7 @@ def test_settings_are_checked_with_few_drawn_examples(monkeypatch: pytest.Monkey
     assert numbers == [preflight.MAX_DRAWN_EXAMPLES, 300]
 
 
-def test_only_local_jobs_are_checked_locally() -> None:
+def test_only_local_jobs_are_checked_locally():
     assert is_local("hydra_plugins.attnx.ProcessLauncher", "")
     assert is_local("hydra_plugins.attnx.SlurmLauncher", "local")
     assert is_local("hydra_plugins.hydra_joblib_launcher.joblib_launcher.JoblibLauncher", "")

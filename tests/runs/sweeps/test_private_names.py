@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 
-def test_wandbs_service_process(monkeypatch: pytest.MonkeyPatch, work_folder: Any) -> None:
+def test_wandbs_service_process(monkeypatch, work_folder):
     """Its handle can be killed; else a service that hangs would outlive the run."""
     wandb = pytest.importorskip("wandb")
     from attnx.loggers.wandb_server import stop_service

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 
-def test_a_sweep_ends_with_its_report(sweep: Callable[..., Any], moody: Path, command: Callable[..., Any]) -> None:
+def test_a_sweep_ends_with_its_report(sweep, moody, command):
     """Also with a failed job; the next time the report is rewritten or fails, and the sweep stays valid."""
     Path("fall").touch()
     answer = sweep("scorer=dot,moody", "name=two")

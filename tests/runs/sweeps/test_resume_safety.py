@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from attnx.sweeps.stored_overrides import is_safe
 
 
 @pytest.fixture
-def write_record(work_folder: Path) -> Callable[..., Path]:
+def write_record(work_folder):
     """Write the record of a sweep of another user."""
 
     def write(*overrides: str, number: Any = 0, **facts: Any) -> Path:
@@ -56,9 +55,7 @@ def write_record(work_folder: Path) -> Callable[..., Path]:
         "evil",
     ],
 )
-def test_an_entry_that_could_run_code_is_refused(
-    entry: str, write_record: Callable[..., Path], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_entry_that_could_run_code_is_refused(entry, write_record, command, monkeypatch):
     """Before anything is composed, since Hydra would then make what the entry names."""
     write_record("scorer=dot", entry)
     monkeypatch.setattr(sweep_command, "sweep", lambda *_: pytest.fail("it was gone on with"))
@@ -94,11 +91,11 @@ def test_an_entry_that_could_run_code_is_refused(
         "+hydra.sweeper.params.decoder.hidden_size='7,11'",
     ],
 )
-def test_parts_options_and_launchers_are_accepted(entry: str) -> None:
+def test_parts_options_and_launchers_are_accepted(entry):
     assert is_safe(entry)
 
 
-def test_overrides_of_jobs_are_checked(write_record: Callable[..., Path], command: Callable[..., Any]) -> None:
+def test_overrides_of_jobs_are_checked(write_record, command):
     file = write_record("scorer=dot") / "sweep.json"
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace('[{"index": 0, "overrides": [', '[{"index": 0, "overrides": ["~hydra.job", '))
@@ -107,9 +104,7 @@ def test_overrides_of_jobs_are_checked(write_record: Callable[..., Path], comman
     assert "sweep.json: holds '~hydra.job'" in answer.err
 
 
-def test_the_configuration_folder_must_be_given_to_resume(
-    write_record: Callable[..., Path], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_configuration_folder_must_be_given_to_resume(write_record, command, monkeypatch):
     """Its files could name a launcher of their own."""
     write_record("scorer=dot", config_dir="theirs")
     answer = command("resume", "multirun/theirs")
@@ -121,9 +116,7 @@ def test_the_configuration_folder_must_be_given_to_resume(
     assert calls == [(sweep_command.SweepArgs(["--multirun"], ["scorer=dot"], "mine", 3), Path("multirun/theirs"))]
 
 
-def test_as_many_jobs_run_at_a_time_as_before(
-    write_record: Callable[..., Path], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_as_many_jobs_run_at_a_time_as_before(write_record, command, monkeypatch):
     write_record("scorer=dot", max_parallel=4)
     calls: list[Any] = []
     monkeypatch.setattr(sweep_command, "sweep", lambda args, folder: calls.append(args.max_parallel) or 0)
@@ -134,9 +127,7 @@ def test_as_many_jobs_run_at_a_time_as_before(
     assert "damaged (max_parallel is no number of jobs)" in command("resume", "multirun/theirs").err
 
 
-def test_a_job_number_that_leaves_the_folder_is_refused(
-    write_record: Callable[..., Path], command: Callable[..., Any]
-) -> None:
+def test_a_job_number_that_leaves_the_folder_is_refused(write_record, command):
     write_record("scorer=dot", number="../../../evil")
     answer = command("resume", "multirun/theirs")
     assert answer.code == 2
@@ -144,14 +135,7 @@ def test_a_job_number_that_leaves_the_folder_is_refused(
 
 
 @pytest.mark.parametrize("place", ["0", "0/checkpoints", "study.db"])
-def test_a_link_that_leads_out_of_the_folder_is_not_followed(
-    place: str,
-    write_record: Callable[..., Path],
-    command: Callable[..., Any],
-    words: Path,
-    small: list[str],
-    work_folder: Path,
-) -> None:
+def test_a_link_that_leads_out_of_the_folder_is_not_followed(place, write_record, command, words, small, work_folder):
     """A job without a checkpoint empties its folder."""
     own_folder = work_folder / "mine"
     own_folder.mkdir()
@@ -176,9 +160,7 @@ def test_a_link_that_leads_out_of_the_folder_is_not_followed(
         ({"scorer": {"name": "os.system"}}, "unknown scorer 'os.system'"),
     ],
 )
-def test_a_run_resumes_with_parts_and_options_only(
-    entry: dict[str, Any], message: str, runs: Path, command: Callable[..., Any]
-) -> None:
+def test_a_run_resumes_with_parts_and_options_only(entry, message, runs, command):
     config = Path("one/config.yaml")
     config.write_text(yaml.safe_dump({**yaml.safe_load(config.read_text(encoding="utf-8")), **entry}), encoding="utf-8")
     answer = command("resume", "one")
@@ -188,9 +170,7 @@ def test_a_run_resumes_with_parts_and_options_only(
 
 
 @pytest.mark.parametrize("place", ["metrics.csv", "wandb", "wandb/offline-run"])
-def test_a_run_with_an_outside_link_is_not_resumed(
-    place: str, runs: Path, command: Callable[..., Any], work_folder: Path
-) -> None:
+def test_a_run_with_an_outside_link_is_not_resumed(place, runs, command, work_folder):
     (work_folder / "mine").touch()
     info = json.loads(Path("one/run.json").read_text(encoding="utf-8"))
     Path("one/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")

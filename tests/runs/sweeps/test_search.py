@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,11 @@ def trials() -> list[Any]:
 
 
 @pytest.fixture(autouse=True)
-def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+def _quiet(monkeypatch):
     optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 
-def test_a_search_runs_its_number_of_trials_once(sweep: Callable[..., Any]) -> None:
+def test_a_search_runs_its_number_of_trials_once(sweep):
     answer = sweep(*OVERRIDES, "hydra.sweeper.n_trials=2")
     assert answer.code == 0
     jobs = read_sweep(SEARCH_FOLDER).jobs
@@ -50,16 +50,14 @@ def test_a_search_runs_its_number_of_trials_once(sweep: Callable[..., Any]) -> N
     ]
 
 
-def test_a_search_of_another_configuration_is_refused(sweep: Callable[..., Any]) -> None:
+def test_a_search_of_another_configuration_is_refused(sweep):
     sweep(*OVERRIDES, "hydra.sweeper.n_trials=1")
     answer = sweep(*OVERRIDES, "hydra.sweeper.n_trials=1", "trainer.max_steps=7")
     assert answer.code == 2
     assert "trainer.max_steps: saved 5, requested 7" in answer.err
 
 
-def test_an_interrupted_job_resumes_in_a_new_trial_of_its_values(
-    stop_sweep: Callable[..., None], sweep: Callable[..., Any], moody: Path, clear_moods: Callable[[], None]
-) -> None:
+def test_an_interrupted_job_resumes_in_a_new_trial_of_its_values(stop_sweep, sweep, moody, clear_moods):
     overrides = [*OVERRIDES, "scorer=moody", "hydra.sweeper.n_trials=2"]
     Path("wait").touch()
     stop_sweep(signal.SIGINT)
@@ -73,9 +71,7 @@ def test_an_interrupted_job_resumes_in_a_new_trial_of_its_values(
     assert [job.attempts for job in read_sweep(SEARCH_FOLDER).jobs] == [2, 1]
 
 
-def test_a_failed_trial_is_tried_again_by_the_next_command(
-    sweep: Callable[..., Any], moody: Path, clear_moods: Callable[[], None]
-) -> None:
+def test_a_failed_trial_is_tried_again_by_the_next_command(sweep, moody, clear_moods):
     """Once, and what has finished then is never trained again."""
     overrides = [*OVERRIDES, "scorer=moody", "hydra.sweeper.n_trials=2"]
     Path("fall").touch()
@@ -89,7 +85,7 @@ def test_a_failed_trial_is_tried_again_by_the_next_command(
     assert [trial.params for trial in trials()[:2]] == [trial.params for trial in trials()[2:]]
 
 
-def test_a_job_that_failed_is_not_tried_twice_by_one_command(sweeper: Any, work_folder: Path) -> None:
+def test_a_job_that_failed_is_not_tried_twice_by_one_command(sweeper, work_folder):
     """Though its values are suggested again."""
 
     class Launcher:
@@ -107,7 +103,7 @@ def test_a_job_that_failed_is_not_tried_twice_by_one_command(sweeper: Any, work_
     assert states == ["FAIL", "FAIL", "COMPLETE", "FAIL", "COMPLETE", "COMPLETE", "FAIL"]
 
 
-def test_a_job_that_is_tested_is_not_pruned(work_folder: Path) -> None:
+def test_a_job_that_is_tested_is_not_pruned(work_folder):
     """Its training has ended, and it would lose its results."""
     from hydra.core.plugins import Plugins
 
@@ -134,7 +130,7 @@ def test_a_job_that_is_tested_is_not_pruned(work_folder: Path) -> None:
             assert sweeper._should_prune(job) is is_pruned, count
 
 
-def test_an_invalid_trial_fails_and_others_continue(sweep: Callable[..., Any]) -> None:
+def test_an_invalid_trial_fails_and_others_continue(sweep):
     # `scaled` has no option `hidden`; which of the two comes first does not matter.
     answer = sweep(
         "hydra/sweeper=search", "hydra.sweeper.n_trials=2", "name=found",
@@ -159,7 +155,7 @@ def curve(folder: Path, values: list[float], maximize: bool, status: str = "runn
 
 
 @pytest.mark.parametrize("maximize", [False, True])
-def test_a_trial_below_the_median_is_pruned(maximize: bool, work_folder: Path) -> None:
+def test_a_trial_below_the_median_is_pruned(maximize, work_folder):
     from hydra.core.plugins import Plugins
 
     Plugins.instance()
@@ -194,7 +190,7 @@ def test_a_trial_below_the_median_is_pruned(maximize: bool, work_folder: Path) -
 
 
 @pytest.fixture
-def sweeper(work_folder: Path) -> Any:
+def sweeper(work_folder):
     """A search of seven trials in ``s``, to which the scorers of an iterator are suggested."""
     from hydra.core.plugins import Plugins
 
@@ -215,7 +211,7 @@ def sweeper(work_folder: Path) -> Any:
     return sweeper
 
 
-def test_a_trial_of_a_running_job_takes_its_value(sweeper: Any, work_folder: Path) -> None:
+def test_a_trial_of_a_running_job_takes_its_value(sweeper, work_folder):
     """Two of three jobs at a time run, and the third asks until no trial is left."""
     with SweepSession(Sweep(work_folder / "s", "attnx -m", []), {}, 3, -1) as running:
         dot, mlp, nothing = (sweeper._suggest_job(running) for _ in range(3))
@@ -226,7 +222,7 @@ def test_a_trial_of_a_running_job_takes_its_value(sweeper: Any, work_folder: Pat
     assert [trial.value for trial in sweeper.study.get_trials()] == [5.0, 5.0, 3.0, 5.0, 3.0, 3.0, 5.0]
 
 
-def test_a_batch_holds_each_job_once(sweeper: Any, work_folder: Path) -> None:
+def test_a_batch_holds_each_job_once(sweeper, work_folder):
     launched: list[list[str]] = []
 
     class Launcher:
@@ -243,13 +239,11 @@ def test_a_batch_holds_each_job_once(sweeper: Any, work_folder: Path) -> None:
     assert [trial.value for trial in sweeper.study.get_trials()] == [7.0] * 7
 
 
-def test_the_search_example_composes() -> None:
+def test_the_search_example_composes():
     assert compose(["experiment=g2p_search"])["trainer"]["max_steps"] == 800
 
 
-def test_a_missing_optuna_is_reported(
-    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, work_folder: Path
-) -> None:
+def test_a_missing_optuna_is_reported(command, monkeypatch, work_folder):
     import sys
 
     monkeypatch.setitem(sys.modules, "optuna", None)
@@ -259,9 +253,7 @@ def test_a_missing_optuna_is_reported(
     assert not list(work_folder.iterdir())
 
 
-def test_an_optuna_that_is_too_old_is_reported(
-    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, work_folder: Path
-) -> None:
+def test_an_optuna_that_is_too_old_is_reported(command, monkeypatch, work_folder):
     versions = {"optuna": "3.6.1"}
     monkeypatch.setattr(metadata, "version", lambda name: versions.get(name, "99"))
     monkeypatch.setattr(metadata, "requires", lambda name: ["optuna>=4; extra == 'optuna'"])
@@ -272,7 +264,7 @@ def test_an_optuna_that_is_too_old_is_reported(
     assert not list(work_folder.iterdir())
 
 
-def test_an_unknown_distribution_is_reported(command: Callable[..., Any], work_folder: Path) -> None:
+def test_an_unknown_distribution_is_reported(command, work_folder):
     answer = command("-m", "hydra/sweeper=search", "optimizer.lr=normal(0,1)")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert "Unknown function 'normal'" in answer.err
@@ -280,7 +272,7 @@ def test_an_unknown_distribution_is_reported(command: Callable[..., Any], work_f
     assert not list(work_folder.iterdir())
 
 
-def test_a_grid_cannot_try_an_interval(command: Callable[..., Any], work_folder: Path) -> None:
+def test_a_grid_cannot_try_an_interval(command, work_folder):
     answer = command("-m", "optimizer.lr=interval(0.001,0.1)")
     assert answer.code == 2
     assert "hydra/sweeper=search" in answer.err
@@ -295,9 +287,7 @@ def test_a_grid_cannot_try_an_interval(command: Callable[..., Any], work_folder:
         "optimizer.lr=tag(exp,interval(0.01,0.1))": "unknown tag 'exp'; a search knows tag(log, interval(...))",
     }.items(),
 )
-def test_an_interval_that_nothing_can_be_drawn_from_is_refused(
-    override: str, message: str, command: Callable[..., Any], work_folder: Path
-) -> None:
+def test_an_interval_that_nothing_can_be_drawn_from_is_refused(override, message, command, work_folder):
     answer = command("-m", "hydra/sweeper=search", override)
     assert (answer.code, answer.err) == (2, f"attnx: {override}: {message}\n")
     assert not list(work_folder.iterdir())
@@ -314,16 +304,14 @@ def test_an_interval_that_nothing_can_be_drawn_from_is_refused(
         "pruner.n_warmup_steps=-1": "pruner: MedianPruner: Number of warmup steps cannot be negative",
     }.items(),
 )
-def test_a_sampler_or_pruner_that_optuna_lacks_is_refused(
-    override: str, message: str, command: Callable[..., Any], work_folder: Path
-) -> None:
+def test_a_sampler_or_pruner_that_optuna_lacks_is_refused(override, message, command, work_folder):
     answer = command("-m", *OVERRIDES, f"hydra.sweeper.{override}")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert answer.err.startswith(f"attnx: hydra.sweeper.{message}")
     assert not list(work_folder.iterdir())
 
 
-def test_the_search_space_is_in_hydras_words() -> None:
+def test_the_search_space_is_in_hydras_words():
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     from attnx.sweeps.expand_overrides import read_search_space
@@ -355,14 +343,14 @@ def test_the_search_space_is_in_hydras_words() -> None:
     assert fixed == ["seed=1", "~trainer.max_time"]
 
 
-def test_a_search_cannot_expand_a_pattern(command: Callable[..., Any], work_folder: Path) -> None:
+def test_a_search_cannot_expand_a_pattern(command, work_folder):
     answer = command("-m", "hydra/sweeper=search", "scorer=glob(*)")
     assert answer.code == 2
     assert "scorer=glob(*): a search cannot expand a pattern; list names, as in choice(dot,scaled)" in answer.err
     assert not list(work_folder.iterdir())
 
 
-def test_a_saved_search_reads_back(work_folder: Path) -> None:
+def test_a_saved_search_reads_back(work_folder):
     sweep = Sweep(work_folder / "s", "attnx -m", ["seed=1"], jobs=[SweepJob(0, ["seed=1"], "pruned", best=2.0)])
     sweep.path.mkdir()
     save_sweep(sweep)

@@ -34,7 +34,7 @@ COMMANDS = ("sbatch", "srun", "scontrol", "scancel", "squeue")
 
 
 @pytest.fixture
-def slurm(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def slurm(work_folder, monkeypatch):
     """A machine with SLURM's commands; the folder records their arguments."""
     place = work_folder / "slurm"
     place.mkdir()
@@ -49,14 +49,8 @@ def slurm(work_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_preempted_jobs_are_requeued_and_end_with_equal_results(
-    slurm: Path,
-    fork_sweep: Callable[..., Any],
-    run: Callable[..., Any],
-    moody: Path,
-    wait_for_jobs: Callable[..., list[int]],
-    clear_moods: Callable[[], None],
-    same_weights: Callable[..., bool],
-) -> None:
+    slurm, fork_sweep, run, moody, wait_for_jobs, clear_moods, same_weights
+):
     """One job is warned, as at its time limit; the other is terminated, as in a preemption."""
     Path("wait").touch()
     process = fork_sweep("hydra/launcher=slurm", "scorer=moody", "seed=1,2", "name=cut")
@@ -78,7 +72,7 @@ def test_preempted_jobs_are_requeued_and_end_with_equal_results(
         assert same_weights([f"multirun/cut/{job.index}", f"whole-{job.index}"])
 
 
-def test_two_stand_ins_leave_each_other_their_jobs(slurm: Path) -> None:
+def test_two_stand_ins_leave_each_other_their_jobs(slurm):
     """Their jobs have the same numbers, as those of two sessions of tests at once."""
     job = {**os.environ, "SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "0"}
     other_job = {**job, "SLURM_STAND_IN": str(slurm.with_name("other"))}
@@ -96,13 +90,7 @@ def are_queued(slurm: Path) -> bool:
     return len(list(slurm.glob("over-*"))) < 2
 
 
-def test_a_detached_sweep_is_taken_up_by_other_commands(
-    slurm: Path,
-    sweep: Callable[..., Any],
-    command: Callable[..., Any],
-    moody: Path,
-    wait_for_jobs: Callable[..., list[int]],
-) -> None:
+def test_a_detached_sweep_is_taken_up_by_other_commands(slurm, sweep, command, moody, wait_for_jobs):
     """The command returns while its jobs run; what is queued is not submitted again."""
     Path("wait").touch()
     answer = sweep("hydra/launcher=slurm", "hydra.launcher.detach=true", "scorer=moody", "seed=1,2", "name=sent")
@@ -128,9 +116,7 @@ def test_a_detached_sweep_is_taken_up_by_other_commands(
     assert [job.attempts for job in read_sweep("multirun/sent").jobs] == [1, 1]
 
 
-def test_a_suite_trains_on_the_cluster(
-    slurm: Path, words: Path, small: list[str], no_pictures_folder: str, fork_command: Callable[..., Any]
-) -> None:
+def test_a_suite_trains_on_the_cluster(slurm, words, small, no_pictures_folder, fork_command):
     content = {"base": [*small, "trainer.max_steps=4"], "tasks": {"words": []}, "baselines": {"additive": []}}
     Path("toy.yaml").write_text(yaml.safe_dump({**content, "seeds": 2}), encoding="utf-8")
     process = fork_command("suite", "toy.yaml", "hydra/launcher=slurm", PYTHONPATH=no_pictures_folder)
@@ -142,7 +128,7 @@ def test_a_suite_trains_on_the_cluster(
     assert {path.name for path in slurm.glob("begun-*")} == {"begun-4711_0", "begun-4711_1"}
 
 
-def test_a_search_cannot_be_detached(command: Callable[..., Any], work_folder: Path) -> None:
+def test_a_search_cannot_be_detached(command, work_folder):
     pytest.importorskip("optuna")
     answer = command("-m", "hydra/sweeper=search", "hydra/launcher=slurm", "hydra.launcher.detach=true")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
@@ -150,7 +136,7 @@ def test_a_search_cannot_be_detached(command: Callable[..., Any], work_folder: P
     assert not list(work_folder.iterdir())
 
 
-def test_a_job_still_on_the_cluster_is_awaited(work_folder: Path) -> None:
+def test_a_job_still_on_the_cluster_is_awaited(work_folder):
     """As if a command was stopped, its jobs continue, and it is repeated."""
     folder, order = Path("multirun/one/0"), []
 
@@ -175,7 +161,7 @@ class Handle:
 
 
 @pytest.fixture
-def submitted_sweep(work_folder: Path) -> tuple[SweepSession, dict[str, tuple[SweepJob, Any]]]:
+def submitted_sweep(work_folder):
     """A sweep of a job that was sent, is at work, and has a run folder."""
     job = SweepJob(0, ["scorer=dot"], "running", attempts=1)
     sweep = Sweep(work_folder / "multirun" / "one", "attnx -m", ["scorer=dot"], jobs=[job])
@@ -193,7 +179,7 @@ def says(running: SweepSession, status: str) -> None:
 
 
 @pytest.fixture
-def asks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
+def asks(monkeypatch):
     """Have SLURM answer one thing after another, each time something else may happen before; no time passes."""
 
     def set_up(*answers: Callable[[], set[str]]) -> list[int]:
@@ -211,11 +197,7 @@ def asks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
     return set_up
 
 
-def test_a_requeued_job_is_awaited(
-    submitted_sweep: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]],
-    asks: Callable[..., list[int]],
-    work_folder: Path,
-) -> None:
+def test_a_requeued_job_is_awaited(submitted_sweep, asks, work_folder):
     """It ended once, interrupted, and left a result; SLURM has it again by the second question."""
     running, waiting = submitted_sweep
     says(running, "interrupted")
@@ -238,9 +220,7 @@ def test_a_requeued_job_is_awaited(
 
 
 @pytest.mark.parametrize("status", ["running", "interrupted"])
-def test_a_job_missing_from_slurm_was_interrupted(
-    status: str, submitted_sweep: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]], asks: Callable[..., list[int]]
-) -> None:
+def test_a_job_missing_from_slurm_was_interrupted(status, submitted_sweep, asks):
     running, waiting = submitted_sweep
     says(running, status)
     calls = asks(set, set)
@@ -250,11 +230,7 @@ def test_a_job_missing_from_slurm_was_interrupted(
     assert json.loads((running.sweep.path / "0" / "run.json").read_text(encoding="utf-8"))["status"] == "interrupted"
 
 
-def test_without_slurm_commands_job_files_are_read(
-    submitted_sweep: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]],
-    asks: Callable[..., list[int]],
-    work_folder: Path,
-) -> None:
+def test_without_slurm_commands_job_files_are_read(submitted_sweep, asks, work_folder):
     running, waiting = submitted_sweep
     messages: list[str] = []
 
@@ -272,12 +248,7 @@ def test_without_slurm_commands_job_files_are_read(
     assert read_sweep(running.sweep.path).jobs[0].status == "finished"
 
 
-def test_the_last_requeue_is_reported_in_one_line(
-    submitted_sweep: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]],
-    asks: Callable[..., list[int]],
-    monkeypatch: pytest.MonkeyPatch,
-    work_folder: Path,
-) -> None:
+def test_the_last_requeue_is_reported_in_one_line(submitted_sweep, asks, monkeypatch, work_folder):
     """Where submitit has counted the times; the command that waits hears of it by the job's files."""
     running, waiting = submitted_sweep
     save_sweep(running.sweep)
@@ -295,11 +266,7 @@ def test_the_last_requeue_is_reported_in_one_line(
     assert (job.status, job.error) == ("failed", external_launchers.NOT_REQUEUED)
 
 
-def test_a_job_that_ended_before_attnx_started_has_failed(
-    submitted_sweep: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]],
-    asks: Callable[..., list[int]],
-    work_folder: Path,
-) -> None:
+def test_a_job_that_ended_before_attnx_started_has_failed(submitted_sweep, asks, work_folder):
     """As on a machine without the working folder, or by a wrong ``setup``."""
     running, waiting = submitted_sweep
     asks(set, set)
@@ -309,11 +276,7 @@ def test_a_job_that_ended_before_attnx_started_has_failed(
     assert (job.status, job.error) == ("failed", f"it ended before attnx started; what it printed is in {printed}")
 
 
-def test_a_queued_job_of_a_sweep_that_started_over_does_nothing(
-    submitted_sweep: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]],
-    monkeypatch: pytest.MonkeyPatch,
-    work_folder: Path,
-) -> None:
+def test_a_queued_job_of_a_sweep_that_started_over_does_nothing(submitted_sweep, monkeypatch, work_folder):
     """It would train its own configuration in the folder of another job."""
     started: list[str] = []
     monkeypatch.setattr(external_launchers, "run_unless_done", lambda sweep, *_: started.append(sweep.created))
@@ -328,9 +291,7 @@ def test_a_queued_job_of_a_sweep_that_started_over_does_nothing(
     assert started == ["2031-05-07T11:17:19"]
 
 
-def test_a_stopped_command_leaves_slurm_its_jobs(
-    submitted_sweep: tuple[SweepSession, dict[str, tuple[SweepJob, Any]]], asks: Callable[..., list[int]]
-) -> None:
+def test_a_stopped_command_leaves_slurm_its_jobs(submitted_sweep, asks):
     running, waiting = submitted_sweep
     calls = asks(lambda: {"4711_0"}, lambda: signal.raise_signal(signal.SIGTERM) or {"4711_0"})
     with pytest.raises(Stopped, match="resume with: attnx resume ") as caught, request_stop_by_signal(running.sweep):
@@ -339,7 +300,7 @@ def test_a_stopped_command_leaves_slurm_its_jobs(
     assert list(waiting) == ["4711_0"]
 
 
-def test_submissions_use_a_new_folder(work_folder: Path) -> None:
+def test_submissions_use_a_new_folder(work_folder):
     """A result that was laid ready would be unpickled."""
     folders = [
         Path(external_launchers._executor(work_folder / "one", "local", {"timeout_min": 1}).folder) for _ in range(2)

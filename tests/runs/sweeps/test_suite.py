@@ -21,7 +21,7 @@ HOME = Path("multirun", "suites")
 
 
 @pytest.fixture
-def write(words: Path, small: list[str], shared_server: None) -> Write:
+def write(words, small, shared_server):
     """Write the file of a suite of small runs on one task, and return its path; ``fields`` change it."""
 
     def write_suite(**fields: Any) -> str:
@@ -50,7 +50,7 @@ def attempts(suite: str) -> dict[str, list[int]]:
     }
 
 
-def test_a_check_runs_the_whole_protocol_and_nothing_twice(write: Write, command: Callable[..., Any]) -> None:
+def test_a_check_runs_the_whole_protocol_and_nothing_twice(write, command):
     """Two tasks, the challenger and a baseline: two rates with one seed, and two new seeds of the better one."""
     suite = write(
         tasks={"first": [], "second": ["decoder.hidden_size=13"]},
@@ -78,9 +78,7 @@ def test_a_check_runs_the_whole_protocol_and_nothing_twice(write: Write, command
     assert attempts("toy-check") == expected
 
 
-def test_another_challenger_uses_the_baselines_and_a_table_replaces_them(
-    write: Write, command: Callable[..., Any]
-) -> None:
+def test_another_challenger_uses_the_baselines_and_a_table_replaces_them(write, command):
     suite = write()
     assert command("suite", suite).code == 0
     assert command("suite", suite, "scorer=dot").code == 0
@@ -94,13 +92,7 @@ def test_another_challenger_uses_the_baselines_and_a_table_replaces_them(
     assert " of 3 by its mean rank" in text
 
 
-def test_an_interrupted_suite_goes_on_by_the_same_command(
-    write: Write,
-    command: Callable[..., Any],
-    moody: Path,
-    stop_sweep: Callable[..., None],
-    clear_moods: Callable[[], None],
-) -> None:
+def test_an_interrupted_suite_goes_on_by_the_same_command(write, command, moody, stop_sweep, clear_moods):
     suite = write(baselines={"dot": ["scorer=dot"], "moody": ["scorer=moody"]})
     Path("wait").touch()
     stop_sweep(signal.SIGINT)
@@ -113,9 +105,7 @@ def test_an_interrupted_suite_goes_on_by_the_same_command(
     assert attempts("toy") == {"dot/seeds": [1], f"{folder}/seeds": [2]}
 
 
-def test_a_failed_job_does_not_stop_the_others(
-    write: Write, command: Callable[..., Any], moody: Path, clear_moods: Callable[[], None]
-) -> None:
+def test_a_failed_job_does_not_stop_the_others(write, command, moody, clear_moods):
     suite = write()
     Path("fall").touch()
     answer = command("suite", suite, "scorer=moody")
@@ -129,9 +119,7 @@ def test_a_failed_job_does_not_stop_the_others(
     assert attempts("toy")["additive/seeds"] == [1]
 
 
-def test_an_edited_mechanism_is_trained_beside_the_earlier_one(
-    write: Write, command: Callable[..., Any], moody: Path
-) -> None:
+def test_an_edited_mechanism_is_trained_beside_the_earlier_one(write, command, moody):
     suite = write()
     assert command("suite", suite, "scorer=moody").code == 0
     moody.write_text(moody.read_text(encoding="utf-8") + "\n# edited\n", encoding="utf-8")
@@ -140,7 +128,7 @@ def test_an_edited_mechanism_is_trained_beside_the_earlier_one(
     assert attempts("toy")["additive/seeds"] == [1]
 
 
-def test_a_baseline_that_cannot_do_a_task_is_listed(write: Write, command: Callable[..., Any]) -> None:
+def test_a_baseline_that_cannot_do_a_task_is_listed(write, command):
     tasks = {"words": [], "monotonic": ["normalizer=monotonic", "attention.heads=1", "normalizer.noise=0.5"]}
     suite = write(tasks=tasks, baselines={"additive": ["scorer=additive"], "none": ["attention=none"]})
     assert command("suite", suite).code == 0
@@ -148,9 +136,7 @@ def test_a_baseline_that_cannot_do_a_task_is_listed(write: Write, command: Calla
     assert "| monotonic | none | normalizer" in text
 
 
-def test_runs_of_another_commit_are_marked_and_trained_again_on_demand(
-    write: Write, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_of_another_commit_are_marked_and_trained_again_on_demand(write, command, monkeypatch):
     suite = write()
     assert command("suite", suite).code == 0
     record = HOME / "toy" / "additive" / "seeds" / "0" / "run.json"
@@ -188,14 +174,7 @@ def test_runs_of_another_commit_are_marked_and_trained_again_on_demand(
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_mistake_is_one_line_and_nothing_is_trained(
-    fields: dict[str, Any],
-    words: list[str],
-    message: str,
-    write: Write,
-    command: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_mistake_is_one_line_and_nothing_is_trained(fields, words, message, write, command, monkeypatch):
     monkeypatch.setattr(suite_command, "sweep", lambda *_: pytest.fail("it was trained"))
     answer = command("suite", write(**fields), *words)
     assert (answer.code, answer.out) == (2, "")
@@ -204,9 +183,7 @@ def test_a_mistake_is_one_line_and_nothing_is_trained(
     assert not HOME.exists()
 
 
-def test_the_scorer_of_the_tutorial_runs_to_the_page(
-    work_folder: Path, command: Callable[..., Any], shared_server: None
-) -> None:
+def test_the_scorer_of_the_tutorial_runs_to_the_page(work_folder, command, shared_server):
     """Its file, a first run of it with a tiny budget, and the check of its suite."""
     text = PAGE.read_text(encoding="utf-8")
     (code,) = re.findall(r"%%writefile plugins/thin_bilinear.py\n(.*?)```", text, re.DOTALL)
@@ -224,9 +201,7 @@ def test_the_scorer_of_the_tutorial_runs_to_the_page(
     assert "**thin_bilinear** is " in page
 
 
-def test_mechanisms_have_the_parameters_of_the_first_baseline(
-    write: Write, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mechanisms_have_the_parameters_of_the_first_baseline(write, command, monkeypatch):
     """The width is solved on each task; the jobs hold it, and the first baseline keeps its own."""
     suite = write(match="parameters", baselines={"additive": ["scorer=additive"], "dot": ["scorer=dot"]})
     trained: dict[str, Any] = {}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +12,7 @@ from attnx.runs.layout import check_name
 
 
 @pytest.fixture
-def refuse_sweep(command: Callable[..., Any], work_folder: Path) -> Callable[..., str]:
+def refuse_sweep(command, work_folder):
     """Ask for a sweep that must be refused without a trace; return the line."""
 
     def refused_message(*overrides: str) -> str:
@@ -28,7 +26,7 @@ def refuse_sweep(command: Callable[..., Any], work_folder: Path) -> Callable[...
 
 
 @pytest.mark.parametrize("name", ["scorers", "a|b", "mit-Ümlaut_2", "-j", "'quoted'", "run 3", "q.1", "x" * 128])
-def test_plain_names_are_accepted(name: str) -> None:
+def test_plain_names_are_accepted(name):
     check_name(name)
 
 
@@ -39,16 +37,14 @@ def test_plain_names_are_accepted(name: str) -> None:
         *[" x", "x ", "x" * 129, "runs", "RUNS"],
     ],
 )
-def test_names_with_path_parts_are_refused_in_one_line(name: str) -> None:
+def test_names_with_path_parts_are_refused_in_one_line(name):
     with pytest.raises(UserError, match="expected the name of one folder") as error:
         check_name(name)
     assert str(error.value).isprintable()
 
 
 @pytest.mark.parametrize("fresh", [[], ["fresh=true"]])
-def test_a_folder_of_other_files_is_unchanged(
-    fresh: list[str], refuse_sweep: Callable[..., str], work_folder: Path
-) -> None:
+def test_a_folder_of_other_files_is_unchanged(fresh, refuse_sweep, work_folder):
     (work_folder / "multirun" / "mine").mkdir(parents=True)
     (work_folder / "multirun" / "mine" / "README.md").write_text("not a sweep's", encoding="utf-8")
     line = refuse_sweep("name=mine", *fresh)
@@ -57,9 +53,7 @@ def test_a_folder_of_other_files_is_unchanged(
 
 @pytest.mark.parametrize("fresh", [[], ["fresh=true"]])
 @pytest.mark.parametrize("is_existing", [True, False])
-def test_a_link_out_of_multirun_is_not_followed(
-    is_existing: bool, fresh: list[str], refuse_sweep: Callable[..., str], work_folder: Path
-) -> None:
+def test_a_link_out_of_multirun_is_not_followed(is_existing, fresh, refuse_sweep, work_folder):
     away = work_folder / "away"
     if is_existing:
         away.mkdir()
@@ -69,6 +63,6 @@ def test_a_link_out_of_multirun_is_not_followed(
     assert f"multirun/mine: is a link to {away}; choose another name=" in refuse_sweep("name=mine", *fresh)
 
 
-def test_quoting_does_not_change_the_folder_name() -> None:
+def test_quoting_does_not_change_the_folder_name():
     folders = {_sweep_folder([word], {(): {"name": "a|b"}}) for word in ('name="a|b"', "name='a|b'", "+name='a|b'")}
     assert folders == {Path("multirun/a|b")}

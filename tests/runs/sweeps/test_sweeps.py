@@ -9,9 +9,7 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +24,8 @@ from attnx.runs.run import JobProgress
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps import session, summary
 from attnx.sweeps.live_table import LiveTable
-from attnx.sweeps.processes import ForkServerProcesses
 from attnx.sweeps.record import lock_folder, open_record, save_sweep
 from attnx.sweeps.session import POLL_SECONDS, SweepSession
-
-ClearMoods = Callable[[], None]
-WaitForJobs = Callable[..., list[int]]
 
 
 def status(folder: Path) -> str:
@@ -76,7 +70,7 @@ def has_ended(process: int) -> bool:
     return state.is_file() and state.read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
 
 
-def test_a_sweep_trains_every_combination(sweep: Callable[..., Any]) -> None:
+def test_a_sweep_trains_every_combination(sweep):
     answer = sweep("+scorer=additive,dot", "+scope=global,local", "name=grid")
     assert (answer.code, answer.err) == (0, "")
     grid = Path("multirun/grid")
@@ -106,7 +100,7 @@ def test_a_sweep_trains_every_combination(sweep: Callable[..., Any]) -> None:
     assert {path.name for path in Path().iterdir()} == {"multirun", "words.tsv"}
 
 
-def test_a_sweep_records_its_command_and_job_status(sweep: Callable[..., Any]) -> None:
+def test_a_sweep_records_its_command_and_job_status(sweep):
     sweep("+scorer=additive,dot", "seed=3", "name=two")
     record = read_sweep("multirun/two")
     assert (record.name, record.status, record.swept_keys) == ("two", "finished", ["scorer"])
@@ -123,18 +117,14 @@ def test_a_sweep_records_its_command_and_job_status(sweep: Callable[..., Any]) -
     assert "| [1](1) | dot | finished |" in text
 
 
-def test_a_job_has_the_weights_of_a_single_run(
-    sweep: Callable[..., Any], run: Callable[..., Any], same_weights: Callable[..., bool]
-) -> None:
+def test_a_job_has_the_weights_of_a_single_run(sweep, run, same_weights):
     sweep("scorer=dot", "seed=2,3", "name=two")
     run("scorer=dot", "seed=3", folder="alone")
     assert same_weights(["alone", "multirun/two/1"])
     assert not same_weights(["alone", "multirun/two/0"])
 
 
-def test_every_job_has_its_own_process_and_log(
-    sweep: Callable[..., Any], moody: Path, server: ForkServerProcesses
-) -> None:
+def test_every_job_has_its_own_process_and_log(sweep, moody, server):
     answer = sweep("scorer=moody", "seed=1,2", "name=two")
     assert (answer.code, answer.err) == (0, "")
     logs = [Path(f"multirun/two/{number}/log.txt").read_text(encoding="utf-8").splitlines() for number in range(2)]
@@ -147,7 +137,7 @@ def test_every_job_has_its_own_process_and_log(
     assert server.threads == 1
 
 
-def test_an_unnamed_sweep_has_one_folder_for_any_word_order(sweep: Callable[..., Any]) -> None:
+def test_an_unnamed_sweep_has_one_folder_for_any_word_order(sweep):
     assert sweep("+scope=local", "scorer=dot,scaled").code == 0
     saved = {path: path.stat().st_mtime_ns for path in Path("multirun").rglob("last.ckpt")}
     assert len(saved) == 2
@@ -157,7 +147,7 @@ def test_an_unnamed_sweep_has_one_folder_for_any_word_order(sweep: Callable[...,
     assert attempts(str(folder)) == [1, 1]
 
 
-def test_a_failing_job_is_reported_and_the_others_train(sweep: Callable[..., Any], moody: Path) -> None:
+def test_a_failing_job_is_reported_and_the_others_train(sweep, moody):
     Path("fall").touch()
     answer = sweep("+scorer=moody,dot", "name=two")
     assert answer.code == 1
@@ -171,9 +161,7 @@ def test_a_failing_job_is_reported_and_the_others_train(sweep: Callable[..., Any
     assert "I have fallen over" in Path("multirun/two/README.md").read_text(encoding="utf-8")
 
 
-def test_only_failed_jobs_are_repeated(
-    sweep: Callable[..., Any], command: Callable[..., Any], moody: Path, clear_moods: ClearMoods
-) -> None:
+def test_only_failed_jobs_are_repeated(sweep, command, moody, clear_moods):
     Path("fall").touch()
     sweep("+scorer=moody,dot", "name=two")
     page = Path("multirun/two/0/README.md")
@@ -190,7 +178,7 @@ def test_only_failed_jobs_are_repeated(
     assert steps(Path("multirun/two/0")) == [3, 5]
 
 
-def test_a_refused_job_is_reported(sweep: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_job_is_reported(sweep, monkeypatch):
     for check in ("check_files", "check_jobs"):  # as if the file had gone since
         monkeypatch.setattr(f"attnx.cli.sweep.{check}", lambda *_: None)
     answer = sweep("task.train=words.tsv,nowhere.tsv", "name=two")
@@ -205,7 +193,7 @@ def test_a_refused_job_is_reported(sweep: Callable[..., Any], monkeypatch: pytes
     assert stands("multirun/two") == ["finished", "finished"]
 
 
-def test_a_job_ended_by_a_signal_names_the_signal(sweep: Callable[..., Any], moody: Path) -> None:
+def test_a_job_ended_by_a_signal_names_the_signal(sweep, moody):
     Path("die").touch()
     answer = sweep("+scorer=moody,dot", "name=two")
     assert answer.code == 1
@@ -213,9 +201,7 @@ def test_a_job_ended_by_a_signal_names_the_signal(sweep: Callable[..., Any], moo
     assert "scorer=moody: its process was killed by SIGKILL" in answer.err
 
 
-def test_a_killed_job_resumes_from_its_last_checkpoint(
-    sweep: Callable[..., Any], moody: Path, same_weights: Callable[..., bool], clear_moods: ClearMoods
-) -> None:
+def test_a_killed_job_resumes_from_its_last_checkpoint(sweep, moody, same_weights, clear_moods):
     Path("die").touch()
     sweep("scorer=moody", "seed=2", "name=cut")
     clear_moods()
@@ -226,7 +212,7 @@ def test_a_killed_job_resumes_from_its_last_checkpoint(
     assert steps(Path("multirun/cut/0")) == [3, 5]
 
 
-def test_a_job_without_a_checkpoint_starts_anew(sweep: Callable[..., Any]) -> None:
+def test_a_job_without_a_checkpoint_starts_anew(sweep):
     sweep("seed=2", "name=one")
     job = Path("multirun/one/0")
     info = json.loads((job / "run.json").read_text(encoding="utf-8"))
@@ -239,7 +225,7 @@ def test_a_job_without_a_checkpoint_starts_anew(sweep: Callable[..., Any]) -> No
     assert (job / "log.txt").read_text(encoding="utf-8").startswith(log)
 
 
-def test_a_job_interrupted_after_its_results_is_finished(sweep: Callable[..., Any]) -> None:
+def test_a_job_interrupted_after_its_results_is_finished(sweep):
     sweep("seed=2", "name=one")
     time_before = Path("multirun/one/0/checkpoints/last.ckpt").stat().st_mtime_ns
     Path("multirun/one/0/README.md").unlink()
@@ -249,7 +235,7 @@ def test_a_job_interrupted_after_its_results_is_finished(sweep: Callable[..., An
 
 
 @pytest.mark.parametrize("folder", ["before", "after"])
-def test_a_sweep_of_another_configuration_is_refused(sweep: Callable[..., Any], folder: str) -> None:
+def test_a_sweep_of_another_configuration_is_refused(sweep, folder):
     sweep("scorer=dot,scaled", "name=two")
     config = Path("multirun/two/1/config.yaml")
     if folder == "before":  # what the folder holds was changed
@@ -268,7 +254,7 @@ def test_a_sweep_of_another_configuration_is_refused(sweep: Callable[..., Any], 
     assert {path: path.read_bytes() for path in Path("multirun").rglob("*") if path.is_file()} == held_there
 
 
-def test_added_values_of_a_sweep_are_trained(sweep: Callable[..., Any]) -> None:
+def test_added_values_of_a_sweep_are_trained(sweep):
     sweep("scorer=dot,scaled", "seed=1", "name=grid")
     assert sweep("scorer=cosine,dot,scaled", "seed=1", "name=grid").code == 0
     record = read_sweep("multirun/grid")
@@ -278,7 +264,7 @@ def test_added_values_of_a_sweep_are_trained(sweep: Callable[..., Any]) -> None:
     assert "scorer: saved cosine,dot,scaled, requested cosine,dot" in answer.err
 
 
-def test_fresh_moves_the_old_sweep_aside(sweep: Callable[..., Any]) -> None:
+def test_fresh_moves_the_old_sweep_aside(sweep):
     sweep("scorer=dot", "name=one")
     old_files = {path.name: path.read_bytes() for path in Path("multirun/one/0").iterdir() if path.is_file()}
     answer = sweep("scorer=scaled", "name=one", "fresh=true")
@@ -290,7 +276,7 @@ def test_fresh_moves_the_old_sweep_aside(sweep: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("name", ["run.lock", "log.txt"])
-def test_fresh_refuses_a_sweep_with_a_run_in_training(name: str, sweep: Callable[..., Any], work_folder: Path) -> None:
+def test_fresh_refuses_a_sweep_with_a_run_in_training(name, sweep, work_folder):
     """It knows its folder by a path, and would go on in the new one."""
     folder = work_folder / "multirun" / "one"
     (folder / "0").mkdir(parents=True)
@@ -302,7 +288,7 @@ def test_fresh_refuses_a_sweep_with_a_run_in_training(name: str, sweep: Callable
     assert "multirun/one/0: is being trained; wait for its end, or stop it first" in answer.err
 
 
-def test_a_link_as_the_lock_of_a_sweep_is_not_followed(work_folder: Path) -> None:
+def test_a_link_as_the_lock_of_a_sweep_is_not_followed(work_folder):
     (work_folder / "mine").write_text("safe", encoding="utf-8")
     (work_folder / "one").mkdir()
     (work_folder / "one" / SWEEP_LOCK).symlink_to(work_folder / "mine")
@@ -312,9 +298,7 @@ def test_a_link_as_the_lock_of_a_sweep_is_not_followed(work_folder: Path) -> Non
 
 
 @pytest.mark.parametrize("restarts", ["0", "1"])
-def test_fresh_starts_over_once_in_a_requeued_job(
-    restarts: str, monkeypatch: pytest.MonkeyPatch, work_folder: Path
-) -> None:
+def test_fresh_starts_over_once_in_a_requeued_job(restarts, monkeypatch, work_folder):
     """SLURM repeats the command as it was."""
     folder = work_folder / "multirun" / "one"
     folder.mkdir(parents=True)
@@ -326,7 +310,7 @@ def test_fresh_starts_over_once_in_a_requeued_job(
     assert not sweep_command._continues_after_requeue(folder)
 
 
-def test_a_sweep_folder_is_locked(sweep: Callable[..., Any]) -> None:
+def test_a_sweep_folder_is_locked(sweep):
     with lock_folder(Path("multirun/one")):
         answer = sweep("scorer=dot", "name=one")
         other_host = f"{os.getpid()} elsewhere"
@@ -338,12 +322,12 @@ def test_a_sweep_folder_is_locked(sweep: Callable[..., Any]) -> None:
     assert {path.name for path in Path("multirun/one").iterdir()} == {SWEEP_LOCK}
 
 
-def test_a_wait_for_jobs_ends_with_what_starts_them(work_folder: Path, wait_for_jobs: WaitForJobs) -> None:
+def test_a_wait_for_jobs_ends_with_what_starts_them(work_folder, wait_for_jobs):
     with pytest.raises(AssertionError, match="0 of 2 jobs have started, and no more will"):
         wait_for_jobs(lambda: False, 2)
 
 
-def test_jobs_run_in_parallel(sweep: Callable[..., Any], moody: Path, when_jobs_wait: Callable[..., None]) -> None:
+def test_jobs_run_in_parallel(sweep, moody, when_jobs_wait):
     Path("wait").touch()
 
     def interrupt(jobs: list[int]) -> None:
@@ -359,9 +343,7 @@ def test_jobs_run_in_parallel(sweep: Callable[..., Any], moody: Path, when_jobs_
 
 
 @pytest.mark.parametrize(("cores", "jobs", "threads"), [(17, 3, "5"), (2, 5, "1")])
-def test_threads_are_divided_among_jobs(
-    cores: int, jobs: int, threads: str, work_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_are_divided_among_jobs(cores, jobs, threads, work_folder, monkeypatch):
     monkeypatch.setattr(session, "available_cores", lambda: cores)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert session.job_environment(jobs)["OMP_NUM_THREADS"] == threads
@@ -374,15 +356,8 @@ def test_threads_are_divided_among_jobs(
     ("number", "end"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM")], ids=["Ctrl-C", "SIGTERM"]
 )
 def test_a_stopped_sweep_saves_its_jobs_and_prints_how_to_resume(
-    sweep: Callable[..., Any],
-    moody: Path,
-    command: Callable[..., Any],
-    same_weights: Callable[..., bool],
-    clear_moods: ClearMoods,
-    when_jobs_wait: Callable[..., None],
-    number: int,
-    end: str,
-) -> None:
+    sweep, moody, command, same_weights, clear_moods, when_jobs_wait, number, end
+):
     jobs: list[int] = []
 
     def stop(waiting: list[int]) -> None:
@@ -411,9 +386,7 @@ def test_a_stopped_sweep_saves_its_jobs_and_prints_how_to_resume(
     assert same_weights(["multirun/cut/1", "multirun/whole/0"])
 
 
-def test_a_third_ctrl_c_records_the_job_as_interrupted(
-    fork_sweep: Callable[..., Any], moody: Path, wait_for_jobs: WaitForJobs
-) -> None:
+def test_a_third_ctrl_c_records_the_job_as_interrupted(fork_sweep, moody, wait_for_jobs):
     """It has begun, and hears neither the first Ctrl-C nor the second."""
     moody.write_text(moody.read_text(encoding="utf-8").replace("heard.append(before(*what))", "None"), encoding="utf-8")
     Path("wait").touch()
@@ -430,7 +403,7 @@ def test_a_third_ctrl_c_records_the_job_as_interrupted(
     assert status(Path("multirun/cut/0")) == "interrupted"
 
 
-def test_ctrl_c_at_the_end_leaves_no_running_sweep(sweep: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_at_the_end_leaves_no_running_sweep(sweep, monkeypatch):
     def slow(sweep: Sweep) -> None:
         if sweep.ended:
             signal.raise_signal(signal.SIGINT)
@@ -441,9 +414,7 @@ def test_ctrl_c_at_the_end_leaves_no_running_sweep(sweep: Callable[..., Any], mo
     assert read_sweep("multirun/one").status == "finished"
 
 
-def test_a_finished_sweep_stays_finished(
-    sweep: Callable[..., Any], command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_finished_sweep_stays_finished(sweep, command, monkeypatch):
     sweep("scorer=dot", "name=one")
     written = {path: path.stat().st_mtime_ns for path in Path("multirun").rglob("*")}
     answer = command("resume", "multirun/one")
@@ -458,9 +429,7 @@ def test_a_finished_sweep_stays_finished(
     assert read_sweep("multirun/one").status == "finished"
 
 
-def test_a_sweep_whose_folder_is_deleted_ends_in_one_line(
-    sweep: Callable[..., Any], moody: Path, when_jobs_wait: Callable[..., None]
-) -> None:
+def test_a_sweep_whose_folder_is_deleted_ends_in_one_line(sweep, moody, when_jobs_wait):
     Path("wait").touch()
 
     def delete(jobs: list[int]) -> None:
@@ -474,14 +443,7 @@ def test_a_sweep_whose_folder_is_deleted_ends_in_one_line(
     assert not Path("multirun/gone").exists()
 
 
-def test_a_killed_sweep_leaves_no_process_and_resumes(
-    start_command: Callable[..., subprocess.Popen[str]],
-    sweep: Callable[..., Any],
-    moody: Path,
-    clear_moods: ClearMoods,
-    wait_for_jobs: WaitForJobs,
-    command: Callable[..., Any],
-) -> None:
+def test_a_killed_sweep_leaves_no_process_and_resumes(start_command, sweep, moody, clear_moods, wait_for_jobs, command):
     """It could write no report; the report command lists what exists and what is missing."""
     Path("wait").touch()
     with start_command("-m", "scorer=moody", "seed=1,2", "name=cut") as process:
@@ -502,9 +464,7 @@ def test_a_killed_sweep_leaves_no_process_and_resumes(
     assert attempts("multirun/cut") == [2, 1]
 
 
-def test_a_killed_server_does_not_affect_later_jobs(
-    sweep: Callable[..., Any], moody: Path, server: ForkServerProcesses, when_jobs_wait: Callable[..., None]
-) -> None:
+def test_a_killed_server_does_not_affect_later_jobs(sweep, moody, server, when_jobs_wait):
     Path("wait").touch()
 
     def kill(jobs: list[int]) -> None:
@@ -518,7 +478,7 @@ def test_a_killed_server_does_not_affect_later_jobs(
     assert stands("multirun/two") == ["failed", "finished"]
 
 
-def test_a_pruned_job_stays_stopped(sweep: Callable[..., Any], moody: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pruned_job_stays_stopped(sweep, moody, monkeypatch):
     run = SweepSession.run
 
     def hopeless(self: SweepSession, jobs: Any) -> None:
@@ -550,7 +510,7 @@ def test_a_pruned_job_stays_stopped(sweep: Callable[..., Any], moody: Path, monk
         ("resume", "attnx resume FOLDER"),
     ],
 )
-def test_a_mistake_is_reported(line: str, message: str, command: Callable[..., Any], work_folder: Path) -> None:
+def test_a_mistake_is_reported(line, message, command, work_folder):
     answer = command(*line.split())
     assert (answer.code, answer.out) == (2, "")
     assert message in answer.err
@@ -558,7 +518,7 @@ def test_a_mistake_is_reported(line: str, message: str, command: Callable[..., A
 
 
 @pytest.fixture
-def mixed_sweep(work_folder: Path) -> Sweep:
+def mixed_sweep(work_folder):
     """A sweep whose jobs stand in every way."""
     jobs = [
         SweepJob(0, ["scorer=dot", "seed=1"], "finished", seconds=61.0, attempts=1, monitor="valid_per", best=7.25),
@@ -569,7 +529,7 @@ def mixed_sweep(work_folder: Path) -> Sweep:
     return Sweep(work_folder / "two", "attnx -m scorer=dot,mlp seed=1,2", ["scorer=dot,mlp", "seed=1,2"], jobs=jobs)
 
 
-def test_the_table_shows_every_job(mixed_sweep: Sweep) -> None:
+def test_the_table_shows_every_job(mixed_sweep):
     console = Console(width=120, force_terminal=True, record=True, file=io.StringIO())
     screen = LiveTable(console, max_parallel=1)
     running = JobProgress(monitor="valid_per", curve=[9.0, 8.5], step=20, steps=50)
@@ -586,7 +546,7 @@ def test_the_table_shows_every_job(mixed_sweep: Sweep) -> None:
     assert "1 waiting, 1 running, 1 finished, 1 failed" in summary
 
 
-def test_a_sweep_record_reads_back(mixed_sweep: Sweep) -> None:
+def test_a_sweep_record_reads_back(mixed_sweep):
     mixed_sweep.path.mkdir()
     save_sweep(mixed_sweep)
     assert read_sweep(mixed_sweep.path) == mixed_sweep
@@ -596,7 +556,7 @@ def test_a_sweep_record_reads_back(mixed_sweep: Sweep) -> None:
         read_sweep(mixed_sweep.path)
 
 
-def test_a_record_is_updated_from_the_folders(mixed_sweep: Sweep) -> None:
+def test_a_record_is_updated_from_the_folders(mixed_sweep):
     """What is gone is to be done; what was running and has no folder never began."""
     mixed_sweep.path.mkdir()
     save_sweep(mixed_sweep)
