@@ -1,12 +1,14 @@
 """Train what is missing of the confirmation, for some minutes, and print the planned comparisons.
 
+The tables of docs/which-attention.md follow.
+
     python -m studies.confirm --minutes 60 -j 2
     python -m studies.confirm recall tracking      # only these suites
     python -m studies.confirm --check              # each suite, short
 
 Each file in suites/ is a suite (docs/suites.md). Its counted runs are kept in results/, and a setting that is whole in
 there is not trained again, on whatever machine. Ctrl-C, or the end of the minutes, stops it cleanly. It needs the
-data of `attnx data get sigmorphon2018 sigmorphon2020 multi30k etth1` in $ATTNX_DATA.
+data of `attnx data get sigmorphon2018 sigmorphon2020 multi30k etth1 etth2` in $ATTNX_DATA.
 """
 
 from __future__ import annotations
@@ -20,11 +22,12 @@ from attnx.errors import ExitCode, UserError
 from studies.atlas.reverse import write_reverse
 from studies.attnx_process import Deadline, run_attnx
 from studies.confirm.comparisons import check_names, compare, read_planned, read_runs
+from studies.confirm.page import fill_page
 from studies.study import select_names, study_parser
 
 NAME, HERE = "confirm", Path(__file__).parent
-SUITES, RESULTS, WORDS = HERE / "suites", HERE / "results", Path("build/reverse")
-WRITTEN = Path("multirun/suites")
+SUITES, RESULTS, PROBLEMS, WORDS = HERE / "suites", HERE / "results", HERE / "problems.yaml", Path("build/reverse")
+WRITTEN, PAGE = Path("multirun/suites"), HERE.parents[1] / "docs" / "which-attention.md"
 
 
 def main() -> int:
@@ -46,8 +49,10 @@ def main() -> int:
     codes = [_train(file, arguments.jobs, deadline, arguments.check) for file in files if file.stem in selected]
     if arguments.check:
         return max(codes)
-    for one in compare(planned, read_runs(sorted(RESULTS.glob("*.csv")))):
+    runs = read_runs(sorted(RESULTS.glob("*.csv")))
+    for one in compare(planned, runs):
         print(one.sentence)
+    PAGE.write_text(fill_page(PAGE.read_text(encoding="utf-8"), suites, planned, runs, PROBLEMS), encoding="utf-8")
     return ExitCode.FINISHED
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -21,6 +22,8 @@ from attnx.runs.info import RunStatus
 EQUAL_WITHIN = 0.05
 """Settings are equal if the whole interval of the ratio of their errors, or of their scores, is nearer to 1."""
 BETTER, WORSE, EQUAL, OPEN = "better", "worse", "equal", "open"
+LINEAR_MAP, LINEAR_ERROR = "linear map", "test_linear_mse"
+"""The forecast without a model that runs of a series have beside theirs, which is compared like a setting."""
 Runs = Mapping[tuple[str, str], Sequence[RunRecord]]
 """The counted runs of a setting, by ``SUITE/TASK`` and the setting's name."""
 
@@ -35,6 +38,7 @@ class Planned:
         second: the setting that it is compared with.
         expected: what the first is said to be: better, worse or equal.
         source: who says so.
+        metric: such as ``test_accuracy_128x32``; by default the main one of the task.
     """
 
     task: str
@@ -42,6 +46,7 @@ class Planned:
     second: str
     expected: str
     source: str
+    metric: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ class Compared:
 
     Attributes:
         planned: the comparison.
-        metric: the main one of the task.
+        metric: in words.
         means: of the first and the second.
         ratio: of the first's error to the second's, or one plus the difference of scores by the second's.
         interval: its 95 % interval.
@@ -93,6 +98,9 @@ def read_runs(tables: Sequence[Path]) -> dict[tuple[str, str], list[RunRecord]]:
     for run in (run for table in tables for run in read_run_table(table)):
         suite, task, mechanism = (str(run.choices[f"{SUITE}.{name}"]) for name in ("name", "task", "mechanism"))
         runs.setdefault((f"{suite}/{task}", mechanism), []).append(run)
+        if LINEAR_ERROR in run.results:
+            linear = replace(run, results={**run.results, "test_mse": run.results[LINEAR_ERROR]})
+            runs.setdefault((f"{suite}/{task}", LINEAR_MAP), []).append(linear)
     return runs
 
 
@@ -102,7 +110,10 @@ def check_names(planned: Sequence[Planned], suites: Sequence[Suite]) -> None:
     Raises:
         UserError: a wrong name.
     """
-    settings = [(f"{suite.name}/{task}", name) for suite in suites for task in suite.tasks for name in suite.baselines]
+    names = {suite.name: [*suite.baselines, LINEAR_MAP] for suite in suites}
+    settings = [
+        (f"{suite.name}/{task}", name) for suite in suites for task in suite.tasks for name in names[suite.name]
+    ]
     known = [" ".join(setting) for setting in settings]
     for entry in planned:
         for name in (entry.first, entry.second):
@@ -121,7 +132,7 @@ def compare(planned: Sequence[Planned], runs: Runs) -> list[Compared]:
     for entry in planned:
         groups = [runs.get((entry.task, name), ()) for name in (entry.first, entry.second)]
         if min(map(len, groups)) > 1:
-            task_runs = [run for (task, _), group in runs.items() if task == entry.task for run in group]
+            task_runs = [run for (task, _), others in runs.items() if task == entry.task for run in others]
             found.append(_compare_pair(entry, groups, task_runs))
     adjusted = adjust_by_holm([compared.p for compared in found])
     return [
@@ -132,13 +143,18 @@ def compare(planned: Sequence[Planned], runs: Runs) -> list[Compared]:
 
 def _compare_pair(planned: Planned, groups: Sequence[Sequence[RunRecord]], task_runs: Sequence[RunRecord]) -> Compared:
     finished = [run for run in task_runs if run.status == RunStatus.FINISHED]
-    metric = list_metrics(finished, finished[0].monitor, finished[0].maximize)[0]
+    metrics = {metric.key: metric for metric in list_metrics(finished, finished[0].monitor, finished[0].maximize)}
+    metric = metrics.get(planned.metric or next(iter(metrics)))
+    if metric is None:
+        raise UserError(f"comparisons.yaml: {planned.task} has no {planned.metric}{suggest(planned.metric, metrics)}")
     measured = [run.results[metric.key] for run in finished]
     worst = min(measured) if metric.is_higher_better else max(measured)
     values = [[run.results.get(metric.key, worst) for run in group] for group in groups]
     scale = choose_scale(metric, measured, max(run.results.get("test_examples", 1.0) for run in finished))
     first, second = (scale.apply(group) for group in values)
-    test = stats.ttest_ind(first, second, equal_var=False)
+    with warnings.catch_warnings():  # a forecast without a model has no variance over seeds
+        warnings.filterwarnings("ignore", "Precision loss", RuntimeWarning)
+        test = stats.ttest_ind(first, second, equal_var=False)
     gap, ends = float(first.mean() - second.mean()), test.confidence_interval(1 - SIGNIFICANCE_LEVEL)
 
     def ratio(difference: float) -> float:

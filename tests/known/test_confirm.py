@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from attnx.config.compose import compose
 from attnx.config.suite_file import read_suite
 from attnx.errors import UserError
 from attnx.reports.sweep.run_record import RunRecord
+from attnx.reports.sweep.run_table import table_text
 from attnx.runs.info import RunStatus
 from studies.confirm.__main__ import HERE, SUITES
-from studies.confirm.comparisons import BETTER, EQUAL, OPEN, WORSE, Planned, check_names, compare, read_planned
+from studies.confirm.comparisons import (
+    BETTER,
+    EQUAL,
+    LINEAR_MAP,
+    OPEN,
+    WORSE,
+    Planned,
+    check_names,
+    compare,
+    read_planned,
+    read_runs,
+)
+from studies.confirm.page import advice_rows, fill_page
 
 FILES = sorted(SUITES.glob("*.yaml"))
+
+
+COSTS = {"train_cpu_seconds": 30.0, "parameters": 1000.0}
 
 
 def runs(*rates: float | None) -> list[RunRecord]:
@@ -25,7 +43,7 @@ def runs(*rates: float | None) -> list[RunRecord]:
             label="run",
             status=RunStatus.FAILED if rate is None else RunStatus.FINISHED,
             seed=seed,
-            results={} if rate is None else {"test_per": rate, "test_examples": 1000.0},
+            results={} if rate is None else {"test_per": rate, "test_examples": 1000.0, **COSTS},
             monitor="valid_per",
             maximize=False,
         )
@@ -86,3 +104,45 @@ def test_each_setting_can_be_composed(file: Path, monkeypatch: pytest.MonkeyPatc
     cells = {(first_task, name) for name in suite.baselines} | {(task, first_baseline) for task in suite.tasks}
     for task, name in sorted(cells):
         compose(suite.job(task, suite.baselines[name], suite.grid[0]))
+
+
+def test_the_page_advises_where_a_task_is_whole(tmp_path: Path) -> None:
+    """The first setting, unless the best is significantly better; tasks that lack a setting have no row."""
+    file, problems = tmp_path / "g2p.yaml", tmp_path / "problems.yaml"
+    fields = {"tasks": {"english": [], "french": []}, "baselines": {"defaults": [], "dot": ["scorer=dot"], "none": []}}
+    file.write_text(yaml.safe_dump({"base": [], "seeds": 3, **fields}), encoding="utf-8")
+    entries = [{"task": f"g2p/{task}", "problem": "words", "against": "none"} for task in fields["tasks"]]
+    problems.write_text(yaml.safe_dump(entries), encoding="utf-8")
+    table = {
+        ("g2p/english", "defaults"): runs(5.0, 5.1, 5.2, 5.1),
+        ("g2p/english", "dot"): runs(5.1, 5.0, 5.1, 5.1),
+        ("g2p/english", "none"): runs(10.0, 10.2, 10.1, 10.3),
+        ("g2p/french", "defaults"): runs(5.0, 5.1, 5.2),
+        ("g2p/french", "none"): runs(9.0, 9.1, 9.2),
+    }
+    ((problem, taken, reached, gain, certainty, cost),) = advice_rows([read_suite(str(file))], table, problems)
+    assert (problem, taken) == ("words: `g2p/english`", "`defaults`")
+    assert reached.startswith("PER 5.100 (5.0")
+    assert gain.startswith("none: 10.149; 0.50 times the error (0.4")
+    assert certainty == "p < 0.001; one of 2 that cannot be told from the best"
+    assert cost == "30 s of a core, 1.0 times; 1,000 parameters"
+    table["g2p/english", "dot"] = runs(2.0, 2.1, 2.1, 2.0)
+    ((_, taken, *_, certainty, _),) = advice_rows([read_suite(str(file))], table, problems)
+    assert (taken, certainty) == ("`dot`", "p < 0.001; better than all others")
+    page = "a\n\n<!-- confirmed -->\n\nold\n\n<!-- end -->\n\nb\n\n<!-- questions -->\n\nold\n\n<!-- end -->\n"
+    filled = fill_page(
+        page, [read_suite(str(file))], [Planned("g2p/english", "none", "dot", BETTER, "us")], table, problems
+    )
+    assert "old" not in filled
+    assert "| g2p/english | `none` against `dot` | better: us | **worse** |" in filled
+    assert filled.startswith("a\n\n<!-- confirmed -->\n\n| your problem | take |")
+
+
+def test_the_linear_map_of_a_series_is_compared_like_a_setting(tmp_path: Path) -> None:
+    suite = {"suite.name": "forecasting", "suite.task": "etth1", "suite.mechanism": "defaults"}
+    results = [{"test_mse": 0.4 + seed / 100, "test_linear_mse": 0.3, "test_examples": 9.0} for seed in range(3)]
+    table = tmp_path / "forecasting.csv"
+    rows = [replace(run, results=result, choices=suite) for run, result in zip(runs(1, 2, 3), results, strict=True)]
+    table.write_text(table_text(rows, [*suite]), encoding="utf-8")
+    (one,) = compare([Planned("forecasting/etth1", "defaults", LINEAR_MAP, WORSE, "us")], read_runs([table]))
+    assert (one.found, one.means[1]) == (WORSE, pytest.approx(0.3))
