@@ -49,6 +49,8 @@ EXTRA_OPTIONS: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("normalizer", "entmax"): [{"alpha": 1.05}, {"alpha": 1.9}, {"alpha": 2.0}],
     ("normalizer", "sigmoid"): [{"bias": -2.0}],
 }
+# Where tests take long, dearest first.
+DEAR_FOLDERS = ("tests/page", "tests/runs/sweeps", "tests/learn", "tests/house", "tests/runs", "tests/laws")
 # A test that takes `each_scorer` runs once for every variant of every scorer, one that takes `plain_scorer` once for
 # every scorer as it is. One that takes `combination` runs for combinations of its module's FACTORS, lists of choices by
 # name: any two choices meet, unless its module's `possible` says that they cannot; of the kinds in its ALIKE the first
@@ -65,6 +67,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if argument in metafunc.fixturenames:
             rows = select(combinations_of(metafunc.module))
             metafunc.parametrize(argument, rows, ids=map(combination_name, rows))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have pytest-xdist keep the order of files: its own leaves those of few tests to the end, often the dear ones."""
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Processes beside each other begin with what is dear, so that none is left with it alone at the end."""
+    if hasattr(config, "workerinput"):
+        folders = [*DEAR_FOLDERS, ""]
+        items.sort(key=lambda item: next(i for i, folder in enumerate(folders) if item.nodeid.startswith(folder)))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -26,12 +26,7 @@ CASES = {
     "between epochs": (["trainer.max_steps=null", "trainer.max_epochs=2"], 5),
     "where a validation is due": (["trainer.max_steps=12", "trainer.num_validations=3"], 8),
     "at the last step": (["trainer.max_steps=7"], 7),
-    "with chance": (
-        ["trainer.max_steps=9", "model.dropout=0.3", "attention.dropout=0.2", "model.scheduled_sampling=0.9"],
-        7,
-    ),
     "with sampled positions": (["trainer.max_steps=7", "normalizer=reinforced"], 4),
-    "with gathered gradients": (["trainer.max_steps=7", "trainer.accumulate_grad_batches=2"], 4),
 }
 FORKS = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 
