@@ -100,26 +100,6 @@ def test_the_slowest_newton_case_converges(alpha):
         assert gain_from_moving(weights, scores.double(), alpha) < bound
 
 
-def test_only_allowed_positions_compete():
-    """0 against -1.3: half the difference is 0.65, and x^2 + (x - 0.65)^2 = 1 has the root (1.3 + sqrt(6.31)) / 4."""
-    first = ((1.3 + math.sqrt(1.69 - 8 * (0.4225 - 1))) / 4) ** 2
-    result = Entmax()(SCORES, torch.tensor([False, True, True]))
-    torch.testing.assert_close(result, torch.tensor([0.0, first, 1 - first]))
-    assert Entmax()(SCORES, torch.tensor([False, True, False])).tolist() == [0.0, 1.0, 0.0]
-    assert Entmax()(SCORES, ~ALL).tolist() == [0.0, 0.0, 0.0]
-
-
-def test_the_temperature_divides_scores():
-    torch.testing.assert_close(Entmax(temperature=5.0)(5 * SCORES, ALL), torch.tensor([0.64, 0.36, 0.0]))
-
-
-def test_the_gradient_by_hand():
-    """The steepness is the root, w = 0.8, 0.6, 0; of the first weight w_1 - w_1^2 / 1.4 and -w_1 w_2 / 1.4."""
-    scores = SCORES.clone().requires_grad_()
-    Entmax()(scores, ALL)[0].backward()
-    torch.testing.assert_close(scores.grad, torch.tensor([0.48 / 1.4, -0.48 / 1.4, 0.0]))
-
-
 @pytest.mark.parametrize("alpha", [1.05, 1.2, 1.5, 1.9])
 def test_second_gradients_match_finite_differences(alpha):
     """Of scores and alpha, one alpha for each row, against finite differences; and of those gradients again."""

@@ -26,11 +26,6 @@ def test_positions_do_not_compete():
     assert Exponential()(SCORES, ~ALL).tolist() == [0.0, 0.0, 0.0]
 
 
-def test_the_temperature_divides_scores():
-    """At T = 1/2 weights are squared."""
-    torch.testing.assert_close(Exponential(temperature=0.5)(SCORES, ALL), torch.tensor([9.0, 1 / 16, 1.0]))
-
-
 def test_high_scores_count_as_11():
     weights = Exponential()(torch.tensor([10.0, 11.0, 1000.0]), ALL)
     torch.testing.assert_close(weights, torch.tensor([10.0, 11.0, 11.0]).exp())

@@ -23,12 +23,6 @@ def test_weights_by_hand():
     torch.testing.assert_close(carry.exp(), expected[:, 1])
 
 
-def test_the_temperature_divides_scores():
-    """At T = 1/2 exponentials are squared: (1, 9, 0) / 10."""
-    weights, _ = Forward(temperature=0.5)(SCORES[:, :1], ALL[:, :1], FIRST)
-    torch.testing.assert_close(weights, torch.tensor([[[1 / 10, 9 / 10, 0]]]))
-
-
 def test_a_low_score_among_all_may_be_the_highest_in_reach():
     """exp(-300) of the softmax is 0 in single precision; within reach it is all there is."""
     weights, _ = Forward()(torch.tensor([[[-300.0, -300.0, 0.0]]]), ALL[:, :1], FIRST)

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 import attnx
-from attnx import accel
 from attnx.attention import Query, QueryContext
 from attnx.attention.query_inputs.current_state import CurrentState
 from attnx.attention.query_inputs.mean_state import MeanState
@@ -35,20 +34,6 @@ def test_a_query_advances_what_its_inputs_carry():
         vectors.append(vector)
     torch.testing.assert_close(torch.cat(vectors, 1), query(step))
     assert query.is_recurrent
-
-
-@pytest.mark.parametrize("is_fast", [False, True], ids=["definition", "accel"])
-def test_a_model_decodes_as_it_trains(build_model, is_fast):
-    model = build_model(query=["mean_state"]).eval()
-    if is_fast:
-        accel.enable(model)
-    expected = model(SOURCE, SOURCE > 0, INPUTS).logits.log_softmax(-1)
-    with torch.no_grad():
-        state = model.init_state(SOURCE, SOURCE > 0)
-        for step in range(4):
-            log_probs, state, _ = model.decode_step(INPUTS[:, step], state)
-            torch.testing.assert_close(log_probs, expected[:, step], rtol=1e-4, atol=1e-4)
-            state = model.select_rows(state, torch.tensor([0, 1]))
 
 
 @pytest.mark.parametrize(

@@ -47,9 +47,3 @@ def test_a_chunk_far_below_the_others_is_read():
     mocha = Mocha(window=2, noise=0.0, bias=600.0)  # so that every position is an end
     weights, _ = mocha(scores, ALL[:, :1], torch.tensor([[0.0, 1.0, 0.0]]))
     torch.testing.assert_close(weights, torch.tensor([[[1 / 2, 1 / 2, 0]]]))
-
-
-def test_a_forbidden_position_has_no_share():
-    weights, _ = Mocha(window=3, noise=0.0)(SCORES[:, :1], torch.tensor([[[True, False, True]]]), FIRST)
-    # Ends: 1/2 and 1/2 * 1/4; the chunk of the second has the exponentials 1 and 1/3.
-    torch.testing.assert_close(weights, torch.tensor([[[1 / 2 + 1 / 8 * 3 / 4, 0, 1 / 8 * 1 / 4]]]))

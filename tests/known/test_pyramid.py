@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from attnx.config.compose import compose
 from attnx.errors import UserError
@@ -153,13 +152,3 @@ def test_parts_that_need_a_state_per_step_are_refused(line, message):
         compose(["encoder=pyramid", *line.split()])
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-def test_gradients_are_the_derivative():
-    encoder = Pyramid(input_size=2, hidden_size=3, layers=3)
-    source_mask = torch.arange(5) < torch.tensor([[5], [3]])
-
-    def top(inputs: Tensor) -> Tensor:
-        return encoder(inputs, source_mask).layers[-1]
-
-    assert torch.autograd.gradcheck(top, torch.randn(2, 5, 2, requires_grad=True))

@@ -57,24 +57,6 @@ def test_a_position_is_sampled_by_its_probability(number, position, uniform):
     torch.testing.assert_close(penalty, torch.tensor(-0.5 * entropy))
 
 
-def test_a_masked_position_is_never_sampled(uniform):
-    """The others have 1/3 and 2/3; where nothing is allowed, nothing is read, and no term is added."""
-    uniform(0.4)
-    normalizer = Reinforced(expected=0.0)
-    weights, log_prob, _ = normalizer.sample(LOGS, torch.tensor([True, False, True]))
-    assert weights.tolist() == [0.0, 0.0, 1.0]
-    torch.testing.assert_close(log_prob, torch.tensor(math.log(2 / 3)))
-    assert [part.abs().sum().item() for part in normalizer.sample(LOGS, ~ALL)] == [0.0, 0.0, 0.0]
-
-
-def test_some_reads_have_the_expectation(uniform):
-    """They are those of a softmax, and have no log-probability."""
-    uniform(0.3)
-    weights, log_prob, _ = Reinforced(expected=0.4).sample(LOGS, ALL)
-    torch.testing.assert_close(weights, torch.tensor([1 / 8, 5 / 8, 2 / 8]))
-    assert log_prob.item() == 0.0
-
-
 def test_evaluation_reads_the_highest_score():
     assert Reinforced(temperature=7.0)(LOGS, ALL).tolist() == [0.0, 1.0, 0.0]
     attention: Any = build(normalizer="reinforced", query_size=3, memory_size=3).eval()

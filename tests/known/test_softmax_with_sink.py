@@ -29,25 +29,10 @@ def test_a_learned_sink_of_log_4():
     torch.testing.assert_close(result, torch.tensor([1 / 7, 2 / 7, 0.0]))
 
 
-def test_the_temperature_divides_scores_and_not_the_sink():
-    """At T = 1/2 the exponentials are squared: 1, 4 and 25, and 4 of the sink, of 34."""
-    normalizer = SoftmaxWithSink(temperature=0.5)
-    with torch.no_grad():
-        normalizer.sink.fill_(math.log(4))
-    torch.testing.assert_close(normalizer(LOGS, ALL), torch.tensor([1 / 34, 4 / 34, 25 / 34]))
-
-
 def test_low_scores_read_nothing_and_high_ones_read_as_softmax():
     normalizer = SoftmaxWithSink("one")
     assert normalizer(LOGS - 1e4, ALL).tolist() == [0.0, 0.0, 0.0]
     torch.testing.assert_close(normalizer(LOGS + 1e4, ALL), torch.softmax(LOGS + 1e4, -1))
-
-
-def test_gradient_of_the_sink():
-    """d a_m / d b = -a_m a_sink: of the last weight -5/9 times 1/9."""
-    normalizer = SoftmaxWithSink()
-    normalizer(LOGS, ALL)[2].backward()
-    torch.testing.assert_close(normalizer.sink.grad, torch.tensor([-5 / 81]))
 
 
 def test_every_head_has_a_sink_of_its_own():

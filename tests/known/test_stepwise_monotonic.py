@@ -30,12 +30,6 @@ def test_evaluation_stays_or_moves_by_one():
     assert weights.tolist() == [[[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]]]
 
 
-def test_padding_is_not_reached():
-    """Of two real positions the second is the last."""
-    weights, _ = StepwiseMonotonic(noise=0.0)(SCORES, ALL & torch.tensor([True, True, False]), FIRST)
-    torch.testing.assert_close(weights[0], torch.tensor([[1 / 2, 1 / 2, 0], [1 / 4, 3 / 4, 0], [1 / 8, 7 / 8, 0]]))
-
-
 def test_temperature_and_bias_change_the_odds():
     """A temperature of 1/2 squares the odds, 9 to 1 of the second position; a bias of log 2 doubles them."""
     normalizer = StepwiseMonotonic(noise=0.0, bias=math.log(2), temperature=0.5)
