@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.runs.conftest import (
+    fork_command,
+    forked_ranks,
     no_pictures,
     no_pictures_folder,
     run,
@@ -25,6 +27,8 @@ from tests.runs.sweeps.conftest import clear_moods, moody, start_command, wait_f
 
 __all__ = [
     "clear_moods",
+    "fork_command",
+    "forked_ranks",
     "moody",
     "no_pictures",
     "no_pictures_folder",

@@ -6,12 +6,8 @@ import contextlib
 import json
 import os
 import re
-import signal
 import socket
-import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -47,11 +43,10 @@ def free_ports(count: int) -> list[str]:
         return [str(free.getsockname()[1]) for free in sockets]
 
 
-PORTS = free_ports(3)
+PORTS = free_ports(2)
 TORCH = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": PORTS[0]}
 TORCH |= {"GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "none"}
 ONE_A_MACHINE = {"NODE_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": PORTS[1]}
-SECONDS = 240.0  # only for what would never end
 # What torch's C++ code writes, with its stack, while a busy machine lets rank 0 be late.
 RETRY = re.compile(r"^\[W.* - retrying .*\n(?:Exception raised .*\n|<omitting .*\n|frame #.*\n|\n)*", re.MULTILINE)
 
@@ -77,61 +72,6 @@ def run_ranks(fork_command):
 
 def two_ranks(variables: dict[str, str], rank_name: str, local_name: str) -> list[dict[str, str]]:
     return [{**variables, rank_name: number, local_name: number} for number in "01"]
-
-
-def start_machines(*words: str) -> list[subprocess.Popen[str]]:
-    """Start the command by the torchruns of two machines with a rank each, which restart a world once."""
-    meeting = ["--rdzv-backend=c10d", f"--rdzv-endpoint=localhost:{PORTS[2]}", "--local-addr=localhost"]
-    torchrun = ["-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", "--max-restarts=1", *meeting]
-    command = [sys.executable, *torchrun, "-m", "attnx", *words]
-    pipe = subprocess.PIPE
-    return [subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) for _ in range(2)]
-
-
-def ranks_of(machines: list[subprocess.Popen[str]]) -> list[int]:
-    lists = [Path(f"/proc/{machine.pid}/task/{machine.pid}/children") for machine in machines]
-    return [int(rank) for file in lists for rank in file.read_text().split()]
-
-
-def wait_until(is_true: Callable[[], object]) -> None:
-    start = time.monotonic()
-    while not is_true():
-        assert time.monotonic() - start < SECONDS
-        time.sleep(0.05)
-
-
-def saved_times() -> list[int]:
-    """When the last checkpoint of each run was saved."""
-    return [file.stat().st_mtime_ns for file in Path("multirun/runs").glob("*/checkpoints/last.ckpt")]
-
-
-@pytest.mark.usefixtures("forked_ranks")
-def test_torchrun_trains_what_the_command_trains(sized, run, run_ranks, same_weights):
-    """On two machines, although a rank is killed and torchrun restarts both, and both are stopped and resumed."""
-    options = ["trainer.max_steps=120", "trainer.num_validations=12", "model.dropout=0.2"]
-    run(*options, "trainer=ddp", "trainer.devices=2", folder="one")
-    machines = start_machines(*sized(*options))
-    wait_until(saved_times)
-    killed = ranks_of(machines)
-    os.kill(killed[1], signal.SIGKILL)
-    wait_until(lambda: len(set(ranks_of(machines)) - set(killed)) == 2)
-    saved = saved_times()
-    wait_until(lambda: saved_times() != saved)
-    for machine in machines:
-        machine.send_signal(signal.SIGTERM)
-    outputs = [machine.communicate(timeout=SECONDS) for machine in machines]
-    (folder,) = Path("multirun/runs").iterdir()
-    assert any(f"attnx: ended by SIGTERM; resume with: attnx resume {folder}\n" in err for _, err in outputs), outputs
-    assert not any("no checkpoint yet" in out for out, _ in outputs)
-    assert torch.load(folder / "checkpoints/last.ckpt", weights_only=True)["global_step"] < 120
-    ranks = [{"RANK": number, "LOCAL_RANK": "0", "GROUP_RANK": number, "LOCAL_WORLD_SIZE": "1"} for number in "01"]
-    results = run_ranks([{**TORCH, **variables} for variables in ranks], ["resume", str(folder)])
-    assert [code for code, _ in results] == [0, 0], results
-    assert sum(output.count("testing on") for _, output in results) == 1
-    assert same_weights(["one", folder])
-    assert Path("one/predictions.tsv").read_bytes() == (folder / "predictions.tsv").read_bytes()
-    info = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    assert (info["processes"], info["overrides"][0]) == (2, "trainer=ddp")
 
 
 @pytest.mark.usefixtures("words", "no_pictures")
