@@ -189,14 +189,3 @@ def test_a_transformer_without_encodings_knows_positions_by_its_bias(bias):
 def test_mistakes_are_one_line(overrides, message):
     with pytest.raises(UserError, match=message):
         compose(overrides)
-
-
-def test_a_model_decodes_as_it_was_trained(build_model):
-    """A step at a time, the distances are those of the whole target."""
-    model = build_model(attention=("standard", {"bias": "relative"}))
-    source, inputs = torch.tensor([[3, 5, 7]]), torch.tensor([[1, 5, 8, 3]])
-    full = model(source, source > 0, inputs, need_weights=True).weights
-    state = model.init_state(source, source > 0)
-    for step in range(4):
-        _, state, read = model.decode_step(inputs[:, step], state, need_weights=True)
-        torch.testing.assert_close(read.weights[:, 0], full[:, step])

@@ -73,18 +73,6 @@ def test_more_edits_than_symbols():
 
 
 @pytest.mark.parametrize("metric", [PhoneErrorRate, WordErrorRate])
-def test_merged_halves_equal_the_complete_set(metric):
-    """Unlike halves, whose mean of rates would differ, are reduced as two processes are."""
-    complete, first, second = metric(), metric(), metric()
-    complete.update(PREDICTIONS, REFERENCES)
-    first.update(PREDICTIONS[:1], REFERENCES[:1])
-    second.update(PREDICTIONS[1:], REFERENCES[1:])
-    assert second.compute() / 2 != complete.compute()  # the first half has no edit, so this is the mean
-    first.merge_state(second)
-    assert torch.equal(first.compute(), complete.compute())
-
-
-@pytest.mark.parametrize("metric", [PhoneErrorRate, WordErrorRate])
 def test_states_are_whole_numbers_reduced_by_sum(metric):
     """What one process holds twice counts twice, after the reduction that torchmetrics would call."""
     instance = metric()

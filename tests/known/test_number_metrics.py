@@ -57,18 +57,6 @@ def test_a_correct_prediction_has_no_error(name):
 
 
 @every_metric
-def test_two_processes_give_the_same_score(name):
-    """Sums are merged, not means: the parts are of unlike size."""
-    first, two = METRICS[name](), METRICS[name]()
-    first.update(WRITTEN[:1], RIGHT[:1])
-    two.update([*WRITTEN[1:], RIGHT[0]], [*RIGHT[1:], RIGHT[0]])
-    first.merge_state(two)
-    assert float(first.compute()) == pytest.approx(
-        compute_score(METRICS[name](), [*WRITTEN, RIGHT[0]], [*RIGHT, RIGHT[0]])
-    )
-
-
-@every_metric
 def test_copies_resets_and_empty_metrics(name):
     metric = METRICS[name]()
     expected = compute_score(metric)

@@ -133,20 +133,6 @@ def test_when_the_context_reaches_the_recurrence(build_model, feed, changed):
         assert torch.equal(top_hidden(first.rnn_state), top_hidden(two.rnn_state)) is not differ
 
 
-@pytest.mark.parametrize("feed", ["now", "next", "none"])
-@pytest.mark.parametrize("changed", [0, 1, 2])
-def test_an_output_depends_only_on_earlier_inputs(build_model, feed, changed):
-    """Another token at a step leaves all earlier outputs alone and reaches that one and all later ones."""
-    model = build_model(query=["token"], model={"feed": feed})
-    source = torch.tensor([[3, 5, 7]])
-    inputs = torch.tensor([[1, 5, 11]])
-    altered = inputs.clone()
-    altered[0, changed] = 2
-    original, result = (model(source, source > 0, value).logits[0] for value in (inputs, altered))
-    same = [torch.equal(first, two) for first, two in zip(original, result, strict=True)]
-    assert same == [step < changed for step in range(3)]
-
-
 def test_the_first_step_sees_the_bridge_and_no_context(build_model):
     """At step 0 the previous state is the bridge's, and the last context is zeros."""
     model = build_model(query=["previous_state", "last_context"], scorer="multiplicative")

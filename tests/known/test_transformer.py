@@ -219,16 +219,6 @@ def test_the_base_of_a_rotation_by_hand():
     torch.testing.assert_close(sine, torch.tensor([[[math.sin(3), math.sin(3 / 20)]]]))
 
 
-def test_rotary_products_depend_on_the_distance():
-    query, key = torch.randn(5, dtype=torch.float64)[:4], torch.randn(4, dtype=torch.float64)
-    products = [
-        apply_rope(query, rope_cos_sin(torch.tensor(m), 4).double())
-        @ apply_rope(key, rope_cos_sin(torch.tensor(n), 4).double())
-        for m, n in ((2, 0), (7, 5), (31, 29))
-    ]
-    torch.testing.assert_close(products[0].expand(2), torch.stack(products[1:]), rtol=1e-5, atol=1e-6)
-
-
 def test_learned_positions_are_limited():
     """Of three, those behind are as the last."""
     places = PositionEncoding(5, "learned", 3, 5)

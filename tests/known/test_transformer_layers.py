@@ -68,16 +68,6 @@ def test_without_a_feed_forward_map_a_layer_adds_what_it_reads():
     torch.testing.assert_close(states, torch.tensor([[[2.0, 6.0]]]), rtol=1e-4, atol=1e-4)
 
 
-@torch.no_grad()
-def test_a_state_stays_as_large_as_it_is():
-    model = build_model("model.layers=2", "model.mixer=linear", "model.hidden_size=16")
-    state = model.init_state(NO_SOURCE, NO_SOURCE > 0)
-    shapes = [part.shape for layer in state.self_memories for part in layer]
-    for _ in range(5):
-        _, state, _ = model.decode_step(torch.tensor([5, 7, 11]), state)
-    assert [part.shape for layer in state.self_memories for part in layer] == shapes
-
-
 CONTRADICTIONS = {
     "model.mixer=linaer": "unknown mixer 'linaer'; did you mean linear",
     "'model.mixer={name: linear, heads: 3}'": "linear with 3 heads needs a multiple of 3 units, but "
