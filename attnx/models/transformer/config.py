@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal
 
 from attnx import registry
@@ -186,28 +186,19 @@ class ResolvedTransformerConfig(ResolvedConfig):
 
     def build(self, sizes: DataSizes) -> Transformer:
         """Build the model; options that do not fit the data are a UserError."""
-        from attnx.models.transformer.model import DEFAULT_OPTIONS, Transformer
+        from attnx.models.transformer.model import Transformer
         from attnx.nn.targets.build import build_target, step_spec
 
         options = self.options
         if options.tag_inputs:
             require_tags(sizes.tags, "model.tag_inputs")
         check_tied_embeddings(options.tie_embeddings, sizes.target_features)
+        # Many of the model's options are those of its layers.
+        names = {part.name for part in fields(TransformerOptions)} & vars(options).keys()
+        shared = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
         layer_options = TransformerOptions(
-            hidden_size=options.hidden_size,
-            position_encoding=options.position_encoding,
+            **{**shared, "tag_inputs": tuple(options.tag_inputs or ())},
             heads=self.heads,
-            feedforward_size=options.feedforward_size,
-            activation=options.activation,
-            gated=options.gated,
-            linear_bias=options.linear_bias,
-            norm=options.norm,
-            norm_type=options.norm_type,
-            max_positions=options.max_positions or DEFAULT_OPTIONS.max_positions,
-            rotary_base=options.rotary_base,
-            prefix=options.prefix,
-            dropout=options.dropout,
-            tag_inputs=tuple(options.tag_inputs or ()),
             self_attention=self.self_attention,
             cross_attention=self.cross_attention,
             layer_choices=self.layer_choices,

@@ -50,13 +50,7 @@ class HistoryConfig(ModelConfig):
         _check_scope(config)
         if "tag" in query_needs(config).values():
             raise UserError("query=language_tag needs data with tags, and a series has none; use another query input")
-        network = Seq2seqConfig(
-            embedding_dim=self.embedding_dim,
-            feed=self.feed,
-            bridge=self.bridge,
-            schedule=self.schedule,
-            dropout=self.dropout,
-        )
+        network = Seq2seqConfig(**vars(self))  # whose options these are, too
         parts = {"scope": {**config["scope"], "sources": ["decoder"]}, "encoder": {"name": "none"}}
         resolved = network.resolve({**config, **parts, "output": {"name": "linear"}})
         return ResolvedHistoryConfig(config, resolved, ineffective=resolved.ineffective)
