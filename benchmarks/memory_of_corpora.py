@@ -14,7 +14,6 @@ import random
 import resource
 import tempfile
 import time
-from itertools import islice
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -81,13 +80,11 @@ def load(sender: Connection, files: list[str], way: str, options: argparse.Names
         encode_sentences.available_cores = lambda: options.processes
     sender.send("start")
     started, cpu_start = time.perf_counter(), cpu_seconds()
-    chosen = {"tokenizer": options.tokenizer, "vocab_size": options.vocab_size, "holdout": options.holdout}
-    task = TimedTranslation(train=files, **chosen)
+    task = TimedTranslation(train=files, tokenizer="bpe", vocab_size=8000, holdout=0.001)
     rows = task.load().train_dataset()
     loaded, busy = time.perf_counter(), cpu_seconds() - cpu_start
     sender.send("epoch")
-    order = BucketBatches(rows, options.size)
-    read = sum(1 for _ in islice(DataLoader(rows, batch_sampler=order, collate_fn=collate), options.batches))
+    read = sum(1 for _ in DataLoader(rows, batch_sampler=BucketBatches(rows, 128), collate_fn=collate))
     ended = time.perf_counter()
     seconds = {"load_seconds": loaded - started, "cpu_seconds": busy, "learning_seconds": task.learning_seconds}
     speeds = {"batches": read, "batches_per_second": read / (ended - loaded)}
@@ -172,11 +169,6 @@ def read_options() -> argparse.Namespace:
     add("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="encoded needs encoding before it")
     add("--processes", type=int, help="processes that encode (default: one a core)")
     add("--sample", type=int, default=encode_sentences.MAX_SAMPLE, help="sentences that the tokenizers learn from")
-    add("--tokenizer", default="bpe", help="as task.tokenizer")
-    add("--vocab-size", type=int, default=8000, help="as task.vocab_size")
-    add("--holdout", type=float, default=0.001, help="as task.holdout")
-    add("--size", type=int, default=128, help="rows in a batch")
-    add("--batches", type=int, help="number of batches to read (default: an epoch)")
     add("--folder", type=Path, help="folder for the corpora (default: a temporary one)")
     add("--out", type=Path, default=ROOT / ".benchmarks" / "memory_of_corpora.json", help="JSON file to write")
     return parser.parse_args()

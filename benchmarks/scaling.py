@@ -2,7 +2,7 @@
 
 Each composition runs once forward and backward, then again with one size doubled. Both results, and the base-2
 logarithm of their ratio, are printed and written as JSON: 0 is constant, 1 linear, 2 quadratic. Memory is the peak of
-the storages that torch's operations allocate, without their inputs.
+torch's allocated bytes, without the inputs.
 """
 
 from __future__ import annotations
@@ -10,22 +10,19 @@ from __future__ import annotations
 import argparse
 import math
 import time
-import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from peers.environments import ROOT
+from peers.measures import Work, peak
 from peers.neighbors import BUSY, watch_neighbors
 from peers.record import record
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
-from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from attnx import accel, registry
 from attnx.attention import Memory
@@ -38,32 +35,6 @@ SIZES = {"q": "queries", "m": "positions of each source", "d": "width of everyth
 Sizes = dict[str, int]
 Scope = tuple[str, dict[str, Any]]
 MIB = 2**20
-
-
-class Peak(TorchDispatchMode):
-    """Counts the bytes of all live storages that operations allocate."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.now = self.peak = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        outputs = func(*args, **(kwargs or {}))
-        inputs = {_address(tensor) for tensor in tree_leaves((args, kwargs)) if isinstance(tensor, Tensor)}
-        for tensor in tree_leaves(outputs):
-            if isinstance(tensor, Tensor) and _address(tensor) not in inputs:
-                storage = tensor.untyped_storage()
-                self.now += storage.nbytes()
-                weakref.finalize(storage, self._free, storage.nbytes())
-        self.peak = max(self.peak, self.now)
-        return outputs
-
-    def _free(self, size: int) -> None:
-        self.now -= size
-
-
-def _address(tensor: Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
 
 
 def compositions(only: list[str]) -> Iterator[tuple[str, Scope]]:
@@ -83,13 +54,8 @@ class Read:
     def __init__(self, scorer: str, scope: Scope, batch: int, sizes: Sizes, accelerated: bool) -> None:
         steps, positions, width = (sizes[name] for name in "qmd")
         options = {option.name for option in registry.describe("scorer", scorer).options}
-        hidden = (
-            {"hidden_size": width}
-            if "hidden_size" in options
-            else {"hidden_sizes": [width]}
-            if "hidden_sizes" in options
-            else {}
-        )
+        widths = {"hidden_size": width, "hidden_sizes": [width]}
+        hidden = {option: value for option, value in widths.items() if option in options}
         name, options = scope
         window = {"window": sizes["window"]} if name == "local" else {}
         spec = name, {**options, **window}
@@ -121,20 +87,18 @@ class Read:
 
     def measured(self, repeats: int) -> dict[str, float]:
         """Minimum milliseconds of several runs, and peak bytes."""
-        with Peak() as memory:
-            self()
-        times = []
+        times, work = [], cast("Work", self)
         for _ in range(repeats):
             start = time.perf_counter()
             self()
             times.append(1000 * (time.perf_counter() - start))
-        return {"ms": min(times), "bytes": memory.peak}
+        return {"ms": min(times), "bytes": peak(work)}
 
 
 def measure(scorer: str, scope: Scope, options: argparse.Namespace) -> dict[str, Any]:
     """One row: the base, and the slopes along each axis that the composition has."""
     sizes = {name: getattr(options, name) for name in SIZES}
-    name, options = scope
+    name, scope_options = scope
     rows = {"base": sizes} | {axis: {**sizes, axis: 2 * sizes[axis]} for axis in SIZES}
     if name != "local":
         del rows["window"]
@@ -147,7 +111,7 @@ def measure(scorer: str, scope: Scope, options: argparse.Namespace) -> dict[str,
         axis: {unit: math.log2(doubled[unit] / base[unit]) for unit in ("ms", "bytes")}
         for axis, doubled in measurements.items()
     }
-    return {"scorer": scorer, "scope": name, "options": options, **base, "slopes": slopes}
+    return {"scorer": scorer, "scope": name, "options": scope_options, **base, "slopes": slopes}
 
 
 def show(rows: list[dict[str, Any]], console: Console) -> None:

@@ -10,16 +10,14 @@ import argparse
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
-from statistics import median
-from typing import Any
 
-from peers.environments import ROOT, FailedError, run
-from peers.neighbors import BUSY, watch_neighbors
+from peers.contest import Rounds, by_row, measure_round, show_trouble, table
+from peers.environments import ROOT, run
 from peers.record import record
 from peers.words import write_words
 from rich.console import Console
-from rich.table import Table
 
 IMPORT = "import lightning"
 FIRST_STEP = Path(__file__).parent / "peers" / "first_step.py"
@@ -43,51 +41,9 @@ def seconds(arguments: tuple[str | Path, ...], threads: int) -> float:
         return time.perf_counter() - start
 
 
-def measure(options: argparse.Namespace, console: Console) -> list[dict[str, float]]:
-    """Seconds of every row in every round, and the CPUs that other programs used under ``other_programs``."""
-    rounds = []
-    for number in range(1, options.rounds + 1):
-        busy_cpus = watch_neighbors()
-        times_by_row = {}
-        for row, arguments in COMMANDS.items():
-            with console.status(f"round {number} of {options.rounds}: {row}"):
-                times_by_row[row] = seconds(arguments, options.threads)
-        used = busy_cpus()
-        rounds.append(times_by_row | ({} if used is None else {"other_programs": used}))
-    return rounds
-
-
-def summary(rounds: list[dict[str, float]]) -> dict[str, dict[str, Any]]:
-    """For every row its seconds and its ratios to the import, by round and their medians."""
-    rows = {}
-    for row in COMMANDS:
-        times = [times_by_row[row] for times_by_row in rounds]
-        ratios = [times_by_row[row] / times_by_row[IMPORT] for times_by_row in rounds]
-        rows[row] = {"seconds": median(times), "ratio": median(ratios), "rounds": times, "ratios": ratios}
-    return rows
-
-
-def show(rounds: list[dict[str, float]], console: Console) -> None:
-    """Print the table."""
-    display = Table(title="medians; ratios are to the import in the same round", title_justify="left")
-    for heading in ("", "seconds", f"times `{IMPORT}`", "lowest", "highest"):
-        display.add_column(heading, justify="right" if heading else "left")
-    for row, figures in summary(rounds).items():
-        ratios = (figures["ratio"], min(figures["ratios"]), max(figures["ratios"]))
-        display.add_row(row, f"{figures['seconds']:.2f}", *(f"{ratio:.2f}" for ratio in ratios))
-    console.print(display)
-    if any(times_by_row.get("other_programs", 0) >= BUSY for times_by_row in rounds):
-        console.print("disturbed by other programs: run it again on an idle machine", style="red")
-
-
-def write(options: argparse.Namespace, rounds: list[dict[str, float]]) -> None:
-    """Write the options and the measurements to the JSON file."""
-    chosen_options = {"rounds": options.rounds, "threads": options.threads}
-    measurements = {
-        "measured": summary(rounds),
-        "cpus_used_by_other_programs": [times_by_row.get("other_programs") for times_by_row in rounds],
-    }
-    record(options.out, chosen_options, measurements, packages=("torch", "lightning"))
+def ratios(times: Rounds) -> Rounds:
+    """For each round, how many times as long as the import each row took."""
+    return [{row: taken / rows[IMPORT] for row, taken in rows.items()} for rows in times if IMPORT in rows]
 
 
 def read_options() -> argparse.Namespace:
@@ -106,13 +62,18 @@ def read_options() -> argparse.Namespace:
 def main() -> None:
     """Measure every row and report."""
     options, console = read_options(), Console()
-    try:
-        rounds = measure(options, console)
-    except FailedError as error:
-        raise SystemExit(f"error: {error}") from error
-    show(rounds, console)
-    write(options, rounds)
-    console.print(f"written to {options.out}", highlight=False)
+    entrants = {row: partial(seconds, arguments, options.threads) for row, arguments in COMMANDS.items()}
+    problems: dict[str, str] = {}
+    titles = [f"round {number} of {options.rounds}" for number in range(1, options.rounds + 1)]
+    results = [measure_round(title, entrants, problems, console, "{:.2f} s") for title in titles]
+    times, busy = [taken for taken, _ in results], [used for _, used in results]
+    console.print(table("seconds", times, 2))
+    console.print(table(f"times `{IMPORT}`, in the same round", ratios(times), 2))
+    show_trouble(problems, busy, console)
+    measurements = {"seconds": by_row(times), "ratios": by_row(ratios(times)), "problems": problems}
+    used = {"cpus_used_by_other_programs": by_row(busy)}
+    chosen_options = {"rounds": options.rounds, "threads": options.threads}
+    record(options.out, chosen_options, measurements | used, packages=("torch", "lightning"))
 
 
 if __name__ == "__main__":

@@ -171,14 +171,18 @@ def after_seconds(seconds: float) -> Sign:
 
 def training(folder: Path, chance: random.Random, seconds: float) -> Sign:
     """In training or validation: some time after a checkpoint of its own."""
-    began, later = time.time(), chance.uniform(0, 0.3)
+    began, file = time.time(), folder / "checkpoints" / "last.ckpt"
+    return some_time_after(lambda: file.is_file() and file.stat().st_mtime > began, chance.uniform(0, 0.3))
+
+
+def some_time_after(has_happened: Sign, seconds: float) -> Sign:
+    """So many seconds after something was first seen to have happened."""
     first_seen: list[float] = []
 
     def sign() -> bool:
-        file = folder / "checkpoints" / "last.ckpt"
-        if not first_seen and file.is_file() and file.stat().st_mtime > began:
+        if not first_seen and has_happened():
             first_seen.append(time.monotonic())
-        return bool(first_seen) and time.monotonic() > first_seen[0] + later
+        return bool(first_seen) and time.monotonic() > first_seen[0] + seconds
 
     return sign
 
@@ -200,15 +204,7 @@ def writing(folder: Path, chance: random.Random, seconds: float) -> Sign:
 
 def testing(folder: Path, chance: random.Random, seconds: float) -> Sign:
     """After all steps: while it tests, writes or plots."""
-    later = chance.uniform(0, 1.5)
-    first_seen: list[float] = []
-
-    def sign() -> bool:
-        if not first_seen and tested():
-            first_seen.append(time.monotonic())
-        return bool(first_seen) and time.monotonic() > first_seen[0] + later
-
-    return sign
+    return some_time_after(tested, chance.uniform(0, 1.5))
 
 
 def tested() -> bool:

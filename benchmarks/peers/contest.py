@@ -25,28 +25,32 @@ class Row(TypedDict):
 
 
 def measure_round(
-    title: str, entrants: Mapping[str, Callable[[], float]], problems: dict[str, str], console: Console
+    title: str,
+    entrants: Mapping[str, Callable[[], float]],
+    problems: dict[str, str],
+    console: Console,
+    unit: str = "{:.0f} words/s",
 ) -> tuple[Round, Round]:
-    """Measure every row in turn: words per second, and the CPUs that other programs used.
+    """Measure every row in turn: a number, words per second unless ``unit`` is another, and the CPUs others used.
 
     A row that fails is added to the problems and left out from then on.
     """
-    speed: Round = {}
+    measured: Round = {}
     busy: Round = {}
     for row in (row for row in entrants if row not in problems):
         cpus_used = watch_neighbors()
         try:
             with console.status(f"{title}: {row}"):
-                speed[row] = entrants[row]()
+                measured[row] = entrants[row]()
         except FailedError as error:
             problems[row] = f"failed: {error}"
             continue
-        line = f"{title}: {row}: {speed[row]:.0f} words/s"
+        line = f"{title}: {row}: {unit.format(measured[row])}"
         if (used := cpus_used()) is not None:
             busy[row] = used
             line += f", others used {used:.1f} CPUs" + (": disturbed" if used >= BUSY else "")
         console.print(line, highlight=False)
-    return speed, busy
+    return measured, busy
 
 
 def by_row(rounds: Rounds) -> dict[str, Row]:
