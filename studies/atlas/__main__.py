@@ -25,8 +25,7 @@ from studies.atlas.design import Task, jobs, read_design
 from studies.atlas.page import DEFAULT_RATE, fill_tables
 from studies.atlas.reverse import write_reverse
 from studies.attnx_process import Deadline
-from studies.experiments import write_experiments
-from studies.job import Job
+from studies.job import Job, write_experiments
 from studies.results import Results
 from studies.study import Study, select_names, study_parser
 

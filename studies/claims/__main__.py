@@ -19,7 +19,7 @@ from studies.attnx_process import Deadline
 from studies.claims.claim import Claim, read_claims
 from studies.claims.evaluations import EvaluatedClaim, evaluate_claim, read_evaluations, write_evaluations
 from studies.claims.page import claims_page
-from studies.experiments import write_experiments
+from studies.job import write_experiments
 from studies.results import Results
 from studies.study import Study, select_names, study_parser
 

@@ -13,8 +13,7 @@ from attnx import registry
 from attnx.reports.metric_names import TEST
 from attnx.reports.sweep.metrics import run_value
 from attnx.reports.sweep.run_record import RunRecord
-from studies.experiments import BASE
-from studies.job import Job, plan_job
+from studies.job import BASE, Job, plan_job
 from studies.results import Results
 
 BASELINES: Final[dict[str, str]] = registry.declarations("task", "forecasting")["baselines"]

@@ -28,8 +28,7 @@ from studies.atlas.findings import finding_rows, read_findings
 from studies.atlas.overview import overview
 from studies.atlas.rates import rate_table
 from studies.atlas.reverse import write_reverse
-from studies.experiments import write_experiments
-from studies.job import Job
+from studies.job import Job, write_experiments
 from studies.results import Results, setting_choices
 
 STUDY = Path(__file__).parents[2] / "studies" / "atlas"

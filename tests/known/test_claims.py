@@ -17,7 +17,7 @@ from studies.claims.__main__ import HERE, PAGE
 from studies.claims.claim import Claim, read_claims
 from studies.claims.evaluations import EvaluatedClaim, read_evaluations, write_evaluations
 from studies.claims.page import claims_page
-from studies.experiments import write_experiments
+from studies.job import write_experiments
 from studies.results import Results
 from studies.study import select_names
 
