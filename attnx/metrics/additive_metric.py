@@ -18,12 +18,13 @@ class AdditiveMetric(Metric):
     is_differentiable = False
     higher_is_better: bool | None = False
     full_state_update = False
+    sums_dtype = torch.float64
 
     sums: Tensor
 
-    def __init__(self, *shape: int, dtype: torch.dtype = torch.float64) -> None:
+    def __init__(self, *shape: int) -> None:
         super().__init__()
-        self.add_state("sums", torch.zeros(shape, dtype=dtype), dist_reduce_fx="sum")
+        self.add_state("sums", torch.zeros(shape, dtype=self.sums_dtype), dist_reduce_fx="sum")
 
     def terms(self, prediction: Any, reference: Any) -> npt.ArrayLike:
         """Return what one example adds."""
@@ -40,8 +41,8 @@ class RatioMetric(AdditiveMetric):
 
     unit = 1
 
-    def __init__(self, dtype: torch.dtype = torch.float64) -> None:
-        super().__init__(2, dtype=dtype)
+    def __init__(self) -> None:
+        super().__init__(2)
 
     def compute(self) -> Tensor:
         """Return the ratio, a scalar."""

@@ -32,9 +32,7 @@ class PhoneErrorRate(RatioMetric):
     """
 
     unit = 100
-
-    def __init__(self) -> None:
-        super().__init__(torch.int64)
+    sums_dtype = torch.int64
 
     def terms(self, prediction: Sequence[str], reference: Sequence[Sequence[str]]) -> tuple[int, int]:
         """Return the edits, and the length of the nearest reference."""
@@ -61,9 +59,7 @@ class WordErrorRate(RatioMetric):
     """
 
     unit = 100
-
-    def __init__(self) -> None:
-        super().__init__(torch.int64)
+    sums_dtype = torch.int64
 
     def terms(self, prediction: Sequence[str], reference: Sequence[Sequence[str]]) -> tuple[int, int]:
         """Return whether the sequence is wrong, and 1."""
@@ -91,9 +87,7 @@ class ExactMatch(RatioMetric):
 
     higher_is_better = True
     unit = 100
-
-    def __init__(self) -> None:
-        super().__init__(torch.int64)
+    sums_dtype = torch.int64
 
     def terms(self, prediction: Sequence[str], reference: Sequence[Sequence[str]]) -> tuple[int, int]:
         """Return whether the sequence is right, and 1."""
@@ -119,8 +113,7 @@ class EditDistance(RatioMetric):
     1.0
     """
 
-    def __init__(self) -> None:
-        super().__init__(torch.int64)
+    sums_dtype = torch.int64
 
     def terms(self, prediction: Sequence[str], reference: Sequence[Sequence[str]]) -> tuple[int, int]:
         """Return the edits, and 1."""

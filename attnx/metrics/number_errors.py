@@ -164,8 +164,7 @@ class LengthError(RatioMetric):
     1.5
     """
 
-    def __init__(self) -> None:
-        super().__init__(torch.int64)
+    sums_dtype = torch.int64
 
     def terms(self, prediction: Sequence[Any], reference: Sequence[Any]) -> tuple[int, int]:
         """Return the difference of the lengths, and 1."""

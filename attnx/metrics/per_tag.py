@@ -102,8 +102,7 @@ class PerTag(WrapperMetric):
 class _ExampleCount(AdditiveMetric):
     """Number of examples of each tag, over all processes."""
 
-    def __init__(self, tags: int) -> None:
-        super().__init__(tags, dtype=torch.int64)
+    sums_dtype = torch.int64
 
     def update(self, counts: Sequence[int]) -> None:  # type: ignore[override]
         self.sums += self.sums.new_tensor(counts)

@@ -43,6 +43,7 @@ class CorpusScore(AdditiveMetric):
     """
 
     higher_is_better = None
+    sums_dtype = torch.int64
     constant_states = ("min_references", "max_references")
     """States that a bootstrap sample does not change."""
 
@@ -50,7 +51,7 @@ class CorpusScore(AdditiveMetric):
     max_references: Tensor
 
     def __init__(self, name: str, size: int, unit: int = 1, **options: Any) -> None:
-        super().__init__(size, dtype=torch.int64)
+        super().__init__(size)
         metrics = require_package("sacrebleu.metrics", "translation", f"the metric {name}")
         try:
             self.scorer: Any = getattr(metrics, name)(**options)
