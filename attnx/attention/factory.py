@@ -80,16 +80,7 @@ def build_attention(
 ) -> ComposedAttention:
     """Build the parts, given as in :func:`build`, and the attention that they compose.
 
-    Args:
-        scorer: how relevant a position is.
-        scope: which positions may be read.
-        normalizer: how scores become weights.
-        query_size: width of the queries.
-        memory_size: width of the memory's states.
-        values_size: width of the values.
-        options: the ``attention`` node.
-        layer: which layer of the model it is in, from 0.
-        min_projected_heads: from how many heads on there are projections around them.
+    ``layer`` is its place in the model, from 0; heads are projected from ``min_projected_heads`` of them on.
     """
     attention: ComposedAttention = registry.build(
         "attention",
@@ -195,16 +186,7 @@ def build_standard(
 def build_multi_head(
     choices: PartChoices, query_size: int, memory_size: int, values_size: int, heads: int, options: AttentionOptions
 ) -> MultiHeadAttention:
-    """Build heads with projections around them, even if there is but one.
-
-    Args:
-        choices: scorer, scope and normalizer, as in :func:`build`.
-        query_size: width of the queries.
-        memory_size: width of the memory's states.
-        values_size: width of the values.
-        heads: how many.
-        options: of each head.
-    """
+    """Build heads with projections around them, even if there is but one."""
     head_width(heads, values_size, "the width of the values")
     width = head_width(heads, memory_size, "the width of the memory")
     kv_heads = options.kv_heads or heads

@@ -26,12 +26,6 @@ class Hops(nn.Module):
     where the context's width is not the query's, else the identity. The scores, weights and scope are the last hop's;
     what the hops add to the loss, and their log-probabilities, are summed.
 
-    Args:
-        attention: what reads the memory, with one head or several.
-        hops: how many times, 2 or more.
-        query_size: width of the queries.
-        values_size: width of the contexts.
-
     Raises:
         UserError: a part reads earlier weights or carries something from step to step.
     """

@@ -121,10 +121,7 @@ def check_heads(options: Mapping[str, Any], scorer: object) -> None:
 def check_kv_heads(scorer: object, heads: int, kv_heads: int | None) -> None:
     """Check that heads can share keys and values, if there are fewer of these.
 
-    Args:
-        scorer: by name, or by name and options; of an instance, which declares nothing, nothing is checked.
-        heads: how many heads there are.
-        kv_heads: how many of keys and values.
+    Of a scorer that is an instance, which declares nothing, nothing is checked.
 
     Raises:
         UserError: they do not divide the heads, or every head has keys of its own, as the scorer declares.

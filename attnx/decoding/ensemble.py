@@ -27,9 +27,6 @@ class Ensemble(nn.Module):
     them (``weights_axis`` of a :class:`attnx.decoding.contracts.StepModel`). The caller checks that all models have the
     same vocabulary.
 
-    Args:
-        models: one or more, each of kind :class:`StepModel`.
-
     Raises:
         UserError: their targets differ.
     """

@@ -85,10 +85,7 @@ class Sampling(ConstrainedSearch):
 def row_seeds(source: Tensor, source_mask: Tensor, seed: int) -> Tensor:
     """A seed (b,) int64 for each row: the same for the same source, however it is padded.
 
-    Args:
-        source: (b, s) symbols, or (b, s, features).
-        source_mask: (b, s) bool, the source mask.
-        seed: of the search.
+    The source is (b, s) symbols, or (b, s, features), its mask (b, s) bool.
     """
     if source.is_floating_point():
         source = source.float().contiguous().view(torch.int32)

@@ -92,10 +92,7 @@ class ConstrainedSearch(ABC):
 def decode_stepwise(inputs: SearchInputs, copies: int, pick: Pick) -> DecodeResult:
     """Write every row to its end or its limit; finished rows are dropped.
 
-    Args:
-        inputs: the batch.
-        copies: how many rows are written from each source.
-        pick: picks a step from predictions.
+    ``copies`` rows are written from each source; ``pick`` picks a step from predictions.
     """
     model, state, need_weights, limit = inputs.model, inputs.state, inputs.need_weights, inputs.limit
     sources = torch.arange(len(limit), device=limit.device).repeat_interleave(copies)

@@ -61,10 +61,7 @@ def _outputs_of_batches(model: Any, *batches: tuple[Tensor, ...]) -> tuple[dict[
 class ModelLaws(Laws):
     """The laws of a model.
 
-    Args:
-        model: in evaluation mode.
-        source: (b, s) symbols, or (b, s, features).
-        inputs: (b, t) symbols for the decoder, or (b, t, features).
+    The source is (b, s) symbols, or (b, s, features), the decoder's inputs are (b, t) or (b, t, features).
     """
 
     kind, suffix = "model", " in a model"

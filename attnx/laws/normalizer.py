@@ -22,12 +22,7 @@ STEPS = 3
 
 
 class NormalizerLaws(TensorLaws):
-    """The laws of every normalizer; those of a recurrent one are checked on the mean weights of some steps.
-
-    Args:
-        candidate: the normalizer.
-        is_training: whether it is in training mode.
-    """
+    """The laws of every normalizer; those of a recurrent one are checked on the mean weights of some steps."""
 
     kind, results = "normalizer", "weights"
     quick = (

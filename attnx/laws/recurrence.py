@@ -31,9 +31,7 @@ class Steps(NamedTuple):
 class RecurrenceLaws(PartLaws):
     """The laws of what a recurrent part carries.
 
-    Args:
-        candidate: the part.
-        is_training: whether it is in training mode, where its noise, if it has an option ``noise``, is 0.
+    In training mode the noise of a part, if it has an option ``noise``, is 0.
     """
 
     suffix, member = " over steps", "forward"

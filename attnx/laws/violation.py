@@ -13,9 +13,7 @@ from torch.autograd.gradcheck import GradcheckError
 class Violation(AssertionError):
     """A part breaks a law.
 
-    Args:
-        member: the method or declaration that broke it; "" for the part itself.
-        message: the result that the law excludes.
+    ``member`` is the method or declaration that broke it, or ""; ``message`` the result that the law excludes.
     """
 
     def __init__(self, member: str, message: str) -> None:
@@ -59,13 +57,7 @@ def require_close(
 ) -> None:
     """Check that two tensors are the same up to rounding.
 
-    Args:
-        actual: the tensor that was computed.
-        expected: the tensor it should be.
-        member: the method or declaration to report.
-        difference: the message if they differ.
-        rtol: relative tolerance; the default depends on their precision, as that of atol.
-        atol: absolute tolerance.
+    ``difference`` is the message if they differ. The tolerances' defaults depend on the precision.
     """
     require(actual.shape == expected.shape, member, f"{difference}: {tuple(actual.shape)}, not {tuple(expected.shape)}")
     try:
@@ -87,11 +79,7 @@ def require_equal(actual: Tensor, expected: Tensor, member: str) -> None:
 def gradient_error(compute: Callable[..., Tensor], inputs: Sequence[Tensor], part: nn.Module, fast: bool = True) -> str:
     """Compare the gradients of inputs and parameters with finite differences; "" if they agree.
 
-    Args:
-        compute: from the inputs to outputs, all in float64.
-        inputs: of the function.
-        part: the module whose parameters are included.
-        fast: check one random direction instead of every entry.
+    ``part`` has the parameters. ``fast`` checks one random direction instead of every entry. All is in float64.
     """
     leaves = [tensor.detach().requires_grad_() for tensor in inputs]
     weights = [weight for weight in part.parameters() if weight.requires_grad]

@@ -17,12 +17,6 @@ class HeadNorm(nn.Module):
     Formula: ``[RMSNorm(o_1); ...; RMSNorm(o_h)] * swish(G x)``
     Source: Sun et al. 2023, equation 8, https://arxiv.org/abs/2307.08621; with RMSNorm for its GroupNorm, as
         flash-linear-attention has it
-
-    Args:
-        hidden_size: width of the positions x.
-        heads: how many.
-        width: of one head.
-        is_gated: whether there is a gate.
     """
 
     def __init__(self, hidden_size: int, heads: int, width: int, is_gated: bool = True) -> None:

@@ -51,9 +51,7 @@ class Plan:
 def plan(inputs: PlannerInputs, requested: str = "auto") -> Plan:
     """Choose the schedule.
 
-    Args:
-        inputs: the composition.
-        requested: ``auto``, or a schedule to insist on.
+    ``requested`` is ``auto``, or a schedule to insist on.
 
     Raises:
         UserError: the query contradicts the feed, or the requested schedule is not valid.

@@ -75,9 +75,6 @@ class ModelConfig(Protocol):
     def resolve(self, config: Config) -> ResolvedConfig:
         """Derive options and check that the choices do not contradict each other.
 
-        Args:
-            config: the checked configuration that these options are of.
-
         Raises:
             UserError: one line with the options that contradict each other and what to choose.
         """
@@ -199,10 +196,7 @@ def reject_text_encoder(config: Config) -> None:
 def check_hops(config: Config, needs: Collection[str], states: str = "current_state or previous_state") -> None:
     """Check that each read of several hops can refine its query.
 
-    Args:
-        config: the configuration.
-        needs: what the query inputs need, as they declare it.
-        states: the query inputs of the model that hold a state.
+    ``needs`` are those of the query inputs, ``states`` the query inputs of the model that hold a state.
 
     Raises:
         UserError: no query input depends on what was read, or the scorer or normalizer on earlier weights.

@@ -10,11 +10,7 @@ from attnx.nn.position_encoding import POSITIONS
 class DecoderStateProjection(nn.Module):
     """Give the decoder's states the widths that the memory has.
 
-    Args:
-        state_size: width of the states.
-        keys_size: width of what the scorer compares with.
-        values_size: width of what contexts are made of.
-        keys: what the keys are: ``one_hot`` or ``sinusoidal`` positions, or anything else for the states.
+    ``keys`` are ``one_hot`` or ``sinusoidal`` positions, or anything else for the states.
     """
 
     def __init__(self, state_size: int, keys_size: int, values_size: int, keys: str) -> None:

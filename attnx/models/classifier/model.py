@@ -17,14 +17,6 @@ from attnx.nn.targets.single_label import LabelState, SingleLabelTarget, decode_
 class Classifier(SequenceModel[LabelState]):
     """Label a source by attention over its states.
 
-    Args:
-        source: embeds and encodes the source.
-        query: what the states are compared with, of the encoder's last state and the row's tag.
-        attention: attends to the states.
-        readout: joins the last state and the context.
-        target: the labels.
-        dropout: share of the readout's units dropped while training.
-
     >>> from attnx.laws.small import small_config, small_model
     >>> model = small_model(small_config(model={"name": "classifier"}))
     >>> source = torch.tensor([[7, 9, 12, 5], [8, 3, 0, 0]])

@@ -150,11 +150,7 @@ def unread_by_networks(
 ) -> Iterator[tuple[str, NoEffect]]:
     """The options of encoder and decoder that have no effect.
 
-    Args:
-        config: the configuration.
-        readers: the choices that say what of the encoder is read.
-        needs_source: whether the memory has the source.
-        encoder_layers: the number of the encoder's layers that are read.
+    ``readers`` are the choices that say what of the encoder is read, ``needs_source`` whether the memory has it.
     """
     if not encoder_layers:
         yield "encoder", NoEffect(readers)

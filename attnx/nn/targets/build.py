@@ -19,10 +19,7 @@ def step_spec(symbols: int, features: int) -> Symbols | Numbers:
 def build_target(task: Mapping[str, Any], symbols: int, features: int) -> TargetSpec:
     """Build the specification of one target step, as the task says; symbols or rows of numbers without a task.
 
-    Args:
-        task: the task's name and options.
-        symbols: size of the target vocabulary; 0 if targets are numbers.
-        features: numbers per target step; 0 if targets are symbols.
+    ``symbols`` is the size of the target vocabulary, or ``features`` how many numbers a step has; the other is 0.
     """
     if not task:
         return step_spec(symbols, features)

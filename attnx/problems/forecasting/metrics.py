@@ -58,12 +58,8 @@ def update_forecast_metrics(
 ) -> None:
     """Update the metrics with a batch of windows, each (horizon, f).
 
-    Args:
-        metrics: from :func:`forecast_metrics`.
-        scales: of the target columns.
-        outputs: in the data's units, maybe several quantiles side by side, the median first.
-        references: in the data's units; missing values are NaN.
-        baselines: scaled forecasts of each baseline.
+    Outputs (maybe quantiles side by side, the median first) and references (NaN if missing) are in the data's units,
+    forecasts of baselines are scaled; ``scales`` are those of the target columns.
     """
     medians = [matrix[:, : scales.width] for matrix in outputs]
     scaled_references = [scales.encode(matrix, np.nan) for matrix in references]

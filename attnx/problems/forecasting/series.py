@@ -243,10 +243,6 @@ def fill_missing(series: Series, where: str = "the series") -> tuple[Series, lis
     No window forecasts from before the first value of a target (``WindowSpec.valid_starts``). Known columns have a
     value in the training split (``split_series``).
 
-    Args:
-        series: the series.
-        where: its file, for messages.
-
     Returns:
         the series, and a note on each column with missing values.
 

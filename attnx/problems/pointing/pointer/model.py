@@ -46,15 +46,6 @@ class PointerState(NamedTuple):
 class Pointer(SequenceModel[PointerState]):
     """Output positions of the source: attention's scores over them are the output distribution.
 
-    Args:
-        source: embeds and encodes the source; its keys are the encoder's states, its values the embeddings.
-        target: the positions, and which of them the constraint allows.
-        bridge: makes the decoder's first state.
-        query: makes the query from the decoder's state and input.
-        attention: scores the positions, in one head.
-        decoder: the recurrence, which reads the embedding of the previous position.
-        schedule: ``auto``, or ``step_by_step`` or ``run_then_attend`` to insist on.
-
     >>> from attnx.attention import build
     >>> from attnx.attention.query_inputs.current_state import CurrentState
     >>> from attnx.nn.bridges import ZeroBridge

@@ -33,11 +33,7 @@ class StoryEncoder(nn.Module):
     A sentence ends at the symbol ``STOP``, which is not one of its words. Sentences and questions have separate masks,
     initially all ones.
 
-    Args:
-        symbols: size of the vocabulary.
-        hidden_size: width of the embeddings.
-        max_words: number of positions with a mask of their own; later ones share the last.
-        dropout: share of the embeddings' units dropped while training.
+    The first ``max_words`` positions have a mask of their own; later ones share the last.
     """
 
     def __init__(self, symbols: int, hidden_size: int, max_words: int = 16, dropout: float = 0.0) -> None:
