@@ -68,10 +68,9 @@ def read_predicted(folder: str) -> list[list[str]]:
     "composition",
     [
         ["scorer=additive", "scope=local"],  # run, then attend
-        ["scorer=dot", "model.feed=next"],  # step by step
         ["scope=encoder_decoder", "query=[previous_state]"],  # the decoder's history is read
     ],
-    ids=["run_then_attend", "step_by_step", "history"],
+    ids=["run_then_attend", "history"],
 )
 def test_two_processes_learn_the_same_as_one(composition, run, weights, metric_rows):
     """Also in two turns each; every epoch ends in a batch of four rows, of which a share is empty in the second."""

@@ -30,16 +30,6 @@ MODELS = {
         *("task.sizes=[2,3,5]", "model.constraint=distinct", "model.embedding_dim=5", "encoder.hidden_size=7"),
         *("decoder.hidden_size=11", "scorer.hidden_size=3"),
     ],
-    "pointer that looks back": [
-        *("recipe=pointer", "task=pointing", "task.problem=sorting", "task.examples=59", "task.num_held_out=7"),
-        *(
-            "task.sizes=[2,3,5]",
-            "model.embedding_dim=5",
-            "encoder.hidden_size=7",
-            "decoder.hidden_size=11",
-            "scorer=coverage",
-        ),
-    ],
     "entity": [
         *("recipe=entnet", "task.data=world_model", "task.stories=31", "task.statements=5", "model.hidden_size=5"),
         *("model.num_slots=3", "trainer.test_examples=7"),
