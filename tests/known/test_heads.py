@@ -58,6 +58,21 @@ def test_one_row_is_shared_by_all(scorer):
         torch.testing.assert_close((shared.context, shared.weights), (expanded.context, expanded.weights))
 
 
+def test_two_heads_are_two_attentions():
+    """With projections: each head is an attention over Q_i q, K_i m and V_i v, and O joins what they read."""
+    both = build(scorer="additive", scope="local", heads=2, query_size=5, memory_size=14, values_size=22)
+    queries, states, values = torch.randn(2, 3, 5), torch.randn(2, 7, 14), torch.randn(2, 7, 22)
+    contexts = []
+    for i, part in enumerate(both.heads):
+        alone = build(scorer=part.scorer, scope="local", query_size=7, memory_size=7)
+        memory = alone.make_memory(
+            states @ both.keys.weight[7 * i : 7 * i + 7].T, values=values @ both.values.weight[11 * i : 11 * i + 11].T
+        )
+        contexts.append(alone(queries @ both.query.weight[7 * i : 7 * i + 7].T, memory).context)
+    result = both(queries, both.make_memory(states, values=values))
+    torch.testing.assert_close(result.context, torch.cat(contexts, -1) @ both.out.weight.T)
+
+
 def test_one_mask_and_one_step_broadcast_over_rows():
     """As they do with one head: what is 1 in front is the same for every row."""
     heads = build(scorer="additive", scope=("local", {"window": 1}), heads=2, query_size=6, memory_size=6)
