@@ -88,20 +88,14 @@ class Outputs(NamedTuple):
 
 @dataclass(frozen=True)
 class Work:
-    """The work of all packages.
+    """The work of all packages."""
 
-    Attributes:
-        folder: holds the files, and a folder per package for its model.
-        single: the number of words that are decoded one by one.
-        limit: seconds after which a measurement is aborted.
-    """
-
-    folder: Path
+    folder: Path  # holds the files, and a folder per package for its model
     training: Sequence[Pair]
     words: Sequence[Pair]
-    single: int
+    single: int  # the number of words that are decoded one by one
     steps: int
-    limit: float
+    limit: float  # seconds after which a measurement is aborted
 
     def write(self) -> None:
         """Write the training pairs, the references, and the words to decode at either batch size."""

@@ -23,21 +23,13 @@ BASE, PARTS = "base", "defaults"
 
 
 class Job(NamedTuple):
-    """A run of the study.
+    """A run of the study."""
 
-    Attributes:
-        task: its name in the design.
-        setting: its overrides.
-        seed: its seed.
-        recipe: a digest of the task's configuration.
-        steps: how many it is trained for; None if the configuration does not say.
-    """
-
-    task: str
-    setting: Setting
-    seed: int
-    recipe: str = ""
-    steps: int | None = None
+    task: str  # its name in the design
+    setting: Setting  # its overrides
+    seed: int  # its seed
+    recipe: str = ""  # a digest of the task's configuration
+    steps: int | None = None  # how many it is trained for; None if the configuration does not say
 
     @property
     def experiment(self) -> str:

@@ -22,23 +22,14 @@ JOBS_PER_SWEEP = 40
 
 @dataclass(frozen=True)
 class Study:
-    """The runs of a design, trained in sweeps ``multirun/NAME-...``; those that have ended are added to the table.
+    """The runs of a design, trained in sweeps ``multirun/NAME-...``; those that have ended are added to the table."""
 
-    Attributes:
-        name: of the study.
-        experiments: the folder with ``experiment``, in which each job has a file.
-        planned: all runs, in the order in which they are trained.
-        results: the table.
-        parallel: how many runs are trained at a time.
-        deadline: when training stops.
-    """
-
-    name: str
-    experiments: Path
-    planned: Sequence[Job]
-    results: Results
-    parallel: int
-    deadline: Deadline
+    name: str  # of the study
+    experiments: Path  # the folder with ``experiment``, in which each job has a file
+    planned: Sequence[Job]  # all runs, in the order in which they are trained
+    results: Results  # the table
+    parallel: int  # how many runs are trained at a time
+    deadline: Deadline  # when training stops
 
     @property
     def missing(self) -> list[Job]:

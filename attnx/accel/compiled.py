@@ -25,15 +25,10 @@ MAX_RECOMPILES = 64
 
 
 class CompileOptions(NamedTuple):
-    """How a model is compiled.
+    """How a model is compiled."""
 
-    Attributes:
-        has_graphs: also record CUDA graphs.
-        is_strict: raise the compiler's errors; else torch warns, and the operation runs uncompiled.
-    """
-
-    has_graphs: bool = False
-    is_strict: bool = False
+    has_graphs: bool = False  # also record CUDA graphs
+    is_strict: bool = False  # raise the compiler's errors; else torch warns, and the operation runs uncompiled
 
 
 class CompiledSeq2seq(Seq2seq):

@@ -35,29 +35,17 @@ MIN_WIDTH_PER_POSITION = 4
 
 
 class FusedState(NamedTuple):
-    """The state of a :class:`FusedDecoder`.
+    """The state of a :class:`FusedDecoder`."""
 
-    Attributes:
-        memory: of each source, its values perhaps projected.
-        hidden: (b, d).
-        cell: (b, d).
-        tag_gates: (b, g) the tag embedding's share of the gates; None without.
-        tag: (b,) int64.
-        step: (b,) int64, how many steps were taken.
-        spans: as in :class:`DecoderState`.
-        beams_per_source: how many rows, which lie together, share a row of the memory.
-        weights: the merged maps.
-    """
-
-    memory: Memory
-    hidden: Tensor
-    cell: Tensor
-    tag_gates: Tensor | None
-    tag: Tensor
-    step: Tensor
-    spans: Spans | None
-    beams_per_source: int
-    weights: FusedWeights
+    memory: Memory  # of each source, its values perhaps projected
+    hidden: Tensor  # (b, d)
+    cell: Tensor  # (b, d)
+    tag_gates: Tensor | None  # (b, g) the tag embedding's share of the gates; None without
+    tag: Tensor  # (b,) int64
+    step: Tensor  # (b,) int64, how many steps were taken
+    spans: Spans | None  # as in :class:`DecoderState`
+    beams_per_source: int  # how many rows, which lie together, share a row of the memory
+    weights: FusedWeights  # the merged maps
 
 
 class FusedDecoder:

@@ -20,29 +20,18 @@ EXPECTED_STEPS = 8
 
 
 class FusedWeights(NamedTuple):
-    """Merged linear maps of a search. The cell has g gates, the state d units, the readout r, the context v.
+    """Merged linear maps of a search. The cell has g gates, the state d units, the readout r, the context v."""
 
-    Attributes:
-        token_gates: (g, e) from an embedded token to the gates.
-        bias: (g) of the gates.
-        table: (symbols, g) the gates of every symbol, bias included; None if there are many, or none.
-        hidden_gates: (g, d) from the previous state to the gates.
-        context_gates: (g, v) from the context to the gates of ``feed=now``; else None.
-        recurrent: packed ``hidden_gates``, and ``context_gates`` beside them unless the memory is projected.
-        readout: from the readout's other inputs to its units; None if the readout is the state.
-        readout_context: (r, v) from the context to the readout's units; None if it does not enter it.
-        is_projected: whether the memory's values are projected by ``readout_context`` and ``context_gates``.
-    """
-
-    token_gates: Tensor
-    bias: Tensor
-    table: Tensor | None
-    hidden_gates: Tensor
-    context_gates: Tensor | None
+    token_gates: Tensor  # (g, e) from an embedded token to the gates
+    bias: Tensor  # (g) of the gates
+    table: Tensor | None  # (symbols, g) the gates of every symbol, bias included; None if there are many, or none
+    hidden_gates: Tensor  # (g, d) from the previous state to the gates
+    context_gates: Tensor | None  # (g, v) from the context to the gates of ``feed=now``; else None
+    # packed ``hidden_gates``, and ``context_gates`` beside them unless the memory is projected
     recurrent: PackedWeights
-    readout: Tensor | None
-    readout_context: Tensor | None
-    is_projected: bool = False
+    readout: Tensor | None  # from the readout's other inputs to its units; None if the readout is the state
+    readout_context: Tensor | None  # (r, v) from the context to the readout's units; None if it does not enter it
+    is_projected: bool = False  # whether the memory's values are projected by ``readout_context`` and ``context_gates``
 
 
 def merge_maps(model: Seq2seq, state: DecoderState) -> tuple[FusedWeights, Tensor]:

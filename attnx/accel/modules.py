@@ -133,13 +133,9 @@ class FastAdditive(Additive):
 
 
 class FastAttention(Attention):
-    """Attention by the first kernel that supports a call, else by its definition.
+    """Attention by the first kernel that supports a call, else by its definition."""
 
-    Attributes:
-        kernels: those that support its scorer, scope and normalizer, best first.
-    """
-
-    kernels: tuple[Kernel, ...] = ()
+    kernels: tuple[Kernel, ...] = ()  # those that support its scorer, scope and normalizer, best first
 
     def attend(self, inputs: AttentionInputs) -> AttentionOutput:
         """Attend by a kernel if one supports the call and nothing is sampled: a kernel may compute weights twice."""

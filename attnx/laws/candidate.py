@@ -20,16 +20,11 @@ class LawSkipped(Exception):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A part that laws are checked on.
+    """A part that laws are checked on."""
 
-    Attributes:
-        kind: of part.
-        name: its registered name.
-        options: options it is built with; the remaining ones keep their defaults.
-    """
-
-    kind: str
-    name: str
+    kind: str  # of part
+    name: str  # its registered name
+    # options it is built with; the remaining ones keep their defaults
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -53,29 +53,18 @@ PartWithOptions = tuple[str, str, Mapping[str, Any]]
 
 
 class LawFailure(NamedTuple):
-    """Why a law does not hold.
+    """Why a law does not hold."""
 
-    Attributes:
-        line: the part, the location and the result.
-        is_exception: whether the part raised something; else it gave a result that the law excludes.
-    """
-
-    line: str
-    is_exception: bool = False
+    line: str  # the part, the location and the result
+    is_exception: bool = False  # whether the part raised something; else it gave a result that the law excludes
 
 
 class Outcome(NamedTuple):
-    """The result of one law.
+    """The result of one law."""
 
-    Attributes:
-        law: which.
-        failure: why it does not hold; None if it does.
-        skip_reason: why it was not checked; "" if it was.
-    """
-
-    law: Law
-    failure: LawFailure | None = None
-    skip_reason: str = ""
+    law: Law  # which
+    failure: LawFailure | None = None  # why it does not hold; None if it does
+    skip_reason: str = ""  # why it was not checked; "" if it was
 
 
 def kind_laws(kind: str, quick: bool = False) -> tuple[Law, ...]:

@@ -25,15 +25,10 @@ from attnx.registry.declared import REQUIRED
 
 
 class Law(NamedTuple):
-    """A law of a kind.
+    """A law of a kind."""
 
-    Attributes:
-        laws: the class that defines it.
-        method: the name of its method.
-    """
-
-    laws: type[Laws]
-    method: str
+    laws: type[Laws]  # the class that defines it
+    method: str  # the name of its method
 
     @property
     def name(self) -> str:
@@ -60,17 +55,11 @@ class Law(NamedTuple):
 
 
 class Laws:
-    """Laws: each public method is a law, and its docstring states it.
+    """Laws: each public method is a law, and its docstring states it."""
 
-    Attributes:
-        kind: of the part whose methods a violation names.
-        quick: the methods that take milliseconds, in the order of the checks.
-        suffix: what follows the names of laws that need more than the part.
-    """
-
-    kind: ClassVar[str]
-    quick: ClassVar[Sequence[str]] = ()
-    suffix: ClassVar[str] = ""
+    kind: ClassVar[str]  # of the part whose methods a violation names
+    quick: ClassVar[Sequence[str]] = ()  # the methods that take milliseconds, in the order of the checks
+    suffix: ClassVar[str] = ""  # what follows the names of laws that need more than the part
 
     @classmethod
     def cases(cls, candidate: Candidate) -> Iterator[Laws]:
@@ -86,15 +75,10 @@ class Laws:
 
 
 class PartLaws(Laws):
-    """The laws of a kind whose parts are checked alone.
+    """The laws of a kind whose parts are checked alone."""
 
-    Attributes:
-        sizes: the arguments that other parts would supply.
-        methods: that the part has.
-    """
-
-    sizes: ClassVar[Mapping[str, Any]] = {}
-    methods: ClassVar[Sequence[str]] = ("forward",)
+    sizes: ClassVar[Mapping[str, Any]] = {}  # the arguments that other parts would supply
+    methods: ClassVar[Sequence[str]] = ("forward",)  # that the part has
 
     def __init__(self, candidate: Candidate) -> None:
         self.candidate = candidate
@@ -149,15 +133,10 @@ class PartLaws(Laws):
 
 
 class TensorLaws(PartLaws):
-    """The laws of every part that computes a tensor, the first axis of whose inputs and outputs is the batch's.
+    """The laws of every part that computes a tensor, the first axis of whose inputs and outputs is the batch's."""
 
-    Attributes:
-        member: the method that computes it.
-        results: what the tensor contains, in messages.
-    """
-
-    member: ClassVar[str] = "forward"
-    results: ClassVar[str] = "outputs"
+    member: ClassVar[str] = "forward"  # the method that computes it
+    results: ClassVar[str] = "outputs"  # what the tensor contains, in messages
 
     def _inputs(self) -> dict[str, Tensor]:
         """Random inputs of :meth:`_compute`, by name."""

@@ -92,51 +92,38 @@ class SequenceTask(Protocol):
     """The contract of a task, which tasks inherit.
 
     A task defines ``load``, ``metrics``, ``monitor``, ``maximize`` and ``label_smoothing``; all else has a default.
-
-    Attributes:
-        monitor: the logged validation metric that selects the best weights: ``valid_per``.
-        maximize: whether higher is better.
-        label_smoothing: label smoothing of the loss.
-        notes: lines about the data after :meth:`load`; they are shown and saved.
-        is_continuation: whether a target continues its source, as in language models; there is no encoder then.
-        has_step_labels: whether a target labels the steps of its source, which the decoder reads. Metrics are then of
-            the likeliest label at each step of a pair's ``loss_mask``; nothing is decoded. Such a task
-            ``is_continuation``, too.
-        has_labels: whether a target is one label.
-        has_sentences: whether sources are divided into sentences.
-        has_file_inputs: whether a user's input is a file, not a text.
-        data_files: the options that name files or folders of data, which must exist before a run begins.
-        num_drawn: the option with the number of training examples that the task draws; settings of a sweep are checked
-            with few of them.
-        for_models: the options that only models read which name them in ``reads``.
-        baselines: what is measured with the run, as ``NAME_mse`` next to the run's ``mse``, and compared with it: the
-            name, and what it is in words.
-        figures: the functions, in modules without torch, that draw ``predictions`` or ``alignments`` in place of the
-            core's, ``{"predictions": ".figures.draw_points"}``; ``attnx.reports.run.task_declarations`` has their type.
-        pictures: the files that they write into a run folder, with captions: ``{"points.png": "some answers"}``.
-        check_options: the function, in a module without torch, that raises a UserError if the options contradict each
-            other, before torch is imported: ``.options.check_options``.
-        metric_facts: what reports say of metrics that only this task has, by name: ``higher_is_better``,
-            ``is_percent``, ``is_error`` (it is compared by ratios), ``label``, ``unit``.
     """
 
-    monitor: str
-    maximize: bool
-    label_smoothing: float
-    notes: Sequence[str] = ()
+    monitor: str  #: the logged validation metric that selects the best weights: ``valid_per``
+    maximize: bool  #: whether higher is better
+    label_smoothing: float  #: label smoothing of the loss
+    notes: Sequence[str] = ()  #: lines about the data after :meth:`load`; they are shown and saved
     # From here on: literals, which are read from the source before the task is imported.
+    #: whether a target continues its source, as in language models; there is no encoder then
     is_continuation: bool = False
+    #: whether a target labels the steps of its source, which the decoder reads. Metrics are then of the likeliest label
+    #: at each step of a pair's ``loss_mask``; nothing is decoded. Such a task ``is_continuation``, too
     has_step_labels: bool = False
-    has_labels: bool = False
-    has_sentences: bool = False
-    has_file_inputs: bool = False
+    has_labels: bool = False  #: whether a target is one label
+    has_sentences: bool = False  #: whether sources are divided into sentences
+    has_file_inputs: bool = False  #: whether a user's input is a file, not a text
+    #: the options that name files or folders of data, which must exist before a run begins
     data_files: tuple[str, ...] = ()
+    #: the option with the number of training examples that the task draws; settings of a sweep are checked with few
     num_drawn: str | None = None
-    for_models: tuple[str, ...] = ()
+    for_models: tuple[str, ...] = ()  #: the options that only models read which name them in ``reads``
+    #: what is measured with the run, as ``NAME_mse`` beside its ``mse``, and compared with it: the name, and the words
     baselines: ClassVar[Mapping[str, str]] = {}
+    #: the functions, in modules without torch, that draw ``predictions`` or ``alignments`` in place of the core's,
+    #: ``{"predictions": ".figures.draw_points"}``; ``attnx.reports.run.task_declarations`` has their type
     figures: ClassVar[Mapping[str, str]] = {}
+    #: the files that they write into a run folder, with captions: ``{"points.png": "some answers"}``
     pictures: ClassVar[Mapping[str, str]] = {}
+    #: the function, in a module without torch, that raises a UserError if the options contradict each other, before
+    #: torch is imported: ``.options.check_options``
     check_options: ClassVar[str] = ""
+    #: what reports say of metrics that only this task has, by name: ``higher_is_better``, ``is_percent``, ``is_error``
+    #: (it is compared by ratios), ``label``, ``unit``
     metric_facts: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
     def load(self) -> SequenceData:

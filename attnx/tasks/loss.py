@@ -12,17 +12,11 @@ from attnx.ops import reinforce_loss
 
 
 class Loss(NamedTuple):
-    """A loss as a sum and the number of target steps it sums over, so that means stay exact across batches.
+    """A loss as a sum and the number of target steps it sums over, so that means stay exact across batches."""
 
-    Attributes:
-        total: cross-entropy of symbols; for numbers, squared error and cross-entropy of the end.
-        tokens: number of steps.
-        penalty: sum of what attention adds in training, and of the REINFORCE term of sampled positions; 0 for most
-            parts.
-    """
-
-    total: Tensor
-    tokens: Tensor
+    total: Tensor  # cross-entropy of symbols; for numbers, squared error and cross-entropy of the end
+    tokens: Tensor  # number of steps
+    # sum of what attention adds in training, and of the REINFORCE term of sampled positions; 0 for most parts
     penalty: Tensor
 
     @property

@@ -26,16 +26,11 @@ NO_BLEU = (
 
 
 class ScoredTextTask(TextTask):
-    """A task of texts with the scores of translations.
-
-    Attributes:
-        lower: whether texts are compared in lower case.
-        bleu_tokenize: sacreBLEU's tokenization for BLEU; None until it follows from the data.
-    """
+    """A task of texts with the scores of translations."""
 
     monitor: str
-    lower: bool
-    bleu_tokenize: BleuTokenizer | None
+    lower: bool  # whether texts are compared in lower case
+    bleu_tokenize: BleuTokenizer | None  # sacreBLEU's tokenization for BLEU; None until it follows from the data
     notes: list[str]
 
     def fit_scores(self, valid: Sequence[Pair]) -> None:

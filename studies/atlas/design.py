@@ -19,27 +19,17 @@ TIE_BREAK = 1e-3  # weight of how often a pair has met against how often it stil
 
 
 class Task(NamedTuple):
-    """A task of the study.
+    """A task of the study."""
 
-    Attributes:
-        name: in the design.
-        data: what kind of data it has, in a few words.
-        about: what they are.
-        config: its configuration.
-        changes: the baseline, settings that differ from the first levels in one factor, and values trained alone.
-        combinations: the further settings of all seeds.
-        rates: settings of the first seed only.
-        caveat: why nothing is advised for it; empty where something is.
-    """
-
-    name: str
-    data: str
-    about: str
-    config: Mapping[str, Any]
+    name: str  # in the design
+    data: str  # what kind of data it has, in a few words
+    about: str  # what they are
+    config: Mapping[str, Any]  # its configuration
+    # the baseline, settings that differ from the first levels in one factor, and values trained alone
     changes: list[Setting]
-    combinations: list[Setting]
-    rates: list[Setting]
-    caveat: str
+    combinations: list[Setting]  # the further settings of all seeds
+    rates: list[Setting]  # settings of the first seed only
+    caveat: str  # why nothing is advised for it; empty where something is
 
     @property
     def default(self) -> Setting:

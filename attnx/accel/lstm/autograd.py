@@ -21,19 +21,12 @@ DirectionWeights = tuple[Tensor, Tensor, Tensor]
 
 
 class Lookup(NamedTuple):
-    """Rows of a table as inputs: ``linear(table[ids]) == linear(table)[ids]``, so the table is projected once.
+    """Rows of a table as inputs: ``linear(table[ids]) == linear(table)[ids]``, so the table is projected once."""
 
-    Attributes:
-        table: (n, e).
-        ids: (b, t) int64.
-        padding_idx: the row of the table that has no gradient; or None.
-        version: of the rows that were looked up; another one says that they were changed in place.
-    """
-
-    table: Tensor
-    ids: Tensor
-    padding_idx: int | None = None
-    version: int = 0
+    table: Tensor  # (n, e)
+    ids: Tensor  # (b, t) int64
+    padding_idx: int | None = None  # the row of the table that has no gradient; or None
+    version: int = 0  # of the rows that were looked up; another one says that they were changed in place
 
 
 def prefers_lookup(lookup: Lookup) -> bool:
@@ -126,25 +119,15 @@ def lstm_step(
 
 
 class _PackedBatch(NamedTuple):
-    """Packed steps.
+    """Packed steps."""
 
-    Attributes:
-        sizes: how many rows each step has.
-        length: of the padded batch.
-        order: the rows' indices in the batch.
-        ids: (n,) what is looked up; or None.
-        has_grad: whether gradients are recorded, which within ``forward`` of a function they never are.
-        padding_idx: as of the lookup.
-        rows: gives what was looked up, while anyone holds it.
-    """
-
-    sizes: tuple[int, ...]
-    length: int
-    order: Tensor
-    ids: Tensor | None
-    has_grad: bool
-    padding_idx: int | None = None
-    rows: Callable[[], Tensor | None] = lambda: None
+    sizes: tuple[int, ...]  # how many rows each step has
+    length: int  # of the padded batch
+    order: Tensor  # the rows' indices in the batch
+    ids: Tensor | None  # (n,) what is looked up; or None
+    has_grad: bool  # whether gradients are recorded, which within ``forward`` of a function they never are
+    padding_idx: int | None = None  # as of the lookup
+    rows: Callable[[], Tensor | None] = lambda: None  # gives what was looked up, while anyone holds it
 
 
 def _pack(

@@ -55,23 +55,14 @@ class PackedWeights(NamedTuple):
 
 
 class StepOperands(NamedTuple):
-    """What the C functions read of a step besides its states.
+    """What the C functions read of a step besides its states."""
 
-    Attributes:
-        table: (.., 4d) whose rows ``ids`` are added to the gates; or None.
-        ids: (b,) int64.
-        adds_gates: whether gates are added.
-        keeps_activations: whether gates become their activations, for the gradients.
-        tiles: packed weights; or None.
-        parts: what they are multiplied with, at most two.
-    """
-
-    table: Tensor | None = None
-    ids: Tensor | None = None
-    adds_gates: bool = False
-    keeps_activations: bool = False
-    tiles: Tensor | None = None
-    parts: Sequence[Tensor] = ()
+    table: Tensor | None = None  # (.., 4d) whose rows ``ids`` are added to the gates; or None
+    ids: Tensor | None = None  # (b,) int64
+    adds_gates: bool = False  # whether gates are added
+    keeps_activations: bool = False  # whether gates become their activations, for the gradients
+    tiles: Tensor | None = None  # packed weights; or None
+    parts: Sequence[Tensor] = ()  # what they are multiplied with, at most two
 
 
 class Direction(NamedTuple):

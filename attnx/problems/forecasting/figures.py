@@ -32,19 +32,13 @@ Matrix = npt.NDArray[np.floating]
 
 
 class Forecast(NamedTuple):
-    """One test window, named by its series, if there are several, and its first forecast step.
-
-    Attributes:
-        past: (lookback, f).
-        truth: (horizon, f).
-        forecast: (q, horizon, f) the mean or the median, then the remaining quantiles in ascending order.
-        attention: (horizon, lookback + horizon) weight of each step on each state before it; None without weights.
-    """
+    """One test window, named by its series, if there are several, and its first forecast step."""
 
     name: str
-    past: Matrix
-    truth: Matrix
-    forecast: Matrix
+    past: Matrix  # (lookback, f)
+    truth: Matrix  # (horizon, f)
+    forecast: Matrix  # (q, horizon, f) the mean or the median, then the remaining quantiles in ascending order
+    # (horizon, lookback + horizon) weight of each step on each state before it; None without weights
     attention: Matrix | None
 
 

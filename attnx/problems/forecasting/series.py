@@ -32,22 +32,14 @@ DATA_CELL = re.compile(r"[-+]?(\d+\.\d*|\.\d+|\d+(?=e))(e[-+]?\d+)?|\d{4}[-/]\d\
 
 
 class Series(NamedTuple):
-    """One series, a row per step.
+    """One series, a row per step."""
 
-    Attributes:
-        name: value of the group column; "" without one.
-        numbers: (s, c); missing values are NaN.
-        columns: name of each column.
-        times: (s,) seconds, or the numbers of the time column; without one the indices of the steps.
-        labels: each step's time as written in the file.
-        missing_mask: (s, c) bool, True for values that were missing before they were filled; None if unknown.
-    """
-
-    name: str
-    numbers: Numbers
-    columns: tuple[str, ...]
-    times: Numbers
-    labels: tuple[str, ...]
+    name: str  # value of the group column; "" without one
+    numbers: Numbers  # (s, c); missing values are NaN
+    columns: tuple[str, ...]  # name of each column
+    times: Numbers  # (s,) seconds, or the numbers of the time column; without one the indices of the steps
+    labels: tuple[str, ...]  # each step's time as written in the file
+    # (s, c) bool, True for values that were missing before they were filled; None if unknown
     missing_mask: npt.NDArray[np.bool_] | None = None
 
     @property

@@ -95,21 +95,13 @@ def time_order(pairs: Sequence[Pair]) -> tuple[list[int], int]:
 
 
 class WindowDataset(NamedTuple):
-    """Windows of equal length over concatenated series, made when they are read.
+    """Windows of equal length over concatenated series, made when they are read."""
 
-    Attributes:
-        flat: (n, f) the series, scaled.
-        offsets: start of each window, and one entry more.
-        steps: length of a window.
-        visible_steps: steps with all columns; in later ones the first ``num_hidden_columns`` are zeros.
-        num_hidden_columns: see above.
-    """
-
-    flat: Matrix
-    offsets: npt.NDArray[np.int64]
-    steps: int
-    visible_steps: int
-    num_hidden_columns: int = 0
+    flat: Matrix  # (n, f) the series, scaled
+    offsets: npt.NDArray[np.int64]  # start of each window, and one entry more
+    steps: int  # length of a window
+    visible_steps: int  # steps with all columns; in later ones the first ``num_hidden_columns`` are zeros
+    num_hidden_columns: int = 0  # see above
 
     def row(self, index: int) -> Matrix:
         """(steps, f) one window."""

@@ -49,13 +49,9 @@ class Drawn(NamedTuple):
 
 
 class Problem(Protocol):
-    """A family of sequences; its fields are the options that all of its settings share.
+    """A family of sequences; its fields are the options that all of its settings share."""
 
-    Attributes:
-        metrics: what is measured besides the accuracy of labels.
-    """
-
-    metrics: ClassVar[tuple[str, ...]]
+    metrics: ClassVar[tuple[str, ...]]  # what is measured besides the accuracy of labels
 
     @property
     def symbols(self) -> tuple[str, ...]:

@@ -22,20 +22,15 @@ MIN_QUERIES_PER_BLOCK = 8
 
 
 class AdditiveBackend(NamedTuple):
-    """The scores and gradients of a kernel.
+    """The scores and gradients of a kernel."""
 
-    Attributes:
-        scores: queries (b, q, d), keys (b, m, d) and v (d), in float32 or float64 -> scores (b, q, m).
-        gradients: these operands and the gradients of the scores -> the gradients of queries, keys and v.
-        max_scores_to_keep: up to so many, scores and weights are saved for the gradients; above, they are computed
-            again.
-        scores_per_block: of those computed at a time.
-    """
-
+    # queries (b, q, d), keys (b, m, d) and v (d), in float32 or float64 -> scores (b, q, m)
     scores: Callable[[Tensor, Tensor, Tensor], Tensor]
+    # these operands and the gradients of the scores -> the gradients of queries, keys and v
     gradients: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
+    # up to so many, scores and weights are saved for the gradients; above, they are computed again
     max_scores_to_keep: int
-    scores_per_block: int
+    scores_per_block: int  # of those computed at a time
 
 
 def can_compare(attention: Attention, inputs: AttentionInputs) -> bool:
