@@ -95,7 +95,12 @@ class SuiteCommand:
                 raise Stopped(f"what has finished is kept; go on with: {self.command_line}", signum) from stop
         cells = [(task, name) for name in self.mechanisms for task in self.suite.tasks]
         entries = merge_entries([*map(self._entry, cells)], self.others)
-        standings = Standings(self.suite, entries, self.challenger, self._notes())
+        notes = [
+            f"On {task}, {name} has {equal.note}, the nearest that its widths allow."
+            for (task, name), equal in self.matched.items()
+            if not equal.is_close
+        ]
+        standings = Standings(self.suite, entries, self.challenger, notes)
         for sentence in standings.conclusions:
             print_line(sentence.replace("**", ""))
         for path in write_suite_report(standings, SUITES / self.suite.name / (self.challenger or "baselines")):
@@ -109,7 +114,9 @@ class SuiteCommand:
 
         A baseline that cannot do one task has no result there; any other mistake is refused.
         """
-        for cell in self._cells():
+        for cell in ((task, name) for name in self.mechanisms for task in self.suite.tasks):
+            if cell in self.shared:
+                continue
             try:
                 self.configs[cell] = compose(self._job(cell, self.suite.grid[0]), self.config_dir)
             except UserError as error:
@@ -172,11 +179,6 @@ class SuiteCommand:
                 self.matched[task, name] = equal._replace(overrides=width)
                 if (task, name) in self.configs:
                     self.configs[task, name] = compose(self._job((task, name), self.suite.grid[0]), self.config_dir)
-
-    def _cells(self) -> list[Cell]:
-        return [
-            (task, name) for name in self.mechanisms for task in self.suite.tasks if (task, name) not in self.shared
-        ]
 
     def _job(self, cell: Cell, values: Sequence[str], seed: int | None = None) -> list[str]:
         task, name = cell
@@ -273,11 +275,3 @@ class SuiteCommand:
                 for stage in (SEARCH, COUNTED):
                     if renamed := rename_existing(self._folder(mechanism, stage)):
                         print_line(f"{self._folder(mechanism, stage)} is now {renamed}", flush=True)
-
-    def _notes(self) -> list[str]:
-        """A sentence for each width that could not be matched."""
-        return [
-            f"On {task}, {name} has {equal.note}, the nearest that its widths allow."
-            for (task, name), equal in self.matched.items()
-            if not equal.is_close
-        ]

@@ -113,7 +113,8 @@ def sweep(args: SweepArgs, folder: Path | None = None, shared: ForkServerProcess
     if request.cluster and args.max_parallel != 1 and not request.is_search:
         limit = "set hydra.launcher.array_parallelism" if request.cluster == "slurm" else "use hydra/launcher=processes"
         raise UserError(f"-j {args.max_parallel}: this launcher submits all jobs at once; {limit}")
-    is_fresh = is_fresh and not _continues_after_requeue(folder)
+    # A command that SLURM has started again has renamed the earlier folder already, and goes on in its own.
+    is_fresh = is_fresh and not (is_requeued() and is_sweep(folder) and read_sweep(folder).slurm_job == slurm_job())
     pending = request.jobs if is_fresh else _check_folder(folder, overrides, request, configs)
     checked = _checked_processes(pending, request, configs, max_parallel)
     with contextlib.nullcontext(shared) if shared else checked as fork_server:
@@ -221,11 +222,6 @@ def resume_sweep(folder: Path, max_parallel: int | str | None = None, config_dir
     listed = tuple(job.overrides for job in stored.jobs) if is_listed else ()
     args = SweepArgs(["--multirun"], stored.overrides, config_dir, max_parallel or stored.max_parallel, listed)
     return sweep(args._replace(command_line=stored.command if is_listed else ""), folder)
-
-
-def _continues_after_requeue(folder: Path) -> bool:
-    """Whether SLURM has started this command again: it has renamed the earlier folder, and goes on in its own."""
-    return is_requeued() and is_sweep(folder) and read_sweep(folder).slurm_job == slurm_job()
 
 
 def split_fresh(overrides: Sequence[str]) -> tuple[bool, list[str]]:

@@ -119,13 +119,13 @@ def changed_options(config: Mapping[str, Any]) -> dict[str, Any]:
 
     A value without a default, such as a name, is changed if it is set.
     """
-    parts = {kind: _without_options(kind, config[kind]) for kind in PART_GROUPS if kind in config}
+    parts = {
+        kind: {name: {} for name in config[kind]} if kind in MULTI_SELECT_KINDS else {"name": config[kind]["name"]}
+        for kind in PART_GROUPS
+        if kind in config
+    }
     defaults = {**dotted_keys(registry.with_defaults(parts)), **default_parts(), **DEFAULTS}
     return {key: value for key, value in dotted_keys(config).items() if value != defaults.get(key)}
-
-
-def _without_options(kind: str, node: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: {} for name in node} if kind in MULTI_SELECT_KINDS else {"name": node["name"]}
 
 
 def default_choice(key: str) -> str:

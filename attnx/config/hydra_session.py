@@ -24,7 +24,7 @@ from attnx.config.groups import PART_GROUPS, conf_folder
 from attnx.config.hydra_errors import translate_hydra_error
 from attnx.config.hydra_internals import clear_hydra, compose_faster, version_base
 from attnx.errors import UserError
-from attnx.registry.part import MULTI_SELECT_KINDS, Part
+from attnx.registry.part import MULTI_SELECT_KINDS
 from attnx.registry.source_scan import catalog
 
 ENVIRONMENT: Final = re.compile(r"\$\{.*\boc\.env\b", re.DOTALL)
@@ -75,7 +75,10 @@ class PartSource(ConfigSource):
     def load_config(self, config_path: str) -> ConfigResult:
         """The node of a part."""
         part = catalog().parts[_kind_and_name(config_path)]
-        return ConfigResult(self.provider, self.full_path(), OmegaConf.create(_node(part)), {"package": part.kind})
+        options = {option.name: option.default for option in part.options}
+        # Members of a multi-select kind are keys of one node, so that a list of choices merges.
+        node = {part.name: options} if part.kind in MULTI_SELECT_KINDS else {"name": part.name, **options}
+        return ConfigResult(self.provider, self.full_path(), OmegaConf.create(node), {"package": part.kind})
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> builtins.list[str]:
         """The parts of a kind, or all kinds."""
@@ -111,12 +114,6 @@ def register_configs(config_dir: str | None = None) -> None:
     compose_faster()
     for plugin in (SearchPath, PartSource):
         Plugins.instance().register(plugin)
-
-
-def _node(part: Part) -> dict[str, object]:
-    options = {option.name: option.default for option in part.options}
-    # Members of a multi-select kind are keys of one node, so that a list of choices merges.
-    return {part.name: options} if part.kind in MULTI_SELECT_KINDS else {"name": part.name, **options}
 
 
 def plain_config(config: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from attnx.errors import UserError, suggest
 from attnx.files.bounded_files import read_text
 from attnx.files.parse_number import is_count
 from attnx.runs.layout import check_name
-from attnx.runs.sweep import split_override
+from attnx.runs.sweep import SEVERAL_VALUES, split_override
 
 FIELDS: Final = ("base", "tasks", "baselines", "search", "seeds", "match", "check")
 QUANTITIES: Final = ("parameters", "flops", "state")
@@ -26,8 +26,6 @@ DEFAULT_SUITE: Final = "recall"
 SEARCH_SEED: Final = 1
 CHECK_SEEDS: Final = 2
 MAX_NAME: Final = 60
-SEVERAL: Final = re.compile(r"(?![\[{'\"]).*[,(]")
-"""The value of an override that means several runs."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +203,7 @@ def reject_several(overrides: Sequence[str], where: str = "") -> None:
     """Refuse an override that means several runs, or that a suite sets itself."""
     for word in overrides:
         key, value = split_override(word)
-        if SEVERAL.match(value):
+        if SEVERAL_VALUES.search(value):
             raise UserError(f"{where}{word}: a suite compares one setting of a mechanism; give one value")
         if key == "match" or word.endswith("budget=flops"):
             raise UserError(

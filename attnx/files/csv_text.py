@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from attnx.files.parse_number import is_number
+
 FORMULA: Final = re.compile(r"'*[=+\-@\t\r]")
 """How a cell begins that a spreadsheet would compute, or that is such a cell with quotes before it."""
 
@@ -39,12 +41,4 @@ def cell_value(cell: str) -> str:
 
 
 def _harmless(cell: str) -> str:
-    return f"'{cell}" if FORMULA.match(cell) and not _is_number(cell) else cell
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    return f"'{cell}" if FORMULA.match(cell) and not is_number(cell) else cell

@@ -58,7 +58,13 @@ def read_results(folder: Path) -> Results:
     return Results(
         numbers,
         {name: Interval(*_numbers(file, name, value, 2)) for name, value in intervals.items()},
-        {name: _differences(file, _pop_section(file, baselines.copy(), name)) for name in baselines},
+        {
+            baseline: {
+                metric: BaselineDifference(*_numbers(file, metric, value, 3))
+                for metric, value in _pop_section(file, baselines.copy(), baseline).items()
+            }
+            for baseline in baselines
+        },
         signatures,
     )
 
@@ -80,10 +86,6 @@ def _pop_section(file: Path, content: dict[str, Any], name: str) -> dict[str, An
     if not isinstance(section, dict):
         raise UserError(f"{file}: {name}: expected names with values, found a {type(section).__name__}")
     return section
-
-
-def _differences(file: Path, section: Mapping[str, Any]) -> dict[str, BaselineDifference]:
-    return {metric: BaselineDifference(*_numbers(file, metric, value, 3)) for metric, value in section.items()}
 
 
 def _numbers(file: Path, name: str, value: Any, count: int) -> list[float]:

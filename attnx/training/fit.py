@@ -53,8 +53,10 @@ def fit(
         Interrupted: by Ctrl-C or another signal; the run can be resumed.
         RunFailed: the disk is full, memory ran out, the loss is not finite ...; with the known cause in one line.
     """
-    config = _complete(config)
-    config = resolve_devices(config)
+    if not isinstance(config, Mapping) or not all(kind in config for kind in KINDS_TO_TRAIN):
+        words = config.split() if isinstance(config, str) else config if isinstance(config, list) else ["scorer=dot"]
+        raise UserError(f"fit takes a configuration from compose: attnx.fit(attnx.compose({words!r}))")
+    config = resolve_devices(registry.with_defaults(config))
     if needs_processes(config["trainer"]) and rank_info().world_size == 1:
         return _train_in_ranks(partial(fit, config, overrides, is_verbose=is_verbose), config)
     prepared = prepare(config)
@@ -62,14 +64,6 @@ def fit(
         record_begun_run(folder)
         with record_failure(folder, config["trainer"]):
             return _start(prepared, folder, console or Console(), is_verbose)
-
-
-def _complete(config: object) -> Mapping[str, Any]:
-    """A configuration from :func:`attnx.compose`, with defaults filled in."""
-    if not isinstance(config, Mapping) or not all(kind in config for kind in KINDS_TO_TRAIN):
-        words = config.split() if isinstance(config, str) else config if isinstance(config, list) else ["scorer=dot"]
-        raise UserError(f"fit takes a configuration from compose: attnx.fit(attnx.compose({words!r}))")
-    return registry.with_defaults(config)
 
 
 def _start(prepared: PreparedRun, folder: Path, console: Console, is_verbose: bool = False) -> TrainedRun:

@@ -110,16 +110,12 @@ class TrainingDataModule(lightning.LightningDataModule):
     def _loader(self, rows: Rows, sampler: ShardedBatchSampler, workers: int = 0) -> Loader:
         is_unsharded = sampler.world_size * sampler.accumulation_steps == 1  # so there are no dummy rows
         dataset, collate_rows = (rows, collate) if is_unsharded else (ShardedDataset(rows), collate_shard)
-        if not workers:
-            return DataLoader(
-                dataset, batch_sampler=sampler, collate_fn=collate_rows, pin_memory=self.has_pinned_memory
-            )
         return DataLoader(
             dataset,
             batch_sampler=sampler,
-            collate_fn=partial(collate_shared, collate_rows),
+            collate_fn=partial(collate_shared, collate_rows) if workers else collate_rows,
             num_workers=workers,
-            persistent_workers=True,
+            persistent_workers=workers > 0,
             pin_memory=self.has_pinned_memory,
             worker_init_fn=begin_worker,
         )

@@ -31,6 +31,9 @@ LOGGED_INFO = (
     "command", "schedule", "derived", "kernels", "compiler", "compiled", "parameters", "flops", "data",
     "versions", "git"
 )  # fmt: skip
+MAX_LENGTH = 120  # characters of a name
+# Keys that are not part of a name: the folder, and the loggers.
+IGNORED_KEYS = ("name", "folder", "logger")
 ShowLine = Callable[[str], None]
 
 
@@ -117,11 +120,6 @@ def _summary(run: Run, monitor: str, maximize: bool) -> dict[str, float]:
     return summary
 
 
-MAX_LENGTH = 120  # characters
-# Keys that are not part of a name: the folder, and the loggers.
-IGNORED_KEYS = ("name", "folder", "logger")
-
-
 def display_name(run: Run, config: Mapping[str, Any]) -> str:
     """The options in which a job differs from the others of its sweep, or a run from the default composition.
 
@@ -134,13 +132,9 @@ def display_name(run: Run, config: Mapping[str, Any]) -> str:
         name = next((sweep.label(job) for job in sweep.jobs if job.index == int(folder) and sweep.swept_keys), "")
     words = [word.lstrip("+") for word in run.info.get("overrides", [])]
     overrides = " ".join(word for word in words if word.partition("=")[0].partition(".")[0] not in IGNORED_KEYS)
-    text = name or overrides or _differences(config) or folder
+    changed = changed_options({key: value for key, value in config.items() if key not in IGNORED_KEYS})
+    differences = " ".join(f"{key}={value_text(value)}" for key, value in changed.items())
+    text = name or overrides or differences or folder
     if len(text.split()[0]) > MAX_LENGTH:  # no whole word fits
         return f"{text[: MAX_LENGTH - 4]} ..."
     return textwrap.shorten(text, MAX_LENGTH, placeholder=" ...")
-
-
-def _differences(config: Mapping[str, Any]) -> str:
-    """Parts other than the default ones, and options other than their part's defaults."""
-    changed = changed_options({key: value for key, value in config.items() if key not in IGNORED_KEYS})
-    return " ".join(f"{key}={value_text(value)}" for key, value in changed.items())

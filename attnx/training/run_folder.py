@@ -20,7 +20,6 @@ from attnx.accel.prebuild import without_c
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json, write_text
 from attnx.inference.length_notes import describe_limit
-from attnx.inference.model_cost import ModelCost
 from attnx.runs.info import RunStatus
 from attnx.runs.layout import (
     CHECKPOINTS,
@@ -93,6 +92,9 @@ def _derived_facts(prepared: PreparedRun) -> dict[str, Any]:
     if hasattr(project, "in_features"):
         sizes = f"projection={project.in_features}->{project.out_features} (the scorer needs equal widths)"
         summary["derived"] = f"{summary['derived']} {sizes}".strip()
+    cost = prepared.cost
+    # Of a training token by part, and of a decoded one by context; or why they are unknown.
+    flops = {"train": {part: round(count) for part, count in cost.train_parts.items()}, "decode": cost.decode_flops}
     facts: dict[str, Any] = {
         **summary,
         "output_limit": describe_limit(prepared.module.predictor),
@@ -108,7 +110,7 @@ def _derived_facts(prepared: PreparedRun) -> dict[str, Any]:
         "processes": processes if processes > 1 else None,
         "slurm_job": slurm_job(),
         "parameters": prepared.parameters,
-        "flops": _describe_flops(prepared.cost),
+        "flops": {"note": cost.note} if cost.note else {name: count for name, count in flops.items() if count},
         "data": _describe_data(prepared),
     }
     return {name: value for name, value in facts.items() if value not in (None, "", {})}
@@ -128,12 +130,6 @@ def first_notes(notes: Sequence[str]) -> list[str]:
     if len(notes) <= MAX_NOTES:
         return list(notes)
     return [*notes[: MAX_NOTES - 1], f"and {len(notes) - MAX_NOTES + 1} further notes, of less weight"]
-
-
-def _describe_flops(cost: ModelCost) -> dict[str, Any]:
-    """The operations of a training token by part, and of a decoded one by context; or why they are unknown."""
-    counts = {"train": {part: round(flops) for part, flops in cost.train_parts.items()}, "decode": cost.decode_flops}
-    return {"note": cost.note} if cost.note else {name: count for name, count in counts.items() if count}
 
 
 def _describe_data(prepared: PreparedRun) -> str:

@@ -100,6 +100,8 @@ class CheckpointManager(Checkpoint):
         """Lightning's handlers of a validation or test after training would wait for the other processes."""
         self.stop_signal.listen()
 
+    on_test_start = on_validation_start
+
     def on_validation_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
@@ -112,10 +114,6 @@ class CheckpointManager(Checkpoint):
         saved = checkpoint["state_dict"]
         if any(not torch.equal(weight, saved[name].to(weight.device)) for name, weight in self._validated.items()):
             checkpoint[VALIDATED] = self._validated
-
-    def on_test_start(self, *_: Any) -> None:
-        """As before a validation."""
-        self.stop_signal.listen()
 
     def on_train_batch_start(self, *_: Any) -> None:
         """A step has begun."""

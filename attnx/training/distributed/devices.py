@@ -29,24 +29,13 @@ def resolve_devices(config: Mapping[str, Any]) -> dict[str, Any]:
         return dict(config)
     launched = launched_rank()
     trainer = _launched_trainer(config["trainer"], launched) if launched else config["trainer"]
-    placement = config.get("placement")
-    compiles = trainer["compile"] != "off"
-    for is_contradiction, message in (
-        (
-            placement and needs_processes(trainer),
-            "placement splits one model over devices, and trainer=ddp puts a copy on each device; use one of them",
-        ),
-        (
-            placement and compiles,
-            "trainer.compile compiles for one device, and placement names several; leave one out",
-        ),
-        (
-            compiles and config.get("accel") == "off",
-            "trainer.compile compiles, and accel=off compiles nothing; leave one out",
-        ),
-    ):
-        if is_contradiction:
-            raise UserError(message)
+    placement, compiles = config.get("placement"), trainer["compile"] != "off"
+    if placement and needs_processes(trainer):
+        raise UserError("placement splits one model over devices, and trainer=ddp puts a copy on each; use one of them")
+    if placement and compiles:
+        raise UserError("trainer.compile compiles for one device, and placement names several; leave one out")
+    if compiles and config.get("accel") == "off":
+        raise UserError("trainer.compile compiles, and accel=off compiles nothing; leave one out")
     return {**config, "trainer": resolve_device_count(trainer)}
 
 
@@ -54,14 +43,10 @@ def _launched_trainer(trainer: Mapping[str, Any], launched: LaunchedRank) -> dic
     """The trainer's parameters with the numbers of processes and machines that a launcher has started."""
     devices, nodes = launched.local_world_size, launched.world_size // launched.local_world_size
     started = f"{count_phrase(devices, 'rank')} on each of {count_phrase(nodes, 'machine')}"
-    for name, number, is_right in (
-        ("devices", trainer["devices"], trainer["devices"] in (None, devices)),
-        ("num_nodes", trainer["num_nodes"], trainer["num_nodes"] in (1, nodes)),
-    ):
-        if not is_right:
-            raise UserError(
-                f"trainer.{name}={number}, but {launched.launcher} started {started}; leave it out and use trainer=ddp"
-            )
+    for name, right in (("devices", (None, devices)), ("num_nodes", (1, nodes))):
+        if trainer[name] not in right:
+            written = f"trainer.{name}={trainer[name]}"
+            raise UserError(f"{written}, but {launched.launcher} started {started}; leave it out and use trainer=ddp")
     if launched.launcher == "srun" and trainer["accelerator"] != "cpu" and torch.cuda.device_count() == 1 < devices:
         raise UserError(
             f"srun shows one GPU to each of the {devices} tasks on this machine; show all to each: --gpus-per-node="

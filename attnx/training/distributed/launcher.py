@@ -41,6 +41,7 @@ EXIT_SECONDS = 0.2
 # is unexpected.
 Task = Callable[[], object]
 Report = tuple[float, BaseException | None, str]
+REPORT_FILE = "exit-{}"  # of a rank
 
 
 def launch_ranks(main: Task, worker: Task, ranks: Sequence[RankInfo]) -> Path:
@@ -110,13 +111,8 @@ def _run_rank(task: Task, info: RankInfo, parent: int) -> int:
         reason = find_plug_in(unknown_error) or type_and_text(unknown_error)
         error = RunFailed(f"rank {info.rank} of {info.world_size} failed: {reason}")
         text = "".join(traceback.format_exception(unknown_error))
-    write_bytes(report_file(folder, info.rank), pickle.dumps((time.time(), error, text)))
+    write_bytes(folder / REPORT_FILE.format(info.rank), pickle.dumps((time.time(), error, text)))
     return exit_code_for(error) if error else ExitCode.FINISHED
-
-
-def report_file(folder: Path, rank: int) -> Path:
-    """The file of a rank's report."""
-    return folder / f"exit-{rank}"
 
 
 class ProcessSupervisor:
@@ -219,7 +215,7 @@ class ProcessSupervisor:
         """The report of a rank, else one by its exit code; without an error if it was killed by the supervisor."""
         info, code = self.ranks[index], self.processes[index].exit_code
         with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError):
-            report: Report = pickle.loads(report_file(self.folder, info.rank).read_bytes())
+            report: Report = pickle.loads((self.folder / REPORT_FILE.format(info.rank)).read_bytes())
             return report
         if index not in self._failure_times or code is None:
             return math.inf, None, ""

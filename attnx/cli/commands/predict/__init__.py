@@ -44,7 +44,6 @@ from attnx.inference.validate import read_complete_run, refuse_unlike
 from attnx.runs.run import Run
 
 if TYPE_CHECKING:
-    from attnx.inference.predictor import Prediction
     from attnx.inference.trained_run import TrainedRun
 
 KEYS = ("decoding", "decoding.")
@@ -202,19 +201,14 @@ def _answer(
         else:
             sys.stdout.buffer.write(text_for(sys.stdout, text).encode())
             if request.shows_weights and prediction is not None and prediction.weights is not None:
-                _draw_weights(prediction)
+                width, (rows, columns) = shutil.get_terminal_size().columns, labels(prediction)
+                for row in heatmap(mean_weights(prediction), rows, columns, width, prediction.num_decoder_states):
+                    sys.stdout.buffer.write(f"{printable(row)}\n".encode())
         if request.alignments:
             text = format_alignments(line, prediction, request.alignments.suffix, run.sites)
             streams[request.alignments].write(text.encode())
     if not request.out:
         sys.stdout.flush()
-
-
-def _draw_weights(prediction: Prediction) -> None:
-    """Draw the weights of the best output as wide as the terminal."""
-    width, (rows, columns) = shutil.get_terminal_size().columns, labels(prediction)
-    for line in heatmap(mean_weights(prediction), rows, columns, width, prediction.num_decoder_states):
-        sys.stdout.buffer.write(f"{printable(line)}\n".encode())
 
 
 def _progress(request: PredictArgs) -> Progress:
