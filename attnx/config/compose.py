@@ -1,19 +1,145 @@
-"""Composes overrides to a checked plain configuration; mistakes are one line, before torch loads."""
+"""Composes overrides to a plain configuration and checks it; mistakes are one line, before torch loads."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from attnx import registry
-from attnx.config.check import check_config
-from attnx.config.groups import GROUPS, group_choices
-from attnx.config.hydra_errors import reject_folder_overrides, reject_hydra_overrides
-from attnx.config.no_effect import overrides_in_files
+from attnx.attention.options import SHARED_SCOPE_OPTIONS
+from attnx.config.groups import (
+    GROUPS,
+    PART_GROUPS,
+    PLACED,
+    PRESETS,
+    SCALARS,
+    check_placement,
+    check_scalar,
+    group_choices,
+    parts_by_option,
+)
+from attnx.config.hydra_errors import reject_folder_overrides, reject_hydra_overrides, unknown_key
+from attnx.config.no_effect import (
+    chosen_parts,
+    ineffective_options,
+    overrides_in_files,
+    refuse_ineffective,
+    with_other_values,
+)
+from attnx.config.view import value_text
 from attnx.data.paths import expand_path
 from attnx.errors import UserError, reject_duplicates
+from attnx.models.resolve import NoEffect, resolve_model
 from attnx.registry.part import MULTI_SELECT_KINDS
+
+ATTENTION_KINDS = ("scorer", "scope", "query", "normalizer")
+"""Kinds that have no effect with ``attention=none``."""
+MODEL_KINDS = ("encoder", "decoder", "readout", "output", "attention", *ATTENTION_KINDS)
+"""Kinds that a model is built of; a model that is built of fewer declares them as ``uses``."""
+
+
+def check_config(
+    config: Mapping[str, Any],
+    overrides: Sequence[str] = (),
+    in_files: Mapping[Path, Sequence[str]] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Check a composed configuration and fill in the defaults.
+
+    The user's overrides, those in his files too, serve to refuse one that has no effect.
+    """
+    for key in config:
+        if key not in (*PART_GROUPS, *SCALARS, "placement"):
+            raise UserError(unknown_key(key))
+    checked: dict[str, Any] = {key: check_scalar(key, config.get(key)) for key in SCALARS}
+    checked |= check_placement(config.get("placement"))
+    checked |= {kind: _check_kind(kind, config, overrides) for kind in PART_GROUPS}
+    kinds = _ineffective_kinds(checked)
+    used = {key: value for key, value in checked.items() if key not in kinds}
+    parts = chosen_parts(used)
+    declared = dict(ineffective_options(parts, used)) | _ineffective_patience(used["trainer"]) | _replaced_scope(used)
+    refuse_ineffective(kinds | with_other_values(declared, parts), overrides, in_files)
+    _check_end(used)
+    for part, _, options in parts:
+        if path := part.declarations.get("check_options"):
+            registry.import_declared(part, path)(options)
+    ineffective = resolve_model(used).ineffective
+    refuse_ineffective(with_other_values(ineffective, parts), overrides, in_files)
+    if "attention" not in ineffective:
+        return used
+    return {key: node for key, node in used.items() if key not in ATTENTION_KINDS} | {"attention": {"name": "none"}}
+
+
+def _check_kind(kind: str, config: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """The chosen part of a kind with its options, or of a multi-select kind the parts by name."""
+    if kind in MULTI_SELECT_KINDS:
+        return registry.check_members(kind, config.get(kind) or {})
+    if not isinstance(config.get(kind), dict | str):
+        wrong = f"{kind}={config[kind]}: expected the name of a {kind}" if kind in config else f"no {kind} is chosen"
+        raise UserError(f"{wrong}; choose from {', '.join(registry.names(kind))}")
+    name, options = registry.parse_spec(kind, config[kind])
+    options = _drop_replaced_options(kind, name, options, overrides)
+    return {"name": name, **registry.check(kind, name, options)}
+
+
+def _drop_replaced_options(kind: str, name: str, options: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Drop the options that a recipe or experiment set for a part which a stronger choice has replaced."""
+    keys = {override.lstrip("+~").partition("=")[0] for override in overrides}
+    if kind not in keys and not set(PRESETS) <= keys:
+        return options
+    foreign = parts_by_option(kind).keys() - {option.name for option in registry.describe(kind, name).options}
+    return {option: value for option, value in options.items() if option not in foreign or f"{kind}.{option}" in keys}
+
+
+def _ineffective_kinds(config: Mapping[str, Any]) -> dict[str, NoEffect]:
+    """The kinds that have no effect: the model is not built of them, or there is no attention."""
+    model = config["model"]["name"]
+    uses = registry.describe("model", model).declarations.get("uses", MODEL_KINDS)
+    has_none = "attention" in uses and config["attention"]["name"] == "none"
+    kinds = {
+        **(dict.fromkeys((*ATTENTION_KINDS, "placement.attention"), NoEffect("attention=none")) if has_none else {}),
+        **{kind: NoEffect(f"model={model}") for kind in MODEL_KINDS if kind not in uses},
+    }
+    return kinds | {f"placement.{kind}": kinds[kind] for kind in PLACED if kind in kinds}
+
+
+def _ineffective_patience(trainer: Mapping[str, Any]) -> dict[str, NoEffect]:
+    """The patience, if a run has ended before it is lost: the first validation is a best one."""
+    patience, validations = trainer.get("patience"), trainer.get("num_validations", 0)
+    if not patience or patience + 1 < validations:
+        return {}
+    cause, remedy = f"trainer.num_validations={validations}", f"set trainer.num_validations={patience + 2} or more"
+    return {"trainer.patience": NoEffect(cause, remedy)}
+
+
+def _replaced_scope(config: Mapping[str, Any]) -> dict[str, NoEffect]:
+    """The options of the scope that the scopes of heads have of their own."""
+    if not (listed := config.get("attention", {}).get("head_scopes")) or "scope" not in config:
+        return {}
+    options = [option.name for option in registry.describe("scope", config["scope"]["name"]).options]
+    reason = NoEffect(f"attention.head_scopes={value_text(listed)}")
+    return {f"scope.{name}": reason for name in options if name not in SHARED_SCOPE_OPTIONS}
+
+
+def _check_end(config: Mapping[str, Any]) -> None:
+    """Check that the run has an end, and that a budget of time or operations has one."""
+    trainer = config["trainer"]
+    if not any(trainer.get(end, True) for end in ("max_steps", "max_epochs", "max_time")):
+        raise UserError("a run needs an end: set trainer.max_steps, trainer.max_epochs or trainer.max_time")
+    for end in ("max_steps", "max_epochs"):
+        if config["budget"] == "time" and trainer.get(end) is not None:
+            raise UserError(
+                f"budget=time is for runs that trainer.max_time ends, and trainer.{end}={trainer[end]} ends this one; "
+                f"leave budget=time out, or set trainer.{end}=null and trainer.max_time=HH:MM:SS"
+            )
+    if config["budget"] == "flops" and (trainer.get("max_steps") is None or trainer.get("max_epochs") is not None):
+        raise UserError(
+            "budget=flops gives each job the operations of the first one's trainer.max_steps; set trainer.max_steps, "
+            "and leave trainer.max_epochs out"
+        )
+
 
 NON_STRING = re.compile(r"null|true|false|[-+]?[\d.]+(e[-+]?\d+)?", re.IGNORECASE)
 """Values that Hydra does not parse as a string."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx import registry
-from attnx.config.check import ATTENTION_KINDS, MODEL_KINDS
+from attnx.config.compose import ATTENTION_KINDS, MODEL_KINDS
 from attnx.config.groups import PART_GROUPS, SCALARS, check_placement, check_scalar
 from attnx.data.paths import check_task_files
 from attnx.errors import UserError, suggest

@@ -17,8 +17,7 @@ from attnx.errors import UserError, type_and_text
 from attnx.laws.candidate import Candidate, LawSkipped, variants
 from attnx.laws.laws import Law
 from attnx.laws.violation import Violation
-from attnx.registry.declared import undeclared
-from attnx.registry.part import KINDS
+from attnx.registry.part import KINDS, undeclared
 from attnx.registry.plugin_errors import PlugInError, advice, error_place
 from attnx.registry.source_scan import catalog
 

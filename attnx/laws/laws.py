@@ -21,7 +21,7 @@ from attnx.laws.violation import (
     require_finite,
     require_gradients,
 )
-from attnx.registry.declared import REQUIRED
+from attnx.registry.part import REQUIRED
 
 
 class Law(NamedTuple):

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from attnx.errors import UserError, suggest
-from attnx.registry.declared import import_declared, undeclared
 from attnx.registry.option_types import (
     Depth,
     NonNegativeFloat,
@@ -26,7 +25,7 @@ from attnx.registry.option_types import (
     Time,
     Width,
 )
-from attnx.registry.part import BY_HAND, KINDS, MULTI_SELECT_KINDS, NAME_RULE, Part, is_part_name
+from attnx.registry.part import BY_HAND, KINDS, MULTI_SELECT_KINDS, NAME_RULE, Part, is_part_name, undeclared
 from attnx.registry.plugin_errors import advice, name_plug_in
 from attnx.registry.plugin_files import PACKAGE, searched, unload_changed
 from attnx.registry.python_parts import describe_class
@@ -171,6 +170,14 @@ def declarations(kind: str, name: str) -> dict[str, Any]:
     part = describe(kind, name)
     _require_declarations(part)
     return part.declarations
+
+
+def import_declared(part: Part, path: str) -> Callable[..., Any]:
+    """Import a function that a part declares by its dotted path, ``.config.resolve`` where it is beside the part."""
+    module, _, function = path.rpartition(".")
+    with nullcontext() if part.origin == "core" else name_plug_in(part):
+        imported: Callable[..., Any] = getattr(importlib.import_module(module, part.package), function)
+    return imported
 
 
 def _require_declarations(part: Part) -> None:

@@ -70,6 +70,28 @@ CONDITION: Final = re.compile(r"(\w+)(!?=)(\S+)")
 CONDITION_KEYS: Final = ("accel",)
 
 
+# What parts of each kind must declare, as class attributes; it is read before anything is imported.
+REQUIRED: dict[str, dict[str, type]] = {
+    "scorer": {"requires_equal_dims": bool},
+    "normalizer": {"is_distribution": bool},
+    "query": {"needs": str},
+    "bias": {"needs_query": bool},
+    "output": {"needs_weights": bool},
+    "kernel": {"scorers": tuple, "scopes": tuple, "normalizers": tuple, "priority": int},
+}
+# What they may declare.
+OPTIONAL: dict[str, dict[str, type]] = {
+    "task": {"baselines": dict, "figures": dict, "pictures": dict, "metric_facts": dict, "check_options": str},
+}
+WRITTEN = {
+    bool: "True or False",
+    str: "a word",
+    int: "a whole number",
+    tuple: "a tuple of names",
+    dict: "a dictionary by name",
+}
+
+
 @dataclass(frozen=True)
 class Option:
     """A constructor parameter with a default, which the configuration can set."""
@@ -167,3 +189,21 @@ def check_conditions(conditions: Any, options: Collection[str], place: str) -> N
             raise UserError(f"{place}: read_if has {wrong!r}; write OPTION=VALUE, OPTION=A|B or OPTION!=VALUE")
         if unknown := next((name for name in names if name not in options), None):
             raise UserError(f"{place}: read_if names {unknown!r}, which is no option")
+
+
+def undeclared(part: Part) -> str:
+    """The message on a missing or wrong declaration, after ``file:line``; else empty."""
+    declared = part.declarations
+    for name, type_ in REQUIRED.get(part.kind, {}).items():
+        if not isinstance(declared.get(name), type_):
+            wrong = f"{name} is {declared[name]!r}" if name in declared else f"it declares no {name}"
+            remedy = f"write {name} = {WRITTEN[type_]} in its class"
+            return f"{_place(part, name)}: {wrong}; every {part.kind} declares it: {remedy}"
+    for name, type_ in OPTIONAL.get(part.kind, {}).items():
+        if not isinstance(declared.get(name, type_()), type_):
+            return f"{_place(part, name)}: {name} is {declared[name]!r}; write {name} = {WRITTEN[type_]}"
+    return ""
+
+
+def _place(part: Part, name: str) -> str:
+    return f"{part.file}:{part.lines.get(name, part.line)}"

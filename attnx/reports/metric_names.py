@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from attnx.registry.declared import undeclared
+from attnx.registry.part import undeclared
 from attnx.registry.source_scan import catalog
 from attnx.runs.results import CONTEXTS
 from attnx.runs.results import VALID as VALID

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from attnx.config.check import check_config
+from attnx.config.compose import check_config
 from attnx.config.hydra_session import plain_config
 from attnx.errors import ExitCode, UserError
 from attnx.files.atomic_files import write_json

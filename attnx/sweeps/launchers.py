@@ -12,7 +12,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from attnx.config.check import check_config
+from attnx.config.compose import check_config
 from attnx.config.hydra_errors import translate_hydra_error
 from attnx.config.hydra_session import plain_config
 from attnx.errors import UserError

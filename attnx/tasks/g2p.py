@@ -10,11 +10,10 @@ from typing import Literal
 from torch import nn
 
 from attnx import registry
-from attnx.data.examples import Pair, Symbols, read_pairs
+from attnx.data.examples import Pair, Symbols, has_languages, read_languages, read_pairs
 from attnx.data.graphemes import split_graphemes
 from attnx.data.paths import resolve_data_path
 from attnx.data.readers.cmudict import read_cmudict
-from attnx.data.readers.sigmorphon import has_languages, read_languages
 from attnx.data.splits import Splits, fold_text, hold_out_missing
 from attnx.data.vocabulary import tag_symbol
 from attnx.errors import UserError

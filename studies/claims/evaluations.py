@@ -11,7 +11,7 @@ from typing import NamedTuple
 from attnx.errors import UserError
 from attnx.files.atomic_files import atomic_write
 from attnx.files.bounded_files import read_rows
-from attnx.files.csv_text import csv_text
+from attnx.files.printable import csv_text
 from attnx.runs.predictions import Evaluation
 from studies.claims.claim import Claim
 

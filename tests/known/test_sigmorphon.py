@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from attnx.data.examples import Pair
-from attnx.data.readers.sigmorphon import has_languages, read_languages
+from attnx.data.examples import Pair, has_languages, read_languages
 from attnx.data.splits import hash_fraction
 from attnx.data.vocabulary import SPECIALS
 from attnx.errors import UserError

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from attnx import registry
-from attnx.registry.declared import undeclared
-from attnx.registry.part import Part
+from attnx.registry.part import Part, undeclared
 from attnx.registry.source_scan import catalog
 from attnx.runs.run import Run
 

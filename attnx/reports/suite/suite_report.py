@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from attnx.config.suite_file import merge_overrides
 from attnx.files.atomic_files import refuse_foreign
-from attnx.files.csv_text import csv_text
 from attnx.files.parse_number import count_phrase
+from attnx.files.printable import csv_text
 from attnx.reports.markdown import titled_table
 from attnx.reports.pages.html_template import BEGINNING, fill_page, write_files
 from attnx.reports.significant_digits import format_value

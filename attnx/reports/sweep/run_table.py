@@ -14,7 +14,7 @@ from attnx.config.groups import PART_GROUPS, SCALARS
 from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
 from attnx.files.bounded_files import BYTE_ORDER_MARK, MAX_TABLE_BYTES, read_text
-from attnx.files.csv_text import cell_value, csv_text
+from attnx.files.printable import cell_value, csv_text
 from attnx.reports.run.evaluated_examples import LengthErrors
 from attnx.reports.sweep.run_record import DATA, RunRecord
 from attnx.reports.sweep.settings import varied_keys

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
 
-from attnx.files.csv_text import csv_text
-from attnx.files.printable import printable
+from attnx.files.printable import csv_text, printable
 from attnx.reports.stats.analysis_of_variance import FTest
 from attnx.reports.sweep.comparison import Comparison, RankingAnalysis
 from attnx.reports.sweep.markdown import effect_rows

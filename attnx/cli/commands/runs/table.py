@@ -15,8 +15,7 @@ from rich.style import Style
 from rich.text import Text
 
 from attnx.config.view import choice_text, value_text
-from attnx.files.csv_text import csv_text
-from attnx.files.printable import printable, printable_json, text_for
+from attnx.files.printable import csv_text, printable, printable_json, text_for
 from attnx.reports.run_filters import options_of
 from attnx.reports.significant_digits import format_value
 from attnx.runs.run import Run
