@@ -15,16 +15,7 @@ from attnx.errors import UserError
 
 
 def run_hydra(argv: Sequence[str], task: Callable[[Any], Any], config_dir: str | None) -> int:
-    """Run Hydra with a command line.
-
-    Args:
-        argv: Hydra's flags and overrides.
-        task: called with the configuration of each job.
-        config_dir: a folder of the user's own configuration files, searched first.
-
-    Returns:
-        the exit code.
-    """
+    """Run Hydra with flags and overrides; ``task`` gets the configuration of each job. Returns the exit code."""
     import hydra
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException

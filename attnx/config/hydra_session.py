@@ -32,12 +32,7 @@ ENVIRONMENT: Final = re.compile(r"\$\{.*\boc\.env\b", re.DOTALL)
 
 @contextmanager
 def hydra_session(overrides: Sequence[str], config_dir: str | None = None) -> Iterator[None]:
-    """Initialize Hydra for a block, in which ``hydra.compose`` works.
-
-    Args:
-        overrides: what the block composes, for messages.
-        config_dir: a folder of the user's own configuration files, searched first.
-    """
+    """Initialize Hydra for a block, in which ``hydra.compose`` works; its overrides are for messages."""
     register_configs(config_dir)
     clear_hydra()
     try:

@@ -109,11 +109,8 @@ def refuse_ineffective(
 ) -> None:
     """Refuse an option that was written and has no effect; one that is switched off may be written.
 
-    Args:
-        ineffective: what has no effect: a key, ``trainer.batch_size``, a whole kind, ``encoder``, or a value,
-            ``trainer.precision=tf32``.
-        overrides: the overrides of the command line.
-        in_files: those in the user's files, where the command line may leave them without effect.
+    What has no effect is a key, ``trainer.batch_size``, a whole kind, ``encoder``, or a value,
+    ``trainer.precision=tf32``. The command line may leave what is in the user's files without effect.
     """
     for override in overrides:
         if reason := _find(override, ineffective):

@@ -87,13 +87,10 @@ def reservoir_sample(items: Iterable[T], count: int, seed: int = 0) -> list[T]:
 
 
 class RowEncoder:
-    """Tokenizes and encodes sentences; processes of `datasets.map` get a copy.
+    """Tokenizes and encodes sentences by trained tokenizers; processes of `datasets.map` get a copy.
 
-    Args:
-        texts: the pipeline, whose tokenizers are trained.
-        tags: all tags in the order of their index; empty for data without tags.
-        max_length: see :func:`attnx.data.readers.parallel_corpus.filter_by_length`.
-        max_ratio: likewise.
+    ``tags`` are all tags in the order of their index, none for data without tags; ``max_length`` and ``max_ratio`` are
+    of :func:`attnx.data.readers.parallel_corpus.filter_by_length`.
     """
 
     def __init__(
@@ -128,11 +125,7 @@ class RowEncoder:
 def encode_rows(folder: Path, encoder: RowEncoder, dropped: Counter[str]) -> tuple[ArrowRows, str]:
     """Encode the file of :func:`scan_sentences` into rows; return them, and a note on all that was dropped.
 
-    Several processes tokenize; their number changes no byte.
-
-    Raises:
-        UserError: no row is left, or none of a tag.
-        RunFailed: one of the processes was killed.
+    Several processes tokenize; their number changes no byte. One that is killed is a RunFailed.
     """
     datasets, pyarrow = import_datasets(NEEDS_DATASETS), require_package("pyarrow.compute", "datasets", NEEDS_DATASETS)
     encoded = _map(datasets, datasets.Dataset.from_file(str(folder / TEXT)), encoder, folder / ENCODED)

@@ -39,12 +39,7 @@ class EncodedCorpus(NamedTuple):
 
 
 class CorpusCache:
-    """The folder of the cache for some files and options.
-
-    Args:
-        files: of each split.
-        options: what else decides on the corpus.
-    """
+    """The folder of the cache for the files of each split, and the options that decide on the corpus, too."""
 
     def __init__(self, files: Mapping[str, Sequence[Path]], options: Mapping[str, Any]) -> None:
         self.files, self.states = files, _file_states(files)

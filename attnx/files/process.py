@@ -91,12 +91,9 @@ class ChildProcess:
 def spawn(
     call: Callable[[], int | None], environment: Mapping[str, str] | None = None, pass_fds: Sequence[int] = ()
 ) -> ChildProcess:
-    """Start a new Python that makes a call, out of reach of the terminal's Ctrl-C.
+    """Start a new Python that makes a call, which returns the exit code, out of reach of the terminal's Ctrl-C.
 
-    Args:
-        call: can be pickled; returns the exit code.
-        environment: all environment variables of the child; by default this process's.
-        pass_fds: file descriptors that stay open in the child.
+    The environment is by default this process's; ``pass_fds`` are file descriptors that stay open in the child.
     """
     command, pipe = [sys.executable, "-c", PROGRAM], subprocess.PIPE
     process = subprocess.Popen(command, env=environment, pass_fds=pass_fds, start_new_session=True, stdin=pipe)

@@ -162,11 +162,7 @@ def find(kind: str, name: str) -> Callable[..., Any]:
 
 
 def declarations(kind: str, name: str) -> dict[str, Any]:
-    """What a part declares, without importing it.
-
-    Raises:
-        UserError: no such part, or it lacks a declaration that every part of its kind has.
-    """
+    """What a part declares, without importing it; all that every part of its kind has."""
     part = describe(kind, name)
     _require_declarations(part)
     return part.declarations
@@ -209,11 +205,7 @@ def _shown(value: Any) -> str:
 
 
 def check_members(kind: str, members: Any) -> dict[str, dict[str, Any]]:
-    """Check the parts of a multi-select kind, by name with their options or None, as :func:`check` does.
-
-    Raises:
-        UserError: as :func:`check`, or something else stands for the parts or for the options of one.
-    """
+    """Check the parts of a multi-select kind, by name with their options or None, as :func:`check` does."""
     if not isinstance(members, Mapping):
         raise UserError(f"{kind}={_shown(members)}: expected options by name, as in {{{names(kind)[0]}: {{}}}}")
     for name, options in members.items():
@@ -282,11 +274,7 @@ def build(kind: str, choice: PartSpec, /, **supplied: Any) -> Any:
 
 
 def with_defaults(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored configuration with the defaults of options that it lacks, since they are newer than it.
-
-    Raises:
-        UserError: it names a part or an option that no longer exists.
-    """
+    """A stored configuration with the defaults of options that it lacks, since they are newer than it."""
     complete = dict(config)
     for kind in KINDS:
         if kind in MULTI_SELECT_KINDS and kind in complete:

@@ -43,11 +43,7 @@ class Definition(NamedTuple):
 
 
 def parse(module: str, file: Path) -> Source:
-    """The source of a module.
-
-    Raises:
-        ValueError: it is not Python; the message begins with ``file:line``.
-    """
+    """The source of a module; a ValueError, ``file:line: problem``, if it is not Python."""
     try:
         tree = ast.parse(plugin_files.source(module, file).decode("utf-8"), filename=str(file))
     except UnicodeDecodeError as error:

@@ -147,11 +147,7 @@ def is_part_name(name: object) -> bool:
 
 
 def make_option(name: str, annotation: ast.expr | None, default: Any) -> Option:
-    """Describe an option.
-
-    Raises:
-        ValueError: it has no type, one that no option can have, or a default that is not of that type.
-    """
+    """Describe an option; a ValueError if its type is missing or impossible, or its default of another type."""
     if name == "name":
         raise ValueError("is where the configuration names the part; rename it")
     if annotation is None:
@@ -164,20 +160,12 @@ def make_option(name: str, annotation: ast.expr | None, default: Any) -> Option:
 
 
 def check_conditions(conditions: Any, options: Collection[str], place: str) -> None:
-    """Check what a part declares as ``read_if``.
+    """Check what a part declares as ``read_if``, where ``place`` is its ``file:line``.
 
     ``{"temperature": "top_k!=1", "size": "keys_from=one_hot|sinusoidal", "rate": ("form=a", "layers!=1")}``
     names an option, or a value of one, ``"precision=tf32"``, and the condition on which it has an effect: words that
     all hold, or a tuple of conditions of which one holds. A value that is not set is ``null``. A condition is on an
     option of the part, or on one of ``CONDITION_KEYS``.
-
-    Args:
-        conditions: what it declares.
-        options: the names of its options.
-        place: ``file:line``, for the message.
-
-    Raises:
-        UserError: it is no such mapping, or names no option of the part.
     """
     if not isinstance(conditions, Mapping):
         raise UserError(f'{place}: read_if is {conditions!r}; expected conditions by option, {{"a": "b!=1"}}')

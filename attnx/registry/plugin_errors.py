@@ -24,11 +24,7 @@ class PlugInError(UserError):
 
 @contextmanager
 def report_plug_in_errors() -> Iterator[None]:
-    """Convert what a plug-in raises into one line with the part, its file and line; ``sys.exit`` raises, too.
-
-    Raises:
-        PlugInError: that line, of an error whose traceback has a frame of a plug-in.
-    """
+    """Convert what a plug-in raises, as by ``sys.exit``, into a PlugInError with the part, its file and line."""
     try:
         yield
     except INTENDED:
@@ -41,11 +37,7 @@ def report_plug_in_errors() -> Iterator[None]:
 
 @contextmanager
 def name_plug_in(part: Part) -> Iterator[None]:
-    """Name a part that is imported or built in whatever that raises, also where none of its own lines ran.
-
-    Raises:
-        PlugInError: the part, the place, and what was raised.
-    """
+    """Name a part that is imported or built in the PlugInError of whatever that raises, though no line of it ran."""
     try:
         yield
     except INTENDED:
@@ -58,11 +50,7 @@ def find_plug_in(error: BaseException, called: Part | None = None) -> str:
     """The plug-in whose code raised an exception, where, and what it says; "" if none did.
 
     The place is the last line of the plug-in that ran, in whatever file of it; the part is the last one that was
-    entered.
-
-    Args:
-        error: its traceback is read, and that of its cause.
-        called: the part that was called, if none of its own lines may be in the traceback.
+    entered, or the one that was ``called`` where none of its own lines is in the traceback.
     """
     frames = _frames(error)
     if not frames and error.__cause__ is not None and called is None:

@@ -25,12 +25,7 @@ def current_code(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def copy_plugins(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy the plug-ins that a configuration uses into its run folder.
-
-    Returns:
-        ``plugins`` for run.json: the origin and code digest of each part, and the SHA-256 of each copy; empty if there
-        is no plug-in.
-    """
+    """Copy the plug-ins that a configuration uses into its run folder; return ``plugins`` for run.json, if any."""
     parts = plugin_parts(config)
     code = source_files(parts)
     for path, text in code.items():

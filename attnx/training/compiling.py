@@ -60,12 +60,9 @@ def build_kernels(model: torch.nn.Module, device: torch.device) -> str:
 
 
 def compile_in_training(module: TrainingModule, loaders: TrainingDataModule, trainer: Mapping[str, Any]) -> str | None:
-    """Compile what ``trainer.compile`` names, and try it on a few batches.
+    """Compile what ``trainer.compile`` names, and try it on a few batches; return what is compiled, or why not.
 
-    Weights and random state do not change. What cannot be compiled runs uncompiled.
-
-    Returns:
-        what is compiled, or why nothing is; None with ``trainer.compile=off``.
+    Weights and random state do not change. What cannot be compiled runs uncompiled. None with ``trainer.compile=off``.
     """
     mode, model, device = trainer["compile"], module.model, training_device(trainer)
     if mode == "off":
@@ -116,11 +113,7 @@ def _uncompiled_reason(model: torch.nn.Module, mode: str) -> str | None:
 def _train_trial_batches(
     module: TrainingModule, loaders: TrainingDataModule, precision: Precision, device: torch.device
 ) -> list[str]:
-    """Run forward and backward on a few batches, in the run's precision; return torch's graph breaks.
-
-    Raises:
-        Exception: any error of torch's compiler.
-    """
+    """Run forward and backward on a few batches, in the run's precision; return torch's graph breaks."""
     from torch._dynamo.utils import counters
 
     breaks_before = Counter(counters["graph_break"])

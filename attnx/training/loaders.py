@@ -38,17 +38,10 @@ FULL_MEMORY_MESSAGES = ("shared memory", "unable to write to file </torch_", "Bu
 class TrainingDataModule(lightning.LightningDataModule):
     """Loaders over a task's data; a resumed run continues at the batch where it stopped.
 
-    A batch holds the rows of one optimizer step, dealt to ranks and accumulation steps. So 2 ranks, or 2 accumulation
-    steps, with batches of b rows learn the same as one with batches of 2b.
-
-    Args:
-        data: pairs and vocabularies; all its validation and test pairs are used.
-        trainer: the trainer's options.
-        seed: of the order of the batches.
-
-    Attributes:
-        batches: the batches of all ranks.
-        batch_sampler: this rank's share of them.
+    A batch holds the rows of one optimizer step, dealt to ranks and accumulation steps: ``batches`` are those of all
+    ranks, ``batch_sampler`` has this rank's share. So 2 ranks, or 2 accumulation steps, with batches of b rows learn
+    the same as one with batches of 2b. The seed and the epoch decide on their order. All validation and test pairs are
+    used.
     """
 
     def __init__(self, data: SequenceData, trainer: Mapping[str, Any], seed: int) -> None:
@@ -152,9 +145,6 @@ def collate_shared(collate: Callable[[Sequence[Row]], Batch], rows: Sequence[Row
     """Collate a batch in shared memory.
 
     A tensor in a queue would be shared by the queue's thread, whose errors are lost; here they reach the main process.
-
-    Raises:
-        RuntimeError: shared memory is full.
     """
     batch = collate(rows)
     for tensor in batch:

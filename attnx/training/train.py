@@ -141,11 +141,7 @@ def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
 def train(
     prepared: PreparedRun, folder: Path, plan: StepPlan, console: Console, resume: bool = False
 ) -> dict[str, float]:
-    """Train as planned, test the best checkpoint, and write results, predictions and alignments.
-
-    Raises:
-        Interrupted: by Ctrl-C or another signal; ``last`` was saved.
-    """
+    """Train as planned, test the best checkpoint, write results, predictions and alignments; a signal interrupts."""
     process_group.send_command(process_group.RankCommand(plan, str(folder.absolute()), resume))
     module, options = prepared.module, prepared.config["trainer"]
     module.step_plan, task = plan, module.task

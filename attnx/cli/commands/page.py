@@ -50,11 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _open_traces(folder: Path) -> Tracer | str:
-    """The traces of a run, from its checkpoint; without one, a line says so, and the page plays saved weights.
-
-    Raises:
-        PlugInError: a plug-in of the run raised something as it was imported or built.
-    """
+    """The traces of a run, from its checkpoint; without one, a line says so, and the page plays saved weights."""
     from attnx.inference.validate import read_complete_run
 
     try:

@@ -31,10 +31,8 @@ class TableRow(NamedTuple):
 def read_text_rows(path: Path, columns: Sequence[str] = ()) -> Iterator[TableRow | None]:
     """Read the lines of a UTF-8 table with tabs, plain or ``.gz``; None for a blank one.
 
-    Args:
-        path: the file.
-        columns: those to read, in this order, by their numbers from 1 or by their names in the first line; all if
-            there are none.
+    ``columns`` are those to read, in this order, by their numbers from 1 or by their names in the first line; all if
+    there are none.
     """
     places: list[int] | None = None if columns else []
     for number, line in read_lines(path, "TSV"):
@@ -66,13 +64,10 @@ def _place(column: str, names: Sequence[str], path: Path) -> int:
 def check_columns(
     rows: Iterable[TableRow], kinds: Sequence[str], path: Path, has_further_columns: bool = False
 ) -> None:
-    """Refuse columns that hold something else than they would be read as.
+    """Refuse columns of a table's first lines that hold something else than they would be read as.
 
-    Args:
-        rows: the first lines of a table.
-        kinds: what is expected in each column, ``word`` and ``pronunciation``; the last one also in further ones.
-        path: the table, for messages.
-        has_further_columns: whether what is in further columns is not read.
+    ``kinds`` are what is expected in each column, ``word`` and ``pronunciation``; the last one also in further ones,
+    unless these are not read.
     """
     table = [row.cells for row in rows]
     width = max(map(len, table), default=0)
@@ -112,13 +107,8 @@ def _problem(cells: Sequence[str], has_others: bool) -> str:
 def is_header(cells: Sequence[str], symbols: Iterable[str], counts: Mapping[str, int]) -> bool:
     """Whether the first line of a table names its columns.
 
-    It does if each cell is a typical name; or if no symbol of its target occurs in any other line, while most symbols
-    of many other lines recur.
-
-    Args:
-        cells: of the first line.
-        symbols: of its target.
-        counts: how often each symbol occurs in the targets of the other lines.
+    It does if each cell is a typical name; or if none of the symbols of its target occurs in any other line, while most
+    symbols of many other lines recur, by their ``counts``.
     """
     recurring = sum(count > 1 for count in counts.values())
     has_recurring = sum(counts.values()) >= MIN_LINES and 2 * recurring > len(counts)

@@ -69,12 +69,10 @@ def read_matrix(path: Path, step_names: str | None = None) -> FeatureMatrix:
 
 
 class MatrixReader:
-    """Reads files that must have the same columns in the same order: as the first, and as ``trained_columns``.
+    """Reads files that must have the same columns in the same order: as the first, and as a run was trained on.
 
-    Args:
-        step_names: the column that names the steps.
-        trained_columns: the names of the columns that a run was trained on, as far as known.
-        trained_width: the number of columns that a run was trained on; None where the first file tells.
+    ``step_names`` is the column that names the steps. Of a run's columns the names may be unknown; without their number
+    the first file tells.
     """
 
     def __init__(

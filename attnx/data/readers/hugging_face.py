@@ -26,14 +26,8 @@ SPLIT_NAMES = {"train": ("train",), "valid": ("validation", "valid", "val", "dev
 class DatasetText:
     """A split of a data set that is read row by row, from Arrow files that `datasets` maps into memory.
 
-    Args:
-        table: the split.
-        columns: the source's, then one for each target language; they may be keys of a column of mappings.
-        languages: names of the target languages; empty for one without a name.
-        location: for messages.
-
-    Attributes:
-        files: from which they are read.
+    ``columns`` are the source's, then one for each target language; they may be keys of a column of mappings.
+    ``languages`` are the names of the target languages, empty for one without a name; ``location`` is for messages.
     """
 
     def __init__(self, table: Any, columns: Sequence[str], languages: Sequence[str], location: str) -> None:
@@ -64,13 +58,10 @@ class DatasetText:
 
 
 def open_dataset(name: str, columns: Sequence[str], languages: Sequence[str] = ()) -> dict[str, DatasetText]:
-    """Open the splits that a data set has of ``train``, ``valid`` and ``test``.
+    """Open the splits that a data set has of ``train``, ``valid`` and ``test``, as :class:`DatasetText`.
 
-    Args:
-        name: a file (.csv, .json, .jsonl, .parquet, .arrow), a folder of such files or of ``save_to_disk``, or a name
-            on the hub, with a colon before the configuration if there are several: ``opus_books:de-en``.
-        columns: as of :class:`DatasetText`.
-        languages: likewise.
+    Its name is a file (.csv, .json, .jsonl, .parquet, .arrow), a folder of such files or of ``save_to_disk``, or a name
+    on the hub, with a colon before the configuration if there are several: ``opus_books:de-en``.
     """
     count = max(1, len(languages)) + 1
     if len(columns) != count:

@@ -55,11 +55,8 @@ def inflection_source(lemma: str, features: str, bundles: Bundles) -> Symbols:
 def read_inflections(path: Path, columns: Sequence[str], bundles: Bundles, notes: list[str]) -> list[Pair]:
     """Read a UTF-8 table with tabs, plain or ``.gz``: a pair for each lemma with features, its forms the references.
 
-    Args:
-        path: the file; blank lines in it are skipped.
-        columns: of the lemma, its features and the form, by number from 1, or by name in the first line.
-        bundles: how features are divided.
-        notes: gets a line on a first line that names columns.
+    ``columns`` are of the lemma, its features and the form, by number from 1, or by name in the first line, which is
+    then noted. Blank lines are skipped.
     """
     rows = [row for row in read_text_rows(path, columns) if row is not None]
     if rows and are_column_names(rows[0].cells):

@@ -91,12 +91,9 @@ def read_labeled_texts(
 ) -> list[Pair]:
     """Read a UTF-8 TSV file, plain or ``.gz``, of texts and their labels: a pair for each line, in order.
 
-    Args:
-        path: the file; blank lines in it are skipped.
-        columns: what a line has. The source of two texts is one sequence (:func:`join_texts`).
-        lower: whether texts are lower-cased; labels are not.
-        labels: all labels that a line may have; any, if there are none.
-        notes: gets a line on a first line that names columns.
+    Blank lines are skipped. The source of two texts is one sequence (:func:`join_texts`). With ``lower`` texts are
+    lower-cased, and labels are not. A line may have one of ``labels``, any if there are none. ``notes`` gets a line on
+    a first line that names columns.
     """
     pairs: list[Pair] = []
     rows = [row for row in read_text_rows(path) if row is not None and any(row.cells)]

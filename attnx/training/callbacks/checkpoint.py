@@ -211,13 +211,8 @@ class ResumableEarlyStopping(EarlyStopping):
     """Lightning's early stopping, for which a lower loss at an equal metric is an improvement.
 
     A metric may stay at its worst for long, as a BLEU of 0. It remembers that it has stopped a run: one that is killed
-    during its test would otherwise train on when it is resumed.
-
-    Args:
-        monitor: the name of the metric.
-        maximize: whether a higher value is better.
-        patience: after how many validations without an improvement a run stops.
-        min_improvement: the share of the best value by which a better one has to differ from it.
+    during its test would otherwise train on when it is resumed. ``min_improvement`` is the share of the best value by
+    which a better one has to differ from it.
     """
 
     has_stopped = False

@@ -118,11 +118,7 @@ class NanGuard(Callback):
 
 
 def first_not_finite(model: nn.Module, compute: Callable[[], Any]) -> str:
-    """Describe the first module whose output is not finite in a forward pass: its path in the model, part, file, line.
-
-    Returns:
-        a clause; "" if every output is finite this time.
-    """
+    """A clause on the first module whose output is not finite in a forward pass: path, part, line; "" if none is."""
     if bad_weights := [name for name, weight in model.named_parameters() if not bool(weight.isfinite().all())]:
         return (
             f"weights were not finite before this step ({bad_weights[0]}), so a gradient of the previous step was not"

@@ -18,9 +18,6 @@ class WeightAverage(Callback):
 
     Lightning's own callback also averages a copy of the data that the module refers to, and its average of a short
     run is mostly the weights of the first step.
-
-    Args:
-        decay: the share of the average that a step keeps.
     """
 
     def __init__(self, decay: float) -> None:

@@ -45,14 +45,9 @@ REPORT_FILE = "exit-{}"  # of a rank
 
 
 def launch_ranks(main: Task, worker: Task, ranks: Sequence[RankInfo]) -> Path:
-    """Train one model in several processes; return the run folder. Raises as :meth:`ProcessSupervisor.wait`.
+    """Train one model in several processes, ``main`` in rank 0; return the run folder.
 
     The processes are forks of this one where that is safe, else new ones, which import everything themselves.
-
-    Args:
-        main: the task of rank 0.
-        worker: the task of the other ranks.
-        ranks: those on this machine.
     """
     with tempfile.TemporaryDirectory(prefix="attnx-") as folder:
         ranks = [info._replace(folder=folder) for info in ranks]

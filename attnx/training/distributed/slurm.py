@@ -35,10 +35,8 @@ def requeue(signum: int) -> str | None:
     """Have SLURM start this job again after a signal, if the signal meant that the machine is needed elsewhere.
 
     SIGTERM is also what ``scancel`` sends, after which a job must not come back. A preempted job has a PreemptTime if
-    it was given time to end; otherwise SLURM has counted a restart, and starts it again by itself.
-
-    Returns:
-        a clause for the user; None if the job was not requeued.
+    it was given time to end; otherwise SLURM has counted a restart, and starts it again by itself. Returns a clause for
+    the user, or None.
     """
     job = slurm_job()
     if job is None or os.environ.get("SLURM_PROCID", "0") != "0":
@@ -83,12 +81,7 @@ def is_requeued() -> bool:
 
 
 def find_interrupted_run(overrides: Sequence[str], folder: str | None = None) -> Path | None:
-    """The folder of the run that this command began before SLURM requeued its job; else None.
-
-    Args:
-        overrides: of the command.
-        folder: the one that it names, if any.
-    """
+    """The folder of the run that this command began before SLURM requeued its job; else None."""
     if not is_requeued():
         return None
     for path in [Path(folder)] if folder else sorted(Path("multirun", "runs").glob("*"), reverse=True):
