@@ -96,7 +96,7 @@ class CheckpointManager(Checkpoint):
         if self._must_stop():
             raise KeyboardInterrupt
 
-    def on_validation_start(self, *_: Any) -> None:
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Lightning's handlers of a validation or test after training would wait for the other processes."""
         self.stop_signal.listen()
 
