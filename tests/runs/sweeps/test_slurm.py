@@ -48,6 +48,7 @@ def slurm(work_folder, monkeypatch):
     return place
 
 
+@pytest.mark.cluster
 def test_preempted_jobs_are_requeued_and_end_with_equal_results(
     slurm, fork_sweep, run, moody, wait_for_jobs, clear_moods, same_weights
 ):
@@ -116,6 +117,7 @@ def test_a_detached_sweep_is_taken_up_by_other_commands(slurm, sweep, command, m
     assert [job.attempts for job in read_sweep("multirun/sent").jobs] == [1, 1]
 
 
+@pytest.mark.cluster
 def test_a_suite_trains_on_the_cluster(slurm, words, small, no_pictures_folder, fork_command):
     content = {"base": [*small, "trainer.max_steps=4"], "tasks": {"words": []}, "baselines": {"additive": []}}
     Path("toy.yaml").write_text(yaml.safe_dump({**content, "seeds": 2}), encoding="utf-8")
