@@ -22,7 +22,7 @@ from attnx.registry.source_scan import catalog
 from attnx.runs.run import read_run
 from attnx.training.fit import fit
 
-SIZES = ["trainer.batch_size=8", "trainer.max_steps=5", "trainer.num_validations=2", "trainer.test_examples=11"]
+SIZES = ["trainer.batch_size=8", "trainer.max_steps=5", "trainer.num_validations=2", "trainer.test_examples=3"]
 # A small run of each problem, a source that it reads, and a picture that it draws itself.
 PROBLEMS = {
     "forecasting": (
@@ -50,7 +50,7 @@ PROBLEMS = {
         [
             *("task=probe", "task.length=16", "task.pairs=3", "task.vocabulary=22", "task.examples=31"),
             *("task.num_held_out=7", "model=transformer", "model.form=decoder_only", "model.hidden_size=20"),
-            *("scope=history", "scorer=scaled", "attention.heads=2"),
+            *("scope=history", "scorer=scaled", "attention.heads=2", "model.layers=1"),
         ],
         "3 12 5 17 3 5",
         "alignments.png",
