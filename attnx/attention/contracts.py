@@ -22,11 +22,9 @@ class Projections(Protocol):
 
     def project_keys(self, memory: Tensor) -> Tensor:
         """Prepare the memory: (..., m, memory_size) -> (..., m, k)."""
-        ...
 
     def project_queries(self, queries: Tensor) -> Tensor:
         """Prepare the queries: (..., q, query_size) -> (..., q, k)."""
-        ...
 
 
 class Scorer(Projections, Protocol):
@@ -34,7 +32,6 @@ class Scorer(Projections, Protocol):
 
     def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         """Score every pair: (..., q, k), (..., m, k) -> (..., q, m)."""
-        ...
 
 
 class HistoryScorer(Projections, Protocol):
@@ -48,7 +45,6 @@ class HistoryScorer(Projections, Protocol):
 
     def score(self, queries: Tensor, keys: Tensor, history: AttentionHistory) -> Tensor:
         """Score every pair: (b, q, k), (b, m, k) and the history -> (b, q, m)."""
-        ...
 
 
 class RecurrentScorer(Projections, Protocol):
@@ -61,11 +57,9 @@ class RecurrentScorer(Projections, Protocol):
 
     def init_carry(self, keys: Tensor) -> Tensor:
         """What it carries before the first step: (b, m, k) -> (b, c)."""
-        ...
 
     def score(self, queries: Tensor, keys: Tensor, carry: Tensor) -> tuple[Tensor, Tensor]:
         """Score consecutive steps: (b, q, k), (b, m, k), (b, c) -> scores (b, q, m) and the carry (b, c) after them."""
-        ...
 
 
 class Scope(Protocol):
@@ -87,7 +81,6 @@ class Scope(Protocol):
                 pass agree.
             memory_mask: (b, 1, m) or (b, q, m) bool, the positions of one source that are there when each query asks.
         """
-        ...
 
 
 MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -106,7 +99,6 @@ class ScopeWithMaskMod(Scope, Protocol):
             lengths: (b, 1) or (b, q) int64, how many positions are there when each query asks. The caller hides
                 padding and later positions.
         """
-        ...
 
 
 class Normalizer(Protocol):
@@ -116,7 +108,6 @@ class Normalizer(Protocol):
 
     def __call__(self, scores: Tensor, allowed_mask: Tensor) -> Tensor:
         """Scores (..., m) and their mask -> weights (..., m), 0 where forbidden."""
-        ...
 
 
 class Bias(Protocol):
@@ -138,7 +129,6 @@ class Bias(Protocol):
         Returns:
             (b, q, m) or broadcastable to it.
         """
-        ...
 
 
 class RecurrentNormalizer(Protocol):
@@ -153,11 +143,9 @@ class RecurrentNormalizer(Protocol):
 
     def init_carry(self, memory_mask: Tensor) -> Tensor:
         """What it carries before the first step: (b, m) bool, False at padding -> (b, m)."""
-        ...
 
     def __call__(self, scores: Tensor, allowed_mask: Tensor, carry: Tensor) -> tuple[Tensor, Tensor]:
         """Normalize consecutive steps: (b, q, m), their mask, (b, m) -> weights (b, q, m) and the carry after them."""
-        ...
 
 
 class SampledNormalizer(Normalizer, Protocol):
@@ -171,7 +159,6 @@ class SampledNormalizer(Normalizer, Protocol):
 
     def sample(self, scores: Tensor, allowed_mask: Tensor) -> SampledWeights:
         """Sample with torch's random numbers: scores (..., m) and their mask -> weights (..., m) and terms (...)."""
-        ...
 
 
 class QueryInput(Protocol):
@@ -188,7 +175,6 @@ class QueryInput(Protocol):
 
     def __call__(self, step: QueryContext) -> Tensor:
         """Pick from the step: -> (b, q, size)."""
-        ...
 
 
 class RecurrentInput(Protocol):
@@ -200,11 +186,9 @@ class RecurrentInput(Protocol):
 
     def init_carry(self, rows: Tensor) -> Tensor:
         """What it carries before the first step of rows (b, ...), whose type and device it takes: -> (b, c)."""
-        ...
 
     def __call__(self, step: QueryContext, carry: Tensor) -> tuple[Tensor, Tensor]:
         """Pick from consecutive steps: -> (b, q, size), and the carry (b, c) after them."""
-        ...
 
 
 class PenalizedInput(QueryInput, Protocol):
@@ -214,7 +198,6 @@ class PenalizedInput(QueryInput, Protocol):
 
     def penalty(self, weights: Tensor) -> Tensor:
         """Weights (..., r, m) of the reads of a source -> the terms (..., r)."""
-        ...
 
 
 DistanceTerm = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -226,7 +209,6 @@ class BiasWithScoreMod(Bias, Protocol):
 
     def score_mod(self, queries: Tensor) -> DistanceTerm:
         """The term of a call with queries (b, q, query_size); numbers that differ by head are tensors."""
-        ...
 
 
 class AttentionParts(NamedTuple):

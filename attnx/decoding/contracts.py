@@ -33,7 +33,6 @@ class StepModel(Protocol):
 
     def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> Any:
         """(b, s) symbols, (b, s) bool and (b,) tags -> the state before the first step."""
-        ...
 
     def decode_step(
         self, inputs: Tensor, state: Any, need_weights: bool = False
@@ -43,11 +42,9 @@ class StepModel(Protocol):
         Of symbols: ids (b,) -> log-probabilities (b, symbols), in a tensor that its caller may write into. Searches
         read the weights of the attention and not its context.
         """
-        ...
 
     def select_rows(self, state: Any, rows: Tensor) -> Any:
         """The state of these rows: int64 indices, which may repeat."""
-        ...
 
     def reorder_beams(self, state: Any, rows: Tensor) -> Any:
         """The state with each row replaced by one of the same source: as :meth:`select_rows`, but need not copy memory.
@@ -56,7 +53,6 @@ class StepModel(Protocol):
             state: of any rows.
             rows: int64 indices, as many as the state has rows; each row and its replacement have the same source.
         """
-        ...
 
 
 class DecodeResult(NamedTuple):
@@ -83,7 +79,6 @@ class Search(Protocol):
 
     def check(self, model: StepModel) -> None:
         """Raise a UserError, before anything is trained, if the search cannot do with a model what it was asked for."""
-        ...
 
     def __call__(
         self,
@@ -106,4 +101,3 @@ class Search(Protocol):
             prefix: (b, p) int64, how each row must begin, padded behind with PAD.
             token_filter: says what may come next.
         """
-        ...

@@ -22,7 +22,6 @@ class ProportionMetric(Protocol):
 
     def proportions(self) -> dict[str, list[Proportion]]:
         """The proportions whose mean each entry of the result is; a scalar's entry is ``""``."""
-        ...
 
 
 def interval_of_mean(proportions: Sequence[Proportion]) -> Interval:

@@ -23,7 +23,6 @@ class Mixer(Protocol[MixerState]):
 
         A named tuple of tensors, (rows, ...) in float32, or in the type of ``like`` if that is wider.
         """
-        ...
 
     def __call__(
         self, states: Tensor, mask: Tensor | None = None, state: MixerState | None = None
@@ -38,4 +37,3 @@ class Mixer(Protocol[MixerState]):
         Returns:
             what each position read (b, t, hidden_size), anything at padding; and the state after the last.
         """
-        ...

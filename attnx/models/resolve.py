@@ -78,7 +78,6 @@ class ModelConfig(Protocol):
         Raises:
             UserError: one line with the options that contradict each other and what to choose.
         """
-        ...
 
 
 def resolve_model(config: Config) -> ResolvedConfig:

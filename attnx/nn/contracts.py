@@ -42,7 +42,6 @@ class Encoder(Protocol):
             lengths: (b,) int64 on the CPU, the steps of each row, for an encoder that needs them as numbers; counting
                 them in the mask, where they are left out, waits for a GPU.
         """
-        ...
 
 
 class SentenceEncoder(Protocol):
@@ -54,7 +53,6 @@ class SentenceEncoder(Protocol):
         self, inputs: Tensor, source_mask: Tensor, lengths: Tensor | None = None, sentence_ends: Tensor | None = None
     ) -> EncoderOutput:
         """As :class:`Encoder`; ``sentence_ends`` (b, s) bool are full stops, and without them all is one sentence."""
-        ...
 
 
 class PairEncoder(Protocol):
@@ -66,7 +64,6 @@ class PairEncoder(Protocol):
         self, inputs: Tensor, source_mask: Tensor, lengths: Tensor | None = None, separator_mask: Tensor | None = None
     ) -> EncoderOutput:
         """As :class:`Encoder`; ``separator_mask`` (b, s) bool is what ends first texts, and without it all is one."""
-        ...
 
 
 class Bridge(Protocol):
@@ -74,7 +71,6 @@ class Bridge(Protocol):
 
     def __call__(self, final: State, batch: int) -> State:
         """The encoder's state after each layer, empty without an encoder, and the number of rows -> the first state."""
-        ...
 
 
 class Decoder(Protocol):
@@ -96,11 +92,9 @@ class Decoder(Protocol):
         dropout_masks: Sequence[Tensor | None] = (),
     ) -> RnnOutput:
         """Run over whole sequences: see :meth:`attnx.nn.recurrent.Recurrent.run`."""
-        ...
 
     def step(self, inputs: Sequence[Tensor], state: State, dropout_masks: Sequence[Tensor | None] = ()) -> State:
         """Take one step: inputs (b, ...) side by side and the previous state -> the next, as in :meth:`run`."""
-        ...
 
 
 class Readout(Protocol):
@@ -110,7 +104,6 @@ class Readout(Protocol):
 
     def __call__(self, state: Tensor, context: Tensor, token: Tensor) -> Tensor:
         """(..., state_size), (..., context_size), (..., token_size) -> (..., size)."""
-        ...
 
 
 class OutputInputs(NamedTuple):
@@ -141,11 +134,9 @@ class OutputLayer(Protocol):
 
     def __call__(self, vectors: Tensor, inputs: OutputInputs) -> Tensor:
         """Readouts (..., size) -> (..., width)."""
-        ...
 
     def copy_ids(self, source: Tensor, source_mask: Tensor) -> Tensor | None:
         """(b, s) source ids and (b, s) bool -> (b, s) the target ids that may be copied; None if nothing is copied."""
-        ...
 
 
 class GreedyStep(NamedTuple):
@@ -162,49 +153,37 @@ class TargetSpec(Protocol):
     @property
     def width(self) -> int:
         """Size of the output layer."""
-        ...
 
     @property
     def steps(self) -> int | None:
         """The number of steps of every output; None if each ends where it says so."""
-        ...
 
     def prepare(self, source: Tensor, target: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """A source (b, s, ...) and its target (b, t, ...), None where it is not known, as the model gets them."""
-        ...
 
     def restore(self, outputs: Tensor, source: Tensor) -> Tensor:
         """Undo :meth:`prepare`: outputs (b, n, t, ...) of the model for a source that was not prepared."""
-        ...
 
     def embedding(self, size: int) -> nn.Module:
         """A new layer from steps (b, t, ...) to vectors (b, t, size)."""
-        ...
 
     def marked_states(self, size: int) -> nn.Module:
         """A new layer from states (b, t, size) and a mask (b, t) of n steps to what their outputs read (n, size)."""
-        ...
 
     def start_input(self, rows: int, device: torch.device) -> Tensor:
         """(rows, ...) the decoder's input at the first step."""
-        ...
 
     def decoder_inputs(self, source: Tensor, target: Tensor) -> Tensor:
         """What the decoder reads with a known target (b, t, ...): the start, and each step but the last."""
-        ...
 
     def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, label_smoothing: float = 0.0) -> Tensor:
         """Outputs (b, t, width), target (b, t, ...) and mask (b, t), False at padding -> (b, t), 0 at padding."""
-        ...
 
     def predict(self, outputs: Tensor) -> Tensor:
         """Outputs (..., width) -> predictions of the same shape: log-probabilities of symbols, numbers unchanged."""
-        ...
 
     def greedy(self, predictions: Tensor) -> GreedyStep:
         """Take the likeliest step from predictions (b, width)."""
-        ...
 
     def sample(self, outputs: Tensor) -> Tensor:
         """Sample a step (b, ...) from outputs (b, width), for scheduled sampling."""
-        ...

@@ -128,14 +128,12 @@ class SequenceTask(Protocol):
 
     def load(self) -> SequenceData:
         """Read and split the data; errors in them are UserErrors with file and line."""
-        ...
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Build torchmetrics Metrics by name.
 
         Values are logged as ``valid_NAME`` and ``test_NAME``; entries of a mapping as ``test_NAME_ENTRY``.
         """
-        ...
 
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[TaskOutput], pairs: Sequence[Pair]) -> None:
         """Update the metrics with a batch."""

@@ -55,11 +55,9 @@ class Kernel(Protocol):
 
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
         """Whether it can compute this call: sizes, types, devices, masks. Called before every attention call."""
-        ...
 
     def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         """Compute the attention."""
-        ...
 
 
 def matching_kernels(attention: Attention) -> tuple[Kernel, ...]:

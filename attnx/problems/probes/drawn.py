@@ -56,12 +56,9 @@ class Problem(Protocol):
     @property
     def symbols(self) -> tuple[str, ...]:
         """The name of each symbol."""
-        ...
 
     def check(self, setting: Difficulty) -> None:
         """Raise a UserError if no row has this setting."""
-        ...
 
     def draw(self, rng: np.random.Generator, rows: int, setting: Difficulty) -> Drawn:
         """Draw rows."""
-        ...
