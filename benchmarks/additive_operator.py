@@ -197,7 +197,6 @@ def ratios(rounds: dict[str, list[float]]) -> dict[str, list[float]]:
 
 
 def show(results: dict[str, Any], console: Console) -> None:
-    """Print the table of one shape."""
     batch, queries, positions, width = results["shape"]
     title = f"batch {batch}, {queries} queries, {positions} positions, {width} hidden units"
     table = Table(title=title, title_justify="left")
@@ -223,7 +222,6 @@ def show(results: dict[str, Any], console: Console) -> None:
 
 
 def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line."""
     cached = ROOT / ".benchmarks"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
@@ -248,7 +246,6 @@ def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure all libraries at every shape and report."""
     options, console = read_options(), Console()
     torch.set_num_threads(options.threads)
     options.envs = options.envs.resolve()

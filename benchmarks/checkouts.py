@@ -55,7 +55,6 @@ def measure(row: str, pairs: Path, folder: Path) -> list[float]:
 
 
 def main() -> None:
-    """Compare checkouts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("checkouts", nargs="+", type=Path, help="folders; the first is what others are compared with")
     checkouts = [folder.resolve() for folder in parser.parse_args().checkouts]

@@ -157,7 +157,6 @@ def ratios(speeds: Rounds) -> Rounds:
 
 
 def main() -> None:
-    """Measure all rows in turn, round after round, and report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--rounds", type=int, default=5, help="all are measured once per round")

@@ -98,7 +98,6 @@ class Work:
     limit: float  # seconds after which a measurement is aborted
 
     def write(self) -> None:
-        """Write the training pairs, the references, and the words to decode at either batch size."""
         write_pairs(self.training, self.folder / "pairs.tsv")
         write_pairs(self.words, self.folder / "references.tsv")
         for setting in SETTINGS:
@@ -204,7 +203,6 @@ class Measurements:
     problems: dict[str, str]
 
     def show(self, console: Console) -> None:
-        """Print the tables and the failures."""
         console.print(table(f"words per second (threads: {self.threads})", self.speeds, 1))
         if any(compared := ratios(self.speeds)):
             console.print(table("how many times as fast, in the same round", compared, 2))
@@ -221,7 +219,6 @@ class Measurements:
         show_trouble(self.problems, self.busy_cpus, console)
 
     def as_json(self) -> dict[str, Any]:
-        """The same as JSON."""
         return {
             "words_per_second": by_row(self.speeds),
             "ratios": by_row(ratios(self.speeds)),
@@ -275,7 +272,6 @@ def prepare(work: Work, options: argparse.Namespace, console: Console) -> tuple[
 
 
 def read_options() -> argparse.Namespace:
-    """Parse the command line."""
     names = (ATTNX, *(peer.name for peer in PEERS))
     cache = Path(__file__).resolve().parents[1] / ".benchmarks"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
@@ -299,7 +295,6 @@ def read_options() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Train and measure all packages and report."""
     options, console = read_options(), Console()
     count = options.steps * SIZES["batch"]
     try:

@@ -125,7 +125,6 @@ def measure_all(ready: list[Measured], repeats: int) -> tuple[dict[str, float], 
 
 
 def read_options() -> argparse.Namespace:
-    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--rounds", type=int, default=5, help="all are measured once per round")
@@ -139,7 +138,6 @@ def read_options() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure all ways and report."""
     options, console = read_options(), Console()
     torch.set_num_threads(options.threads)
     ready = [Measured(shape) for shape in SHAPES]

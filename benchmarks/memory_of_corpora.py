@@ -149,7 +149,6 @@ def measure(pairs: int, options: argparse.Namespace, console: Console) -> list[d
 
 
 def show(measured: list[dict[str, Any]], console: Console) -> None:
-    """Print a table with a line for each load."""
     display = Table("pairs", "loaded", *(heading for heading, _, _ in COLUMNS.values()))
     for column in display.columns[2:]:
         column.justify = "right"
@@ -162,7 +161,6 @@ def show(measured: list[dict[str, Any]], console: Console) -> None:
 
 
 def read_options() -> argparse.Namespace:
-    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--pairs", type=int, nargs="+", default=[50_000, 200_000], help="sizes of the corpora, such as 10000000")
@@ -175,7 +173,6 @@ def read_options() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure every size and report."""
     options, console = read_options(), Console()
     measured = [row for pairs in options.pairs for row in measure(pairs, options, console)]
     show(measured, console)

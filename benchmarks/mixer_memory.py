@@ -57,7 +57,6 @@ def step_seconds(layer: nn.Module, length: int) -> float:
 
 
 def main() -> None:
-    """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--lengths", type=int, nargs="+", default=[512, 1024, 2048, 4096, 8192])
     lengths = parser.parse_args().lengths

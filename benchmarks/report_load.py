@@ -112,7 +112,6 @@ def load(page: Path) -> int:
 
 
 def main() -> None:
-    """Write runs and their report, and open it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=300)
     parser.add_argument("--times", type=int, default=5)

@@ -115,7 +115,6 @@ def measure(scorer: str, scope: Scope, options: argparse.Namespace) -> dict[str,
 
 
 def show(rows: list[dict[str, Any]], console: Console) -> None:
-    """One line per composition; slopes of time and of memory in a cell."""
     title = "time and memory, and the log2 of how many times as much of each it takes with one size doubled"
     display = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False)
     for heading in ("scorer", "scope"):
@@ -131,13 +130,11 @@ def show(rows: list[dict[str, Any]], console: Console) -> None:
 
 
 def write(options: argparse.Namespace, rows: list[dict[str, Any]], used: float | None) -> None:
-    """Write the options and the measurements to the JSON file."""
     chosen_options = {key: getattr(options, key) for key in (*SIZES, "batch", "threads", "repeats", "accel")}
     record(options.out, chosen_options, {"cpus_used_by_other_programs": used, "measured": rows})
 
 
 def read_options() -> argparse.Namespace:
-    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     for (name, meaning), default in zip(SIZES.items(), (64, 512, 64, 2), strict=True):
@@ -155,7 +152,6 @@ def read_options() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure every composition and report."""
     options, console = read_options(), Console()
     torch.set_num_threads(options.threads)
     busy_cpus = watch_neighbors()

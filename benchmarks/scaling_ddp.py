@@ -98,7 +98,6 @@ def ratios(speeds: Rounds, schedules: Sequence[str]) -> Rounds:
 
 
 def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line."""
     names = [row.removeprefix("attnx, ") for row in SCHEDULES]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
@@ -114,7 +113,6 @@ def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure all ways and report."""
     options, console = read_options(), Console()
     steps = math.ceil(options.words / SIZES["batch"])
     problems: dict[str, str] = {}

@@ -47,7 +47,6 @@ def ratios(times: Rounds) -> Rounds:
 
 
 def read_options() -> argparse.Namespace:
-    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--rounds", type=int, default=5, help="all are measured once per round")
@@ -60,7 +59,6 @@ def read_options() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure every row and report."""
     options, console = read_options(), Console()
     entrants = {row: partial(seconds, arguments, options.threads) for row, arguments in COMMANDS.items()}
     problems: dict[str, str] = {}

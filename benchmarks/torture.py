@@ -51,7 +51,6 @@ Sign = Callable[[], bool]
 
 
 def main() -> None:
-    """Run both, print and record."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=20, help="kills of the run, and as many of the sweep (20)")
     parser.add_argument("--of", nargs="+", choices=TORTURED, default=[*TORTURED], help="what to kill (both)")

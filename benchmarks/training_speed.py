@@ -179,7 +179,6 @@ class Measurements:
     problems: dict[str, str]
 
     def show(self, console: Console) -> None:
-        """Print the tables and the failures."""
         words = self.request.steps * SIZES["batch"]
         console.print(table(f"words per second ({words} words, threads: {self.request.threads})", self.speeds, 0))
         if any(compared := ratios(self.speeds)):
@@ -189,7 +188,6 @@ class Measurements:
         show_trouble(self.problems, self.busy_cpus, console)
 
     def as_json(self) -> dict[str, Any]:
-        """The same as JSON."""
         return {
             "words_per_second": by_row(self.speeds),
             "ratios": by_row(ratios(self.speeds)),
@@ -202,7 +200,6 @@ class Measurements:
 
 
 def read_options() -> argparse.Namespace:
-    """Parse the command line."""
     names = ("attnx", BY_HAND, *(peer.name for peer in PEERS))
     cache = ROOT / ".benchmarks"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
@@ -223,7 +220,6 @@ def read_options() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure all libraries and report."""
     options, console = read_options(), Console()
     steps = math.ceil(options.words / SIZES["batch"])
     # Enough pairs for a single epoch: the pause between two epochs is not what is compared.

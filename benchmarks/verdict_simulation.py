@@ -154,7 +154,6 @@ def cells(settings: list[int], seeds: list[int], noises: list[str], spreads: lis
 
 
 def main() -> None:
-    """Print the tables of benchmarks/README.md."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--grids", type=int, default=400)
     parser.add_argument("--settings", type=int, nargs="+", default=[6, 24])

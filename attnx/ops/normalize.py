@@ -1,4 +1,8 @@
-"""From scores to weights: normalizers of rows with masks, and the tests of masks and number types that they need."""
+"""From scores to weights: normalizers of rows with masks, and the tests of masks and number types that they need.
+
+Scores are (..., m), and an ``allowed_mask`` (..., m) bool is broadcast against them. Weights are (..., m), 0 where
+forbidden; each row of a distribution sums to 1, or to 0, with zero gradients, if nothing is allowed.
+"""
 
 from __future__ import annotations
 
@@ -58,14 +62,8 @@ def is_all_true_on_cpu(mask: Tensor) -> bool:
 def masked_normalize(normalize: Callable[[Tensor], Tensor], scores: Tensor, allowed_mask: Tensor) -> Tensor:
     """Normalize each row as if its forbidden positions were not there.
 
-    Args:
-        normalize: (..., m) scores -> (..., m) weights of the last axis. It meets -inf where a position is forbidden,
-            but never a row of nothing else, and never an empty row.
-        scores: (..., m).
-        allowed_mask: (..., m) bool, broadcast against ``scores``.
-
-    Returns:
-        (..., m) weights, 0 where forbidden; a row in which nothing is allowed is all 0, as is its gradient.
+    ``normalize`` maps scores (..., m) to weights (..., m). It meets -inf where a position is forbidden, but never a row
+    of nothing else, and never an empty row.
 
     >>> masked_normalize(torch.sigmoid, torch.zeros(2, 3), torch.tensor([[True, True, False], [False, False, False]]))
     tensor([[0.5000, 0.5000, 0.0000],
@@ -86,13 +84,6 @@ def masked_softmax(scores: Tensor, allowed_mask: Tensor) -> Tensor:
 
     A row in which nothing is allowed gives zeros, with zero (and finite) gradients, where the plain formula gives NaN.
 
-    Args:
-        scores: (..., m).
-        allowed_mask: (..., m) bool, broadcast against ``scores``.
-
-    Returns:
-        (..., m) weights, 0 where forbidden; each row sums to 1, or to 0 if nothing is allowed.
-
     >>> masked_softmax(torch.tensor([[0.0, 0.0, 9.0], [1.0, 2.0, 3.0]]),
     ...                torch.tensor([[True, True, False], [False, False, False]]))
     tensor([[0.5000, 0.5000, 0.0000],
@@ -103,13 +94,6 @@ def masked_softmax(scores: Tensor, allowed_mask: Tensor) -> Tensor:
 
 def hardmax(scores: Tensor, allowed_mask: Tensor) -> Tensor:
     """One-hot at the highest allowed score, the first of equals; straight-through: backwards it is softmax.
-
-    Args:
-        scores: (..., m).
-        allowed_mask: (..., m) bool, broadcast against ``scores``.
-
-    Returns:
-        (..., m) weights, each row one 1 among zeros, or all zeros if nothing is allowed.
 
     >>> hardmax(torch.tensor([3.0, 5.0, 5.0, 9.0]), torch.tensor([True, True, True, False]))
     tensor([0., 1., 0., 0.])
@@ -129,13 +113,6 @@ def sparsemax(scores: Tensor, allowed_mask: Tensor) -> Tensor:
 
     They are ``max(0, score - threshold)`` (Martins and Astudillo 2016, proposition 1), exactly 0 for whatever scores
     below the threshold. Gradients are exact and of any order.
-
-    Args:
-        scores: (..., m).
-        allowed_mask: (..., m) bool, broadcast against ``scores``.
-
-    Returns:
-        (..., m) weights, 0 where forbidden; each row sums to 1, or to 0 if nothing is allowed.
 
     >>> sparsemax(torch.tensor([1.0, 0.5, -1.0, 9.0]), torch.tensor([True, True, True, False]))
     tensor([0.7500, 0.2500, 0.0000, 0.0000])
@@ -168,15 +145,8 @@ def entmax(scores: Tensor, allowed_mask: Tensor, alpha: float | Tensor = 1.5) ->
 
     They are ``max(0, (alpha - 1) score - threshold)^(1 / (alpha - 1))`` (Peters et al. 2019, section 3), exactly 0
     for low scores. Towards alpha 1 they become softmax; alpha 2 is sparsemax, and solved as such where it is a number.
-    Gradients, that of alpha included, are exact and of any order, in reverse mode.
-
-    Args:
-        scores: (..., m).
-        allowed_mask: (..., m) bool, broadcast against ``scores``.
-        alpha: above 1, up to 2; a tensor is broadcast against (..., 1) and may be learned.
-
-    Returns:
-        (..., m) weights, 0 where forbidden; each row sums to 1, or to 0 if nothing is allowed.
+    Gradients, that of alpha included, are exact and of any order, in reverse mode. Alpha is above 1, up to 2; as a
+    tensor it is broadcast against (..., 1) and may be learned.
 
     >>> entmax(torch.tensor([0.4, 0.0, -1.3, 9.0]), torch.tensor([True, True, True, False]))
     tensor([0.6400, 0.3600, 0.0000, 0.0000])

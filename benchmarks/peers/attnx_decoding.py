@@ -13,7 +13,6 @@ RUN = "run"
 
 
 def main() -> None:
-    """Decode as requested."""
     request = read_request(Decoding)
     run = attnx.open_run(RUN, decoding="greedy" if request.width == 1 else ("beam", {"beam_size": request.width}))
     gc.freeze()  # as the command predict does after opening a run

@@ -20,7 +20,6 @@ class ScheduleTiming(Timing):
 
 
 def main() -> None:
-    """Train as many steps as requested."""
     request = read_request(ScheduleTiming)
     watch = Stopwatch(request.warmup, request.steps)
     batches, symbols = make_batches(read_pairs(Path(request.pairs)), request.batch)

@@ -16,7 +16,6 @@ from request import read_request
 
 
 def main() -> None:
-    """Decode as requested, with joeynmt's own limit of output length."""
     request = read_request(Decoding)
     search = {"batch_size": request.batch_words, "batch_type": "sentence", "beam_size": request.width, "n_best": 1}
     args = parse_global_args(configuration(request) | {"testing": search}, rank=0, mode="translate")

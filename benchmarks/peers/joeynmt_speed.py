@@ -25,7 +25,6 @@ def timed_manager(watch: Stopwatch) -> type[training.TrainManager]:
 
 
 def main() -> None:
-    """Train as many steps as requested."""
     request = read_request(Timing)
     watch = Stopwatch(request.warmup, request.steps)
     training.TrainManager = timed_manager(watch)

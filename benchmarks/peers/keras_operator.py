@@ -32,7 +32,6 @@ def work(shape: list[int], way: str) -> Work:
 
 
 def main() -> None:
-    """Answer requests until there are no more."""
     torch.set_num_threads(int(sys.argv[1]))
     for line in sys.stdin:
         request = json.loads(line)

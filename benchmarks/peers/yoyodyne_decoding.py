@@ -28,7 +28,6 @@ def read_predictions() -> list[str]:
 
 
 def main() -> None:
-    """Decode the first batch untimed, then all words."""
     request = read_request(Decoding)
     words = read_words(request)
     first = words[: request.batch_words]

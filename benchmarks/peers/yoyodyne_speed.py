@@ -13,7 +13,6 @@ from yoyodyne_training import train
 
 
 def main() -> None:
-    """Train as many steps as requested."""
     request = read_request(Timing)
     watch = Stopwatch(request.warmup, request.steps)
     train(request, LambdaCallback(on_train_batch_start=lambda _1, _2, batch, _3: watch.step_begins(len(batch))))
