@@ -108,7 +108,6 @@ def test_a_source_of_features_is_exported(run, command):
     assert decode(Path("one/export/onnx"), ["tracks/1.npy"]) == expected
 
 
-@pytest.mark.usefixtures("run")
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
@@ -120,8 +119,7 @@ def test_a_source_of_features_is_exported(run, command):
         (["one", "--out", "words.tsv"], "words.tsv: is there already"),
     ],
 )
-def test_mistaken_arguments_are_reported(overrides, message, run, command):
-    run("trainer.max_steps=1", folder="one")
+def test_mistaken_arguments_are_reported(overrides, message, runs, command):
     files_before = sorted(Path().rglob("*"))
     answer = command("export", *overrides)
     assert answer.code == 2
@@ -130,17 +128,14 @@ def test_mistaken_arguments_are_reported(overrides, message, run, command):
     assert sorted(Path().rglob("*")) == files_before
 
 
-def test_targets_of_numbers_are_refused(run, command, monkeypatch):
-    run("trainer.max_steps=1", folder="one")
+def test_targets_of_numbers_are_refused(runs, command, monkeypatch):
     monkeypatch.setattr(exporting.TrainedRun, "target", property(lambda self: None))
     answer = command("export", "one", "--format", "torch")
     assert (answer.code, answer.out) == (2, "")
     assert "writes rows of numbers" in answer.err
 
 
-def test_missing_packages_are_reported(run, command, monkeypatch):
-    run("trainer.max_steps=1", folder="one")
-
+def test_missing_packages_are_reported(runs, command, monkeypatch):
     for name in ("onnx", "onnxruntime"):
         monkeypatch.setitem(sys.modules, name, None)  # importing it now fails
     answer = command("export", "one")
