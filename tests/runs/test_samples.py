@@ -9,13 +9,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from rich.console import Console
-from scipy.stats import binomtest
 
 from attnx.config.compose import compose
-from attnx.data.readers.cmudict import read_cmudict
 from attnx.errors import UserError
 from attnx.laws.candidate import Candidate
 from attnx.laws.task import NUM_EXAMPLES, TaskLaws
@@ -34,42 +31,6 @@ def table(path: str | Path, delimiter: str = "\t") -> list[dict[str, str]]:
 
 def results(folder: str) -> dict[str, Any]:
     return json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
-
-
-@pytest.fixture
-def dictionary(work_folder):
-    """Half of CMUdict's words of up to six letters, short ones first: what is easy stands at the beginning."""
-    pairs = sorted([pair for pair in read_cmudict() if len(pair.source) <= 6][::2], key=lambda pair: len(pair.source))
-    lines = ["\t".join(["".join(pair.source), *map(" ".join, pair.references)]) for pair in pairs]
-    (work_folder / "dictionary.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return work_folder / "dictionary.tsv"
-
-
-def test_evaluations_of_samples_agree_statistically(dictionary, run, command):
-    """The error of more words lies in the 95 % interval of fewer; that of the file's first words would be another."""
-    sizes = ["model.embedding_dim=32", "encoder.hidden_size=64", "decoder.hidden_size=64", "trainer.batch_size=128"]
-    overrides = [
-        "task.train=dictionary.tsv",
-        "task.holdout=0.05",
-        "trainer.num_validations=1",
-        "trainer.test_examples=1",
-    ]
-    run(*sizes, *overrides, "scorer=dot", "optimizer.lr=0.02", "trainer.max_steps=80", folder="one")
-    wrong = {}
-    for count in ("500", "1000", "null"):
-        assert command("evaluate", "one", f"trainer.test_examples={count}").code == 0
-        rows = table(f"one/evaluations/test-examples={count}/predictions.tsv")
-        wrong[count] = np.array([row["edits"] != "0" for row in rows])
-    assert [len(numbers) for numbers in wrong.values()][:2] == [500, 1000]
-    rates = {count: numbers.mean() for count, numbers in wrong.items()}
-
-    def holds(counts: Any, rate: float) -> bool:
-        interval = binomtest(int(counts.sum()), len(counts)).proportion_ci(method="wilson")
-        return bool(interval.low <= rate <= interval.high)
-
-    assert all(holds(wrong["500"], rates[count]) for count in ("1000", "null"))
-    assert all(holds(wrong["1000"], rates[count]) for count in ("500", "null"))
-    assert not any(holds(wrong["null"][:first], rates["null"]) for first in (500, 1000))
 
 
 def test_runs_and_evaluations_share_their_test_sample(words, run, command):
