@@ -84,12 +84,12 @@ def test_self_attention_is_saved_and_drawn(tiny):
         assert list(encoder.views) == ["mean", *(f"encoder self-attention, layer 1, head {head}" for head in (1, 2))]
         assert list(decoder.views)[-1] == "decoder self-attention, layer 2, head 2"
     _as_it_was_written(run, with_self_attention[1][1])
+    one, *_ = (file for file, _ in with_self_attention)
     for file, _ in alignments:
-        if file not in dict(with_self_attention):
+        if file != one:
             file.unlink()
     drawn = heatmaps.draw_alignments("one")
-    for file, _ in with_self_attention:
-        assert {file.with_name(f"{file.stem}-{stream}.png") for stream in ("encoder", "decoder")} <= set(drawn)
+    assert {one.with_name(f"{one.stem}-{stream}.png") for stream in ("encoder", "decoder")} <= set(drawn)
     titles = [
         axes.get_title(loc="left").replace("\n", " ")
         for axes in heatmaps.draw_heads(with_self_attention[0][1].self_attention["encoder"]).axes

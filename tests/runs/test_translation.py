@@ -81,8 +81,7 @@ def translate(run, sized, texts):
     return make
 
 
-@pytest.mark.parametrize("tokenizer", ["bpe", "word", "character"])
-@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize(("tokenizer", "shared"), [("bpe", True), ("word", False), ("character", True)])
 def test_a_run_trains_from_files_and_reports_scores(tokenizer, shared, translate, texts):
     """Its scores are sacreBLEU's of its predictions as text, and reopened it answers as it did in the test."""
     translate(f"task.tokenizer={tokenizer}", f"task.shared_vocabulary={shared}", folder="one")
