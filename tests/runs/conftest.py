@@ -288,6 +288,8 @@ def shared_server(server, monkeypatch):
     """Sweeps fork their jobs from the one server, also those that a launcher of others runs in this process."""
     monkeypatch.setattr(session, "start_fork_server", lambda environment: KeptServer(server))
     monkeypatch.setattr(external_launchers, "SubprocessProcesses", lambda lock: KeptServer(server))
+    # Else Hydra composes each sweep once more, to read whether hydra.mode contradicts -m.
+    monkeypatch.setattr("hydra._internal.hydra.Hydra.get_mode", lambda *_, **__: None)
 
 
 @pytest.fixture

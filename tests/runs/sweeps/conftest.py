@@ -62,10 +62,8 @@ SECONDS = 0.01
 
 
 @pytest.fixture
-def sweep(command, words, small, shared_server, monkeypatch):
+def sweep(command, words, small, shared_server):
     """Sweep over small runs of five steps."""
-    # Else Hydra composes the sweep once more, to read whether hydra.mode contradicts -m.
-    monkeypatch.setattr("hydra._internal.hydra.Hydra.get_mode", lambda *_, **__: None)
 
     def run_sweep(*overrides: str) -> Any:
         given_keys = {word.partition("=")[0].lstrip("+") for word in overrides}
