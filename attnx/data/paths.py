@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -9,9 +10,6 @@ from glob import glob, has_magic
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
-
-from rapidfuzz import process
-from rapidfuzz.distance import DamerauLevenshtein
 
 from attnx import registry
 from attnx.errors import UserError
@@ -120,9 +118,7 @@ def _similar_names(name: str, folder: Path) -> list[str]:
             names = [entry.name for entry in islice(entries, MAX_NAMES) if entry.name != name]  # itself, a broken link
     except OSError:  # no permission
         return []
-    similarity = DamerauLevenshtein.normalized_similarity
-    matches = process.extract(name, sorted(names), scorer=similarity, limit=3, score_cutoff=MIN_SIMILARITY)
-    return [str(folder / match) for match, _, _ in matches]
+    return [str(folder / match) for match in difflib.get_close_matches(name, sorted(names), n=3, cutoff=MIN_SIMILARITY)]
 
 
 def _suggestion(names: list[str]) -> str:

@@ -169,18 +169,11 @@ def train(
                 console.print("\n".join(cut_notes), end="\n" if cut_notes else "", markup=False, highlight=False)
                 save_examples(module, prepared.loaders.test_rows, prepared.resolved, folder)
         except (KeyboardInterrupt, SystemExit) as stop:
-            if not is_ctrl_c(stop):
+            # Lightning answers a KeyboardInterrupt by sys.exit; any other SystemExit is an error of who exits.
+            if not isinstance(stop, KeyboardInterrupt) and not isinstance(stop.__context__, KeyboardInterrupt):
                 raise
             raise Interrupted(folder, stop_signal.signum or signal.SIGINT) from None
         return results
-
-
-def is_ctrl_c(stop: BaseException) -> bool:
-    """Whether a KeyboardInterrupt stops the run, or the SystemExit with which Lightning answers one.
-
-    Lightning calls ``sys.exit`` as it handles the KeyboardInterrupt; any other SystemExit is an error of who exits.
-    """
-    return isinstance(stop, KeyboardInterrupt) or isinstance(stop.__context__, KeyboardInterrupt)
 
 
 def _fit(prepared: PreparedRun, trainer: lightning.Trainer, checkpoints: CheckpointManager, resume: bool) -> None:

@@ -36,11 +36,6 @@ class InputOptions(NamedTuple):
         """The name before a line number in messages."""
         return "standard input" if self.file is None else str(self.file)
 
-    @property
-    def is_feature_file(self) -> bool:
-        """Whether the file is a feature matrix itself, by its suffix, and not a list of such files."""
-        return self.file is not None and self.file.suffix in READERS
-
 
 class ParsedLine(NamedTuple):
     """A line, numbered from 1: an example, nothing if it is empty, or the error, with its place."""
@@ -61,7 +56,7 @@ def numbered_lines(options: InputOptions, has_feature_files: bool) -> Iterator[t
     """The raw lines with their numbers; a feature file itself is one line, its name."""
     if options.file is None:
         yield from bounded_lines(sys.stdin.buffer, options.name)
-    elif has_feature_files and options.is_feature_file:
+    elif has_feature_files and options.file.suffix in READERS:
         yield 1, options.file.name.encode()
     else:
         yield from raw_lines(options.file)

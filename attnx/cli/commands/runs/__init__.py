@@ -141,7 +141,9 @@ def select_runs(query: RunsQuery) -> list[Run]:
     sort = query.options.get("sort", "-created")
     known_keys = dict.fromkeys(key for run in selected for key in keys_of(run))
     check_keys([*(condition.key for condition in query.filters), sort.removeprefix("-")], known_keys)
-    _check_statuses(query.filters)
+    statuses = [value for condition in query.filters if condition.key == "status" for value in condition.values]
+    if unknown := [value for value in statuses if value not in LISTED_STATUSES and not set("*?") & set(value)]:
+        raise UserError(f"status={unknown[0]}: no such status{suggest(unknown[0], LISTED_STATUSES)}")
     selected, reason = apply_filters(selected, query.filters, value_of)
     if reason:
         print(f"attnx: none left: {printable(reason)}", file=sys.stderr)
@@ -151,13 +153,6 @@ def select_runs(query: RunsQuery) -> list[Run]:
     ordered = sorted(keys, key=keys.__getitem__, reverse=sort[0] == "-")
     ordered.sort(key=lambda run: keys[run][0])
     return ordered[: int(query.options.get("limit", len(selected)))]
-
-
-def _check_statuses(filters: Sequence[Filter]) -> None:
-    for condition in filters:
-        for value in condition.values if condition.key == "status" else ():
-            if value not in LISTED_STATUSES and not set("*?") & set(value):
-                raise UserError(f"status={value}: no such status{suggest(value, LISTED_STATUSES)}")
 
 
 def _prune(runs: Sequence[Run], query: RunsQuery, is_confirmed: bool) -> int:

@@ -95,23 +95,21 @@ def columns_of(runs: Sequence[Run]) -> list[Column]:
     def column(name: str, text: Callable[[Any], str], value: Callable[[Run], Any], right: bool = False) -> Column:
         return Column(name, [ABSENT if value(run) is None else text(value(run)) for run in runs], RANKS[name], right)
 
+    def cells(key: str) -> list[str]:
+        return [value_text(values[key]) if key in values else ABSENT for values in options]
+
     options = [options_of(run) for run in runs]
     keys = [key for key in differing_keys(options) if key.split(".")[0] not in HIDDEN_KEYS]
     return [
         column("run", str, lambda run: run.path),
         column("status", str, lambda run: run.status),
         *_metric_columns(runs),
-        *(Column(key, option_cells(options, key), RANKS["choice"] + i / 1000) for i, key in enumerate(keys)),
+        *(Column(key, cells(key), RANKS["choice"] + i / 1000) for i, key in enumerate(keys)),
         column("seed", str, lambda run: options_of(run).get("seed"), right=True),
         column("created", value_text, lambda run: run.created),
         column("duration", format_duration, lambda run: run.train_seconds, right=True),
         column("size", decimal, lambda run: run.disk_usage.size, right=True),
     ]
-
-
-def option_cells(options: Sequence[Mapping[str, Any]], key: str) -> list[str]:
-    """The value of a key in each configuration, as text."""
-    return [value_text(values[key]) if key in values else ABSENT for values in options]
 
 
 def differing_keys(options: Sequence[Mapping[str, Any]]) -> list[str]:
