@@ -6,17 +6,16 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_mapping
 from attnx.files.file_lock import is_lock_held, is_lock_left, lock_while
-from attnx.runs.disk_usage import DiskUsage, disk_usage
 from attnx.runs.info import RunStatus, read_config, read_info
 from attnx.runs.layout import CHECKPOINTS, CONFIG_YAML, LAST, LOG_TXT, METRICS, PROGRESS, README, RUN_JSON, RUN_LOCK
 from attnx.runs.results import BaselineDifference, Curve, Interval, Results, read_curves, read_results
@@ -24,6 +23,13 @@ from attnx.runs.sweep import is_sweep, sweep_of
 
 # Time without a write after which a run that says it is running counts as stopped, where its lock is not seen.
 SILENCE_SECONDS = 86400.0
+
+
+class DiskUsage(NamedTuple):
+    """The bytes of all files in a folder, and when one was last written, in seconds since 1970."""
+
+    size: int
+    modified: float
 
 
 @dataclass
@@ -188,8 +194,9 @@ class Run:
 
     @cached_property
     def disk_usage(self) -> DiskUsage:
-        """The bytes of the folder, and its last write."""
-        return disk_usage(self.path)
+        """The bytes in the folder, a file with several hard links once, and its last write; no link is followed."""
+        files = {(stat.st_dev, stat.st_ino): stat for stat in _file_stats(self.path)}.values()
+        return DiskUsage(sum(stat.st_size for stat in files), max((stat.st_mtime for stat in files), default=0.0))
 
     @cached_property
     def status(self) -> RunStatus:
@@ -215,6 +222,16 @@ class Run:
         metrics = self.path / METRICS
         modified = metrics.stat().st_mtime if metrics.is_file() else self.disk_usage.modified
         return max(0.0, (time.time() if self.status == RunStatus.RUNNING else modified) - self.created.timestamp())
+
+
+def _file_stats(folder: Path | str) -> Iterator[os.stat_result]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):  # a process that writes renames files meanwhile
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _file_stats(entry.path)
+                else:
+                    yield os.lstat(entry.path)
 
 
 def read_run(folder: Path | str) -> Run:

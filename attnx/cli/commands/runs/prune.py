@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +17,6 @@ from attnx.cli.commands.runs.table import Column, print_columns
 from attnx.errors import UserError
 from attnx.files.printable import print_line
 from attnx.reports.run.readme import write_run_readme
-from attnx.runs.disk_usage import freed_bytes
 from attnx.runs.info import RunStatus, update_info
 from attnx.runs.layout import BEST, CHECKPOINTS, LAST, README, STUDY, refuse_links, resume_command
 from attnx.runs.run import Run, lock_run
@@ -58,6 +58,14 @@ def plan_deletions(runs: Sequence[Run], what: str, keep: str) -> list[Deletion]:
         return [Deletion(run, (), run.disk_usage.size) for run in idle if run not in kept_runs]
     files = {run: _checkpoints_to_delete(run, keep) for run in idle}
     return [Deletion(run, paths, freed_bytes(paths)) for run, paths in files.items() if paths]
+
+
+def freed_bytes(paths: Iterable[Path]) -> int:
+    """The bytes that are freed if some files are deleted; none of a file that keeps a hard link."""
+    stats = [path.lstat() for path in paths]
+    links = Counter((stat.st_dev, stat.st_ino) for stat in stats)
+    files = {(stat.st_dev, stat.st_ino): stat for stat in stats}
+    return sum(stat.st_size for file, stat in files.items() if links[file] == stat.st_nlink)
 
 
 def _checkpoints_to_delete(run: Run, keep: str) -> tuple[Path, ...]:
