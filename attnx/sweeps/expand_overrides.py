@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from attnx.config.compose import canonicalize_overrides, reject_ambiguous
 from attnx.config.hydra_internals import BASIC_SWEEPER, is_glob, override_parser, split_jobs
-from attnx.config.hydra_session import hydra_session
 from attnx.errors import UserError, suggest
 from attnx.registry.dependencies import require_package
 
@@ -48,6 +47,8 @@ class SweepRequest(NamedTuple):
 
 def expand_sweep(overrides: Sequence[str], config_dir: str | None = None) -> SweepRequest:
     """Expand a command line as Hydra's sweepers will."""
+    from attnx.config.hydra_session import hydra_session  # imports Hydra, which `attnx runs` does without
+
     with hydra_session(overrides, config_dir):
         request = _expand(overrides)
     if not request.jobs:
