@@ -48,22 +48,17 @@ Counts = dict[int, int]  # by context
 
 
 class ModelCost(NamedTuple):
-    """What a model costs; None and empty if it could not be counted.
+    """What a model costs; None and empty if it could not be counted."""
 
-    Attributes:
-        train_flops: operations of a target step in training, forward and backward, its share of the source included.
-        train_parts: the same by part of the model.
-        decode_flops: operations of a decoded step by the number of positions before it: those of the source, or of the
-            target in a model that attends to no source. Empty if the output is one label.
-        state_bytes: what decoding keeps of so many positions: a KV cache, or states of fixed size.
-        note: why something could not be counted; "" if all was.
-    """
-
+    #: operations of a target step in training, forward and backward, its share of the source included
     train_flops: float | None = None
-    train_parts: Mapping[str, float] = {}
+    train_parts: Mapping[str, float] = {}  #: the same by part of the model
+    #: operations of a decoded step by the number of positions before it: those of the source, or of the target in a
+    #: model that attends to no source. Empty if the output is one label.
     decode_flops: Mapping[int, int] = {}
+    #: what decoding keeps of so many positions: a KV cache, or states of fixed size
     state_bytes: Mapping[int, int] = {}
-    note: str = ""
+    note: str = ""  #: why something could not be counted; "" if all was
 
     def results(self) -> dict[str, float]:
         """The numbers by their names in results.json."""

@@ -27,31 +27,21 @@ from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
 
 
 class Prediction(NamedTuple):
-    """One decoded example.
+    """One decoded example."""
 
-    Attributes:
-        pair: the example.
-        output: symbols, or a matrix in the data's units.
-        log_probability: of the output with its EOS; for a matrix, of its length.
-        weights: attention weights (t, m), or (h, t, m) with several heads; None without attention.
-        num_decoder_states: how many of the m positions, the last ones, are decoder states.
-        score: what the search ranks it by.
-        alternatives: the next best hypotheses, best first.
-        model_output: the symbols by which decoder states go, if they are not the output: what the model wrote, where
-            some symbols were replaced afterwards, or what it read, where the output labels that.
-        is_cut: whether the output ended at its length limit, and not by itself; False for numbers.
-        text: the output as the text that ``attnx predict`` writes; "" of a matrix, and where no task has read it.
-    """
-
-    pair: Pair
-    output: TaskOutput
-    log_probability: float
+    pair: Pair  #: the example
+    output: TaskOutput  #: symbols, or a matrix in the data's units
+    log_probability: float  #: of the output with its EOS; for a matrix, of its length
+    #: attention weights (t, m), or (h, t, m) with several heads; None without attention
     weights: np.ndarray[Any, np.dtype[np.float32]] | None
-    num_decoder_states: int = 0
-    score: float = math.nan
-    alternatives: tuple[Prediction, ...] = ()
+    num_decoder_states: int = 0  #: how many of the m positions, the last ones, are decoder states
+    score: float = math.nan  #: what the search ranks it by
+    alternatives: tuple[Prediction, ...] = ()  #: the next best hypotheses, best first
+    #: the symbols by which decoder states go, if they are not the output: what the model wrote, where some symbols were
+    #: replaced afterwards, or what it read, where the output labels that
     model_output: tuple[str, ...] | None = None
-    is_cut: bool = False
+    is_cut: bool = False  #: whether the output ended at its length limit, and not by itself; False for numbers
+    #: the output as the text that ``attnx predict`` writes; "" of a matrix, and where no task has read it
     text: str = ""
 
     def state_names(self, steps: Sequence[str]) -> Sequence[str]:

@@ -28,17 +28,11 @@ BATCH_SIZE = 128
 
 @dataclass(repr=False)
 class TrainedRun(Predictor):
-    """A run, or an ensemble of runs, with its trained model in evaluation mode.
+    """A run, or an ensemble of runs, with its trained model in evaluation mode."""
 
-    Attributes:
-        folder: the run folder; an ensemble has the first one.
-        config: the configuration, with the ``decoding`` in use.
-        sites: what each map of attention weights is of, where that needs a name.
-    """
-
-    folder: Path
-    config: dict[str, Any]
-    sites: Sequence[str] = ()
+    folder: Path  #: the run folder; an ensemble has the first one
+    config: dict[str, Any]  #: the configuration, with the ``decoding`` in use
+    sites: Sequence[str] = ()  #: what each map of attention weights is of, where that needs a name
 
     def __repr__(self) -> str:
         return f"TrainedRun({str(self.folder)!r})"

@@ -15,25 +15,15 @@ from attnx.runs.info import RunStatus
 
 
 class RunStart(NamedTuple):
-    """What a logger gets when a run starts or resumes.
+    """What a logger gets when a run starts or resumes."""
 
-    Attributes:
-        folder: the run folder; a logger may keep a folder of its own name in it.
-        name: what distinguishes the run from others, in one line.
-        group: the sweep that the run belongs to, else the name given by the user, else None.
-        tags: the parts chosen, as on the command line: ``scorer=dot``.
-        config: the configuration and what follows from it, plain containers.
-        state: what this logger returned when the run started; empty then.
-        report: prints a line for the user.
-    """
-
-    folder: Path
-    name: str
-    group: str | None
-    tags: Sequence[str]
-    config: Mapping[str, Any]
-    state: Mapping[str, Any]
-    report: Callable[[str], None]
+    folder: Path  #: the run folder; a logger may keep a folder of its own name in it
+    name: str  #: what distinguishes the run from others, in one line
+    group: str | None  #: the sweep that the run belongs to, else the name given by the user, else None
+    tags: Sequence[str]  #: the parts chosen, as on the command line: ``scorer=dot``
+    config: Mapping[str, Any]  #: the configuration and what follows from it, plain containers
+    state: Mapping[str, Any]  #: what this logger returned when the run started; empty then
+    report: Callable[[str], None]  #: prints a line for the user
 
 
 class Logger(Protocol):

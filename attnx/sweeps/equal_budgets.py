@@ -34,17 +34,11 @@ MAX_TIME_KEY = "trainer.max_time"
 
 
 class EqualJob(NamedTuple):
-    """A job of a sweep with what makes its cost that of the first one.
+    """A job of a sweep with what makes its cost that of the first one."""
 
-    Attributes:
-        overrides: of the job, with the solved widths and steps.
-        note: what was matched and by how much it differs, such as ``parameters +0.4 %``; "" if nothing was.
-        is_close: whether it differs by 2 % at most.
-    """
-
-    overrides: list[str]
-    note: str = ""
-    is_close: bool = True
+    overrides: list[str]  #: of the job, with the solved widths and steps
+    note: str = ""  #: what was matched and by how much it differs, such as ``parameters +0.4 %``; "" if nothing was
+    is_close: bool = True  #: whether it differs by 2 % at most
 
 
 def is_equalized(configs: Sequence[Config]) -> bool:

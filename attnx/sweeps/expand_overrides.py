@@ -22,27 +22,16 @@ EXTRAS = {"joblib": "joblib", "submitit": "slurm"}
 
 
 class SweepRequest(NamedTuple):
-    """A sweep as the command line asks for it.
+    """A sweep as the command line asks for it."""
 
-    Attributes:
-        jobs: the overrides of each job; for a search, of one job that it could choose.
-        is_search: whether the sweeper chooses the jobs as it goes.
-        sweeper: class of Hydra's sweeper.
-        launcher: class of Hydra's launcher.
-        environment: further environment variables of the jobs.
-        cluster: where the launcher submits jobs: ``slurm`` or ``local``; "" for other launchers.
-        is_detached: whether the command ends when the launcher has submitted the jobs.
-        search_parts: the sampler and the pruner of a search, with their options.
-    """
-
-    jobs: list[list[str]]
-    is_search: bool
-    sweeper: str
-    launcher: str
-    environment: Mapping[str, str] = {}
-    cluster: str = ""
-    is_detached: bool = False
-    search_parts: Mapping[str, Mapping[str, Any]] = {}
+    jobs: list[list[str]]  #: the overrides of each job; for a search, of one job that it could choose
+    is_search: bool  #: whether the sweeper chooses the jobs as it goes
+    sweeper: str  #: class of Hydra's sweeper
+    launcher: str  #: class of Hydra's launcher
+    environment: Mapping[str, str] = {}  #: further environment variables of the jobs
+    cluster: str = ""  #: where the launcher submits jobs: ``slurm`` or ``local``; "" for other launchers
+    is_detached: bool = False  #: whether the command ends when the launcher has submitted the jobs
+    search_parts: Mapping[str, Mapping[str, Any]] = {}  #: the sampler and the pruner of a search, with their options
 
 
 def expand_sweep(overrides: Sequence[str], config_dir: str | None = None) -> SweepRequest:

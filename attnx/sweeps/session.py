@@ -39,31 +39,19 @@ Configs = Mapping[tuple[tuple[str, str], ...], Mapping[str, Any]]
 
 @dataclass
 class SweepSession:
-    """The running sweep; as a context it ends its processes.
+    """The running sweep; as a context it ends its processes."""
 
-    Attributes:
-        sweep: the sweep.
-        configs: the configurations that are composed and checked already.
-        max_parallel: how many jobs run at a time.
-        lock: file descriptor of the folder's lock file.
-        fork_server: the process that jobs are forked from, if it was started already.
-        use_fork: whether jobs are forked.
-        gpus: the ids of those that jobs share, each as few others as there can be.
-        solved: the overrides of jobs with the widths and steps that were solved, by those that the command gives.
-        listed: the overrides of each job, if they form no grid.
-        is_shared: whether other sweeps use the fork server, too.
-    """
-
-    sweep: Sweep
-    configs: Configs
-    max_parallel: int
-    lock: int
-    fork_server: ForkServerProcesses | None = None
-    use_fork: bool = True
-    gpus: Sequence[str] = ()
+    sweep: Sweep  #: the sweep
+    configs: Configs  #: the configurations that are composed and checked already
+    max_parallel: int  #: how many jobs run at a time
+    lock: int  #: file descriptor of the folder's lock file
+    fork_server: ForkServerProcesses | None = None  #: the process that jobs are forked from, if it was started already
+    use_fork: bool = True  #: whether jobs are forked
+    gpus: Sequence[str] = ()  #: the ids of those that jobs share, each as few others as there can be
+    #: the overrides of jobs with the widths and steps that were solved, by those that the command gives
     solved: Mapping[tuple[tuple[str, str], ...], Sequence[str]] = field(default_factory=dict)
-    listed: Sequence[Sequence[str]] = ()
-    is_shared: bool = False
+    listed: Sequence[Sequence[str]] = ()  #: the overrides of each job, if they form no grid
+    is_shared: bool = False  #: whether other sweeps use the fork server, too
 
     def __post_init__(self) -> None:
         self.screen = LiveTable(Console(), self.max_parallel)

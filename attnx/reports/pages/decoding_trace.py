@@ -32,22 +32,15 @@ class ReadTrace(NamedTuple):
     """What attention computed at t steps, in h heads over m positions.
 
     A position that did not exist yet at a step is forbidden, and its score is NaN.
-
-    Attributes:
-        queries: (h, t, q) what is compared with the positions, as scopes see it.
-        scores: (h, t, m) before the normalizer.
-        allowed_mask: (h, t, m) which positions the scope, and a pointer's constraint, let each step read.
-        weights: (h, t, m) after the normalizer and a scope's gain.
-        gain: (h, t, m) by which a scope multiplies the normalizer's weights; None if no scope does.
-        contexts: (h, t, v) the values summed by the weights.
     """
 
-    queries: Numbers
-    scores: Numbers
+    queries: Numbers  #: (h, t, q) what is compared with the positions, as scopes see it
+    scores: Numbers  #: (h, t, m) before the normalizer
+    #: (h, t, m) which positions the scope, and a pointer's constraint, let each step read
     allowed_mask: NDArray[np.bool_]
-    weights: Numbers
-    gain: Numbers | None
-    contexts: Numbers
+    weights: Numbers  #: (h, t, m) after the normalizer and a scope's gain
+    gain: Numbers | None  #: (h, t, m) by which a scope multiplies the normalizer's weights; None if no scope does
+    contexts: Numbers  #: (h, t, v) the values summed by the weights
 
 
 class Candidate(NamedTuple):
@@ -58,15 +51,11 @@ class Candidate(NamedTuple):
 
 
 class HypothesisTrace(NamedTuple):
-    """How one hypothesis was decoded.
+    """How one hypothesis was decoded."""
 
-    Attributes:
-        read: None where attention computes nothing at the steps, as in an entity network.
-        candidates: the likeliest symbols of each step, likeliest first, the chosen one always among them; empty for
-            outputs of numbers.
-    """
-
-    read: ReadTrace | None
+    read: ReadTrace | None  #: None where attention computes nothing at the steps, as in an entity network
+    #: the likeliest symbols of each step, likeliest first, the chosen one always among them; empty for outputs of
+    #: numbers
     candidates: tuple[tuple[Candidate, ...], ...]
 
 
@@ -79,16 +68,12 @@ class BeamNode(NamedTuple):
 
 
 class ExampleTrace(NamedTuple):
-    """How the hypotheses of an example were decoded.
+    """How the hypotheses of an example were decoded."""
 
-    Attributes:
-        hypotheses: best first; None for one that the checkpoint does not decode to.
-        beams: the nodes of all beginnings, parents first; empty if the search followed a single one.
-        paths: the nodes of each hypothesis, in order; empty without ``beams``, and where there is no trace.
-    """
-
-    hypotheses: tuple[HypothesisTrace | None, ...]
+    hypotheses: tuple[HypothesisTrace | None, ...]  #: best first; None for one that the checkpoint does not decode to
+    #: the nodes of all beginnings, parents first; empty if the search followed a single one
     beams: tuple[BeamNode, ...] = ()
+    #: the nodes of each hypothesis, in order; empty without ``beams``, and where there is no trace
     paths: tuple[tuple[int, ...], ...] = ()
 
 

@@ -42,23 +42,15 @@ class LengthErrors(NamedTuple):
 
 
 class EvaluatedExamples(NamedTuple):
-    """The examples of a run's test, sorted by what identifies them.
+    """The examples of a run's test, sorted by what identifies them."""
 
-    Attributes:
-        tags: (n,) the language of each; "" without.
-        lengths: (n,) source symbols of each, a language's symbol aside.
-        errors: (n, 2) edits between each output and its closest reference, and its symbols; None if they are numbers.
-        digest: equal for equal examples, in whatever order, on every machine; "" without a test.
-        order: equal for equal examples in the same order, for which ``resampled`` has the same samples.
-        resampled: metrics of bootstrap samples.
-    """
-
-    tags: NDArray[np.str_]
-    lengths: NDArray[np.int64]
+    tags: NDArray[np.str_]  #: (n,) the language of each; "" without
+    lengths: NDArray[np.int64]  #: (n,) source symbols of each, a language's symbol aside
+    #: (n, 2) edits between each output and its closest reference, and its symbols; None if they are numbers
     errors: Numbers | None = None
-    digest: str = ""
-    order: str = ""
-    resampled: Mapping[str, Numbers] = {}
+    digest: str = ""  #: equal for equal examples, in whatever order, on every machine; "" without a test
+    order: str = ""  #: equal for equal examples in the same order, for which ``resampled`` has the same samples
+    resampled: Mapping[str, Numbers] = {}  #: metrics of bootstrap samples
 
     def count_errors(self, metric: str) -> Numbers:
         """(n, 2) the errors of each example by a rate such as ``per`` or ``wer``, and what they are divided by."""

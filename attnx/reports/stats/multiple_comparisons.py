@@ -96,19 +96,12 @@ class MeanDifference(NamedTuple):
 
 
 class Comparisons(NamedTuple):
-    """Differences from the best.
+    """Differences from the best."""
 
-    Attributes:
-        differences: of each group; None for the best.
-        errors: (groups,) the standard error of each mean.
-        degrees: (groups,) its degrees of freedom.
-        is_sole_best: whether the best is better than each other group.
-    """
-
-    differences: list[MeanDifference | None]
-    errors: Numbers
-    degrees: Numbers
-    is_sole_best: bool
+    differences: list[MeanDifference | None]  #: of each group; None for the best
+    errors: Numbers  #: (groups,) the standard error of each mean
+    degrees: Numbers  #: (groups,) its degrees of freedom
+    is_sole_best: bool  #: whether the best is better than each other group
 
 
 def compare_with_best(groups: Groups) -> Comparisons:

@@ -17,19 +17,12 @@ GROUPS = 4  # of lengths, with about equally many examples
 
 
 class LengthRates(NamedTuple):
-    """The error rate in percent of each setting of a ranking by groups of source lengths, the mean over seeds.
+    """The error rate in percent of each setting of a ranking by groups of source lengths, the mean over seeds."""
 
-    Attributes:
-        label: what the rate is of, symbols or sequences; languages are together.
-        groups: the first and the last length of each group.
-        examples: the test examples of each group.
-        rates: by the index of the setting, in the order of the ranking.
-    """
-
-    label: str
-    groups: list[tuple[int, int]]
-    examples: list[int]
-    rates: dict[int, list[float]]
+    label: str  #: what the rate is of, symbols or sequences; languages are together
+    groups: list[tuple[int, int]]  #: the first and the last length of each group
+    examples: list[int]  #: the test examples of each group
+    rates: dict[int, list[float]]  #: by the index of the setting, in the order of the ranking
 
     @property
     def labels(self) -> list[str]:

@@ -120,17 +120,12 @@ class Scale(NamedTuple):
     The variance of error rates and squared errors over seeds grows with their mean, the variance of their logarithms
     much less. An accuracy is compared by its error, what it lacks of 100 %. BLEU, chrF, correlations, losses, lengths
     of tours and times stay as they are.
-
-    Attributes:
-        sign: -1 if higher values are better.
-        least: the error for which a smaller one counts, whose logarithm would be minus infinity; None without
-            logarithms.
-        lowest: the accuracy below which there is none: 0, or the lowest that was measured.
     """
 
-    sign: int
+    sign: int  #: -1 if higher values are better
+    #: the error for which a smaller one counts, whose logarithm would be minus infinity; None without logarithms
     least: float | None = None
-    lowest: float = -math.inf
+    lowest: float = -math.inf  #: the accuracy below which there is none: 0, or the lowest that was measured
 
     def apply(self, values: ArrayLike) -> NDArray[np.float64]:
         """Values of the metric on the scale."""

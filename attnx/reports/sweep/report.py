@@ -36,17 +36,11 @@ ADVICE = "a report filters by choices, results, name, path, seed, status, create
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """Settings ranked, and their differences tested; as text the conclusions in Markdown, in a notebook tables.
+    """Settings ranked, and their differences tested; as text the conclusions in Markdown, in a notebook tables."""
 
-    Attributes:
-        title: the names of the folders, and the filters.
-        runs: all runs in them, also those that did not finish.
-        best_over: keys of which each setting has its best value in validation.
-    """
-
-    title: str
-    runs: list[RunRecord]
-    best_over: Sequence[str] = ()
+    title: str  #: the names of the folders, and the filters
+    runs: list[RunRecord]  #: all runs in them, also those that did not finish
+    best_over: Sequence[str] = ()  #: keys of which each setting has its best value in validation
 
     @cached_property
     def comparisons(self) -> list[Comparison]:

@@ -23,41 +23,30 @@ EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 @dataclass
 class RunRecord:
-    """One run, however it ended: its results and curves, as far as they are finite, and facts of run.json.
-
-    Attributes:
-        label: its overrides that differ in the sweep, or its name.
-        choices: its configuration by dotted keys, without seed, names and loggers.
-        intervals: the 95 % interval of each metric that has one.
-        budget: ``time`` if its clock ended it, ``steps`` if not; "" if unknown.
-        commit: of the code, with a plus if files were changed; "" if unknown.
-        data: the fingerprint of the training data; "" if unknown.
-        error: one line, if it failed or cannot be read.
-        test: the digest of the test examples; "" if they were not saved.
-        examples: the test examples, if they were saved in the run's folder.
-        length_errors: the errors by source length; empty if outputs are numbers.
-        lacks: choices that it is known not to have, since their cells are empty in its table of runs.
-    """
+    """One run, however it ended: its results and curves, as far as they are finite, and facts of run.json."""
 
     path: Path
-    label: str
+    label: str  #: its overrides that differ in the sweep, or its name
     status: RunStatus
     seed: int | None = None
+    #: its configuration by dotted keys, without seed, names and loggers
     choices: dict[str, Any] = field(default_factory=dict)
     results: dict[str, float] = field(default_factory=dict)
-    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    intervals: Mapping[str, Interval] = field(default_factory=dict)  #: the 95 % interval of each metric that has one
     curves: dict[str, Curve] = field(default_factory=dict)
     monitor: str = ""
     maximize: bool = False
     created: str = ""
-    budget: str = ""
-    commit: str = ""
-    data: str = ""
-    test: str = ""
-    examples: EvaluatedExamples | None = None
+    budget: str = ""  #: ``time`` if its clock ended it, ``steps`` if not; "" if unknown
+    commit: str = ""  #: of the code, with a plus if files were changed; "" if unknown
+    data: str = ""  #: the fingerprint of the training data; "" if unknown
+    test: str = ""  #: the digest of the test examples; "" if they were not saved
+    examples: EvaluatedExamples | None = None  #: the test examples, if they were saved in the run's folder
+    #: the errors by source length; empty if outputs are numbers
     length_errors: Mapping[int, LengthErrors] = field(default_factory=dict)
     log: Path | None = None
-    error: str = ""
+    error: str = ""  #: one line, if it failed or cannot be read
+    #: choices that it is known not to have, since their cells are empty in its table of runs
     lacks: tuple[str, ...] = ()
 
     @property
