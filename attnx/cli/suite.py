@@ -15,9 +15,8 @@ from attnx.config.suite_file import Suite, merge_overrides, reject_several
 from attnx.errors import ExitCode, Stopped, UserError
 from attnx.files.printable import print_line
 from attnx.registry.plugin_code import short_digest
-from attnx.reports.suite.shared_runs import counted_elsewhere, merge_entries, read_entries
 from attnx.reports.suite.standings import Entry, Standings, choose_run
-from attnx.reports.suite.suite_report import write_suite_report
+from attnx.reports.suite.suite_report import counted_elsewhere, merge_entries, read_entries, write_suite_report
 from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.runs.info import RunStatus

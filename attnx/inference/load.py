@@ -25,15 +25,7 @@ from attnx.inference.trained_run import TrainedRun as TrainedRun
 from attnx.inference.validate import checkpoint_files, read_complete_run, refuse_unlike
 from attnx.models.resolve import ResolvedConfig, resolve_model
 from attnx.registry import PartSpec
-from attnx.runs.layout import (
-    OUTPUT_LIMIT,
-    SOURCE_FEATURES,
-    SOURCE_SYMBOLS,
-    TAGS,
-    TARGET_FEATURES,
-    TARGET_SYMBOLS,
-    VOCABULARY,
-)
+from attnx.runs import layout
 from attnx.runs.plugin_copies import changed_code_message
 from attnx.tasks.contract import SequenceData
 
@@ -65,17 +57,17 @@ def load_run(folder: str | Path, checkpoint: str = "best", decoding: PartSpec | 
     config = {**read_complete_run(path, checkpoint).config, "folder": str(path)}
     if decoding is not None:
         config["decoding"] = choose_decoding(config["decoding"], decoding)
-    source = _load_side(path / VOCABULARY, SOURCE_FEATURES, SOURCE_SYMBOLS)
-    target = _load_side(path / VOCABULARY, TARGET_FEATURES, TARGET_SYMBOLS)
-    tags = path / VOCABULARY / TAGS
+    source = _load_side(path / layout.VOCABULARY, layout.SOURCE_FEATURES, layout.SOURCE_SYMBOLS)
+    target = _load_side(path / layout.VOCABULARY, layout.TARGET_FEATURES, layout.TARGET_SYMBOLS)
+    tags = path / layout.VOCABULARY / layout.TAGS
     known_tags = load_symbols(tags) if tags.is_file() else ()
-    limit = OutputLimit.load(path / VOCABULARY / OUTPUT_LIMIT)
+    limit = OutputLimit.load(path / layout.VOCABULARY / layout.OUTPUT_LIMIT)
     data = SequenceData(Splits([], [], []), source, target, known_tags, output_limit=limit)
     resolved = resolve_model(config)
     model = new_model(resolved, data)
     load_weights(model, checkpoint_files(path, checkpoint))
     task = registry.build("task", config["task"])
-    task.restore(path / VOCABULARY)
+    task.restore(path / layout.VOCABULARY)
     decoding_part = registry.build("decoding", config["decoding"])
     return TrainedRun(model.eval(), task, data, decoding_part, path, config, resolved.sites)
 

@@ -12,17 +12,8 @@ from attnx.config.compose import ATTENTION_KINDS, MODEL_KINDS
 from attnx.config.groups import PART_GROUPS, SCALARS, check_placement, check_scalar
 from attnx.data.paths import check_task_files
 from attnx.errors import UserError, suggest
+from attnx.runs import layout
 from attnx.runs.info import RunStatus
-from attnx.runs.layout import (
-    BEST,
-    CHECKPOINTS,
-    CONFIG_YAML,
-    SOURCE_FEATURES,
-    SOURCE_SYMBOLS,
-    TARGET_FEATURES,
-    TARGET_SYMBOLS,
-    VOCABULARY,
-)
 from attnx.runs.plugin_copies import changed_code_message, refuse_missing
 from attnx.runs.predictions import is_evaluation
 from attnx.runs.run import Run, read_run
@@ -31,7 +22,10 @@ AVERAGE = "average"
 KINDS_TO_OPEN = ("task", "model", "decoding")
 KINDS_TO_TRAIN = (*KINDS_TO_OPEN, "optimizer", "lr_schedule", "trainer")
 NOTHING_LEFT = "{}: finished; there is nothing left to do"
-SIDES = {"source": (SOURCE_SYMBOLS, SOURCE_FEATURES), "target": (TARGET_SYMBOLS, TARGET_FEATURES)}
+SIDES = {
+    "source": (layout.SOURCE_SYMBOLS, layout.SOURCE_FEATURES),
+    "target": (layout.TARGET_SYMBOLS, layout.TARGET_FEATURES),
+}
 
 
 def read_complete_run(folder: Path | str, checkpoint: str = "best") -> Run:
@@ -44,8 +38,10 @@ def read_complete_run(folder: Path | str, checkpoint: str = "best") -> Run:
     path = Path(folder)
     run = read_configured_run(path)
     for side, files in SIDES.items():
-        if not any((path / VOCABULARY / file).is_file() for file in files):
-            raise UserError(f"{path / VOCABULARY / files[0]}: no such file; the run's {side} vocabulary is missing")
+        if not any((path / layout.VOCABULARY / file).is_file() for file in files):
+            raise UserError(
+                f"{path / layout.VOCABULARY / files[0]}: no such file; the run's {side} vocabulary is missing"
+            )
     checkpoint_files(path, checkpoint)
     return run
 
@@ -65,14 +61,14 @@ def read_configured_run(path: Path, needed: Sequence[str] = KINDS_TO_OPEN) -> Ru
     if is_evaluation(path):
         raise UserError(f"{path}: is an evaluation; name its run, {path.resolve().parents[1]}")
     run = read_run(path)
-    if not (path / CONFIG_YAML).is_file():
-        raise UserError(f"{path}: is half-written (it has no {CONFIG_YAML}); start a new run")
+    if not (path / layout.CONFIG_YAML).is_file():
+        raise UserError(f"{path}: is half-written (it has no {layout.CONFIG_YAML}); start a new run")
     refuse_missing(run)
     try:
         run.config = _check_config(run.config, needed)
     except UserError as error:
         changed = changed_code_message(run)
-        raise UserError(f"{path / CONFIG_YAML}: {error}" + (f"; {changed}" if changed else "")) from error
+        raise UserError(f"{path / layout.CONFIG_YAML}: {error}" + (f"; {changed}" if changed else "")) from error
     return run
 
 
@@ -112,9 +108,9 @@ def read_resumable_run(path: Path) -> Run:
 
 def checkpoint_files(folder: Path, checkpoint: str = "best") -> list[Path]:
     """The checkpoint file; for ``average`` the saved best ones."""
-    checkpoints = folder / CHECKPOINTS
+    checkpoints = folder / layout.CHECKPOINTS
     if checkpoint == AVERAGE:
-        files = sorted(checkpoints.glob(BEST)) + sorted(checkpoints.glob("best-*.ckpt"))
+        files = sorted(checkpoints.glob(layout.BEST)) + sorted(checkpoints.glob("best-*.ckpt"))
         if len(files) < 2:
             raise UserError(
                 f"{checkpoints}: has {len(files)} of the best checkpoints, and an average needs two or more"
@@ -123,7 +119,7 @@ def checkpoint_files(folder: Path, checkpoint: str = "best") -> list[Path]:
     file = checkpoints / f"{checkpoint}.ckpt"
     if not file.is_file():
         names = [path.stem for path in checkpoints.glob("*.ckpt")]
-        if f"{CHECKPOINTS}/{file.name}" in (Run(folder).info.get("deleted") or ()):
+        if f"{layout.CHECKPOINTS}/{file.name}" in (Run(folder).info.get("deleted") or ()):
             hint = suggest("", names)
             raise UserError(f"{file}: was deleted by attnx runs prune; results and pictures are still there{hint}")
         hint = suggest(str(checkpoint), names) or "; the run stopped before its first one"
@@ -144,8 +140,8 @@ def refuse_unlike(runs: Sequence[Run]) -> None:
         digests = _vocabulary_digests(run)
         if unlike := sorted(name for name in {**expected, **digests} if expected.get(name) != digests.get(name)):
             raise UserError(
-                f"{run.path}: its {VOCABULARY}/{unlike[0]} differs from {first.path}'s; the runs of an ensemble need "
-                "the same vocabularies"
+                f"{run.path}: its {layout.VOCABULARY}/{unlike[0]} differs from {first.path}'s; the runs of an ensemble "
+                "need the same vocabularies"
             )
 
 
@@ -167,4 +163,4 @@ def file_digest(file: Path) -> str:
 
 
 def _vocabulary_digests(run: Run) -> dict[str, str]:
-    return {file.name: file_digest(file) for file in sorted((run.path / VOCABULARY).iterdir()) if file.is_file()}
+    return {file.name: file_digest(file) for file in sorted((run.path / layout.VOCABULARY).iterdir()) if file.is_file()}

@@ -217,16 +217,15 @@ def as_media(path: Path) -> Any:
 
     if path.suffix == ".tsv":
         header, rows = read_table(path)
-        columns = [_numbers([row[name] for row in rows[:MAX_TABLE_ROWS]]) for name in header]
+        columns: list[Sequence[str] | list[float]] = []
+        for name in header:
+            cells = [row[name] for row in rows[:MAX_TABLE_ROWS]]
+            is_numeric = all(NUMBER.fullmatch(cell) for cell in cells)  # W&B then sorts the column by value
+            columns.append([*map(float, cells)] if is_numeric else cells)
         return wandb.Table(columns=[*header], data=[*map(list, zip(*columns, strict=True))])
     if path.suffix == ".html":
         return wandb.Html(str(path), inject=False)
     return wandb.Image(str(path), caption=path.stem)
-
-
-def _numbers(cells: Sequence[str]) -> Sequence[str] | list[float]:
-    """A column as numbers, if all its cells are numbers; W&B then sorts it by value."""
-    return [float(cell) for cell in cells] if all(NUMBER.fullmatch(cell) for cell in cells) else cells
 
 
 def model_artifact(folder: Path, name: str) -> Any:

@@ -9,9 +9,14 @@ import pytest
 
 from attnx.config.suite_file import Suite, merge_overrides, read_suite
 from attnx.errors import UserError
-from attnx.reports.suite.shared_runs import counted_elsewhere, merge_entries, read_entries
 from attnx.reports.suite.standings import Entry, Standings, choose_run, verdict
-from attnx.reports.suite.suite_report import suite_tables, write_suite_report
+from attnx.reports.suite.suite_report import (
+    counted_elsewhere,
+    merge_entries,
+    read_entries,
+    suite_tables,
+    write_suite_report,
+)
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.runs.info import RunStatus
 

@@ -1,29 +1,33 @@
-"""The page and the tables of a suite: the standings, each task, what was tried, and what is wrong."""
+"""What a suite writes: its page, its tables, and the runs that count, which others read beside theirs."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from attnx.config.suite_file import merge_overrides
+from attnx.config.suite_file import Suite, merge_overrides
+from attnx.errors import UserError, suggest
 from attnx.files.atomic_files import refuse_foreign
 from attnx.files.parse_number import count_phrase
 from attnx.files.printable import csv_text
 from attnx.reports.markdown import titled_table
 from attnx.reports.pages.html_template import BEGINNING, fill_page, write_files
 from attnx.reports.significant_digits import format_value
-from attnx.reports.suite.standings import Standings, row_of
+from attnx.reports.suite.standings import Entry, Standings, row_of
 from attnx.reports.sweep.metrics import COSTS, Metric
 from attnx.reports.sweep.ranking import RankedSetting
-from attnx.reports.sweep.run_table import SUITE, table_text
+from attnx.reports.sweep.run_record import RunRecord
+from attnx.reports.sweep.run_table import SUITE, read_run_table, table_text
+from attnx.reports.sweep.tables import number_cells
 
 PAGE: Final = Path(__file__).parents[1] / "pages" / "suite_page.html"
 SUFFIXES: Final = (".html", ".md", ".csv", ".runs.csv")
 FIGURES: Final = ("mean", "sd", "low", "high", "behind", "behind_low", "behind_high", "p")
 ABSENT: Final = "\N{EN DASH}"
+NAMES: Final = ("name", "task", "mechanism", "overrides", "protocol")
 
 
 class Table(NamedTuple):
@@ -143,12 +147,10 @@ def _csv(standings: Standings) -> str:
         cells = {"suite": standings.suite.name, "task": entry.task, "mechanism": entry.mechanism}
         cells |= {"overrides": " ".join(entry.overrides), "commit": " ".join(entry.commits), "status": entry.status}
         cells |= {"is_challenger": str(entry.mechanism == standings.challenger).lower(), **entry.chosen(keys)}
-        cells |= {key: f"{value:.6g}" for key, value in entry.costs.items()}
+        cells |= number_cells(entry.costs, [*entry.costs.values()])
         ranking = standings.rankings.get(entry.task)
         if ranking and (row := row_of(ranking, entry.mechanism)):
-            numbers = [row.mean, row.sd, *(row.interval or (None, None)), *(row.difference or ())[:4]]
-            figures = zip(FIGURES, numbers, strict=False)
-            cells |= {name: f"{number:.6g}" for name, number in figures if number is not None}
+            cells |= number_cells(FIGURES, row.numbers)
             cells |= {"rank": f"{standings.ranks[entry.task][entry.mechanism]:g}", "metric": ranking.metric.key}
             cells["seeds"] = " ".join(map(str, row.values))
         rows.append(cells)
@@ -168,3 +170,60 @@ def _runs_csv(standings: Standings) -> str:
         }
         runs += [replace(run, choices={**facts, **run.choices}) for run in entry.runs]
     return table_text(runs, list(dict.fromkeys(key for run in runs for key in run.choices)))
+
+
+def read_entries(suite: Suite, table: Path) -> list[Entry]:
+    """The mechanisms in a table of runs, by task."""
+    groups: dict[tuple[str, str, str], list[RunRecord]] = {}
+    for run in read_run_table(table):
+        facts = {name: str(run.choices.pop(f"{SUITE}.{name}", "")) for name in NAMES}
+        if not facts["mechanism"]:
+            raise UserError(f"{run.path}: has no {SUITE}.mechanism; name a table that attnx suite has written")
+        if facts["name"] != suite.name:
+            raise UserError(f"{run.path}: is of the suite {facts['name']!r}, and this one is {suite.name!r}")
+        if facts["task"] not in suite.tasks:
+            raise UserError(
+                f"{run.path}: {suite.file} has no task {facts['task']!r}{suggest(facts['task'], suite.tasks)}"
+            )
+        if facts["protocol"] != suite.protocol(facts["task"]):
+            raise UserError(
+                f"{run.path}: was trained by another protocol: base, search or the task {facts['task']!r} differ from "
+                f"those in {suite.file}"
+            )
+        groups.setdefault((facts["task"], facts["mechanism"], facts["overrides"]), []).append(run)
+    return [
+        Entry(task, mechanism, overrides.split(), runs, source=table.stem)
+        for (task, mechanism, overrides), runs in groups.items()
+    ]
+
+
+def merge_entries(own: Sequence[Entry], others: Sequence[Entry]) -> list[Entry]:
+    """All entries; of a mechanism that is in both the own runs count, and another one of the same name is renamed."""
+    merged, known = list(own), {entry.mechanism: list(entry.overrides) for entry in own}
+    trained = {(entry.task, entry.mechanism) for entry in own if entry.finished}
+    for entry in others:
+        is_same = known.get(entry.mechanism, list(entry.overrides)) == list(entry.overrides)
+        if is_same and (entry.task, entry.mechanism) in trained:
+            continue
+        name = entry.mechanism if is_same else f"{entry.mechanism} ({entry.source})"
+        merged = [old for old in merged if (old.task, old.mechanism) != (entry.task, name)]
+        merged.append(Entry(entry.task, name, entry.overrides, entry.runs, source=entry.source))
+    tests: dict[str, RunRecord] = {}
+    for entry in merged:
+        for run in entry.finished:
+            first = tests.setdefault(entry.task, run)
+            if run.test != first.test:
+                raise UserError(f"{run.path}: {entry.task} was tested on other examples than {first.path}")
+    return merged
+
+
+def counted_elsewhere(
+    suite: Suite, others: Sequence[Entry], mechanisms: Mapping[str, Sequence[str]]
+) -> set[tuple[str, str]]:
+    """The tasks and mechanisms of which others have all runs that count, so that none is trained here."""
+    return {
+        (entry.task, entry.mechanism)
+        for entry in others
+        if list(mechanisms.get(entry.mechanism, ())) == list(entry.overrides) and entry.mechanism in mechanisms
+        if {run.seed for run in entry.finished} >= {*suite.counted_seeds}
+    }

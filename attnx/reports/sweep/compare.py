@@ -73,10 +73,14 @@ def compare(folders: Sequence[Path | str]) -> Table:
     for item in runs:
         table.add_column(Text(item.heading), justify="right")
     options = _option_differences(evaluated_runs)
-    for key, values in options.items():
-        table.add_row(Text(printable(key)), *(Text(printable(value or ABSENT)) for value in values))
+    for key, choices in options.items():
+        table.add_row(Text(printable(key)), *(Text(printable(choice or ABSENT)) for choice in choices))
     table.add_section()
-    _add_results(table, runs, differ)
+    for metric in dict.fromkeys(name for item in runs for name in item.run.results):
+        values = [(item.run.results.get(metric), item.run.intervals.get(metric)) for item in runs]
+        cells = [Estimate(value, interval) if isinstance(value, int | float) else None for value, interval in values]
+        is_higher = None if differ and metric.startswith(TEST) else is_higher_better(metric)
+        _add_row(table, metric, cells, None if is_higher is None else max if is_higher else min)
     # Scores with different definitions cannot be compared.
     for name in dict.fromkeys(name for item in runs for name in item.run.signatures):
         signatures = [item.run.signatures.get(name, ABSENT) for item in runs]
@@ -164,15 +168,6 @@ def _seeds_note(runs: Sequence[Run], differences: dict[str, list[str | None]]) -
         return "the runs differ in their seeds alone: their differences show what chance does"
     options = list(zip(*(values for key, values in differences.items() if key != "seed"), strict=True))
     return ONE_SEED if len(set(options)) == len(runs) else ""
-
-
-def _add_results(table: Table, runs: Sequence[ComparedRun], differ: bool) -> None:
-    """Rows of results.json; if the tests differ, no test metric is the best."""
-    for metric in dict.fromkeys(name for item in runs for name in item.run.results):
-        values = [(item.run.results.get(metric), item.run.intervals.get(metric)) for item in runs]
-        cells = [Estimate(value, interval) if isinstance(value, int | float) else None for value, interval in values]
-        is_higher = None if differ and metric.startswith(TEST) else is_higher_better(metric)
-        _add_row(table, metric, cells, None if is_higher is None else max if is_higher else min)
 
 
 def _add_row(table: Table, name: str, cells: Sequence[Estimate | None], best_of: Best | None = min) -> None:

@@ -43,14 +43,16 @@ def factors(keys: Sequence[str], settings: Sequence[Setting], *, group_numbers: 
     values of its factor: it is left out of all factors. With ``group_numbers`` a choice with many different numbers, as
     a search tries them, is binned into quartiles.
     """
-    rows = _with_usual_parts(keys, settings)
+    parts = [index for index, key in enumerate(keys) if "." not in key]
+    lacking = {part: {row for row, setting in enumerate(settings) if setting.values[part] == ABSENT} for part in parts}
+    unusual = {row for rows in lacking.values() if 2 * len(rows) < len(settings) for row in rows}
+    rows = [row for row in range(len(settings)) if row not in unusual]
     columns = {key: [settings[row].values[index] for row in rows] for index, key in enumerate(keys)}
     columns = {key: texts for key, texts in columns.items() if len(set(texts)) > 1}
     names = dict(zip(keys, short_keys(keys), strict=True))
     by_pattern: dict[tuple[int, ...], dict[str, list[str]]] = {}
     for group in _groups(columns):
-        parts = [{key: columns[key][index] for key in group} for index in range(len(rows))]
-        texts = [_joint_text(values, names) for values in parts]
+        texts = [_joint_text({key: columns[key][index] for key in group}, names) for index in range(len(rows))]
         texts = _group_numbers(texts) if group_numbers else texts
         codes = {text: code for code, text in enumerate(dict.fromkeys(texts))}
         if len(codes) > 1:
@@ -95,14 +97,6 @@ def restrict(compared: Sequence[Factor], settings: Collection[int]) -> list[Fact
             values = [factor.values[level] for level in levels]
             restricted.append(Factor(factor.name, values, {key: levels.index(level) for key, level in indices.items()}))
     return restricted
-
-
-def _with_usual_parts(keys: Sequence[str], settings: Sequence[Setting]) -> list[int]:
-    """The indices of settings that lack no part that most settings have."""
-    parts = [index for index, key in enumerate(keys) if "." not in key]
-    lacking = {part: {row for row, setting in enumerate(settings) if setting.values[part] == ABSENT} for part in parts}
-    left_out = {row for rows in lacking.values() if 2 * len(rows) < len(settings) for row in rows}
-    return [row for row in range(len(settings)) if row not in left_out]
 
 
 def _groups(columns: Mapping[str, Sequence[str]]) -> Iterable[list[str]]:

@@ -57,6 +57,12 @@ class RankedSetting(NamedTuple):
         """Standard deviation over seeds; None with one seed."""
         return stdev(self.values.values()) if len(self.values) > 1 else None
 
+    @property
+    def numbers(self) -> list[float | None]:
+        """Mean, standard deviation and interval, then the difference with its interval and p, if there is one."""
+        low, high = self.interval or (None, None)
+        return [self.mean, self.sd, low, high, *(self.difference or ())[:4]]
+
 
 @dataclass
 class Ranking:

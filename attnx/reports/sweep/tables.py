@@ -51,10 +51,9 @@ def ranking_csv(compared: Sequence[Comparison]) -> str:
                 columns_of = [f"{ranking.metric.key}{suffix}" for suffix in RANKING_SUFFIXES]
                 for row in ranking.rows:
                     if row.setting == main_row.setting:
-                        low, high = row.interval or (None, None)
-                        fields |= _figures(columns_of, [row.mean, row.sd, low, high, *(row.difference or ())[:-1]])
+                        fields |= number_cells(columns_of, row.numbers)
             costs = {key: [run.results[key] for run in setting.runs if key in run.results] for key in COSTS}
-            rows.append(fields | _figures(COSTS, [fmean(values) if values else None for values in costs.values()]))
+            rows.append(fields | number_cells(COSTS, [fmean(values) if values else None for values in costs.values()]))
     figures = [f"{key}{suffix}" for key in metrics for suffix in RANKING_SUFFIXES]
     return csv_text(["test", "rank", *keys, "seeds", "unfinished_seeds", *figures, *COSTS, "folders"], rows)
 
@@ -68,16 +67,16 @@ def effects_csv(compared: Sequence[Comparison]) -> str:
             for effect in ranking.effects:
                 for level in effect.levels:
                     row = {"effect": "main", "choice": effect.name, "value": level.value}
-                    row |= _figures(LEVEL, (level.settings, level.mean, level.low, level.high))
-                    row |= _figures(DIFFERENCE, (level.difference or ())[:-1])
-                    rows.append(start | row | _figures(FTest._fields, effect.test or ()))
+                    row |= number_cells(LEVEL, (level.settings, level.mean, level.low, level.high))
+                    row |= number_cells(DIFFERENCE, (level.difference or ())[:-1])
+                    rows.append(start | row | number_cells(FTest._fields, effect.test or ()))
             for pair in ranking.interactions:
                 row = {"effect": "interaction", "choice": " by ".join(pair.names)}
-                rows.append(start | row | _figures(FTest._fields, pair.test))
+                rows.append(start | row | number_cells(FTest._fields, pair.test))
     return csv_text(EFFECT_COLUMNS, rows)
 
 
-def _figures(columns: Iterable[str], values: Sequence[float | None]) -> dict[str, str]:
+def number_cells(columns: Iterable[str], values: Sequence[float | None]) -> dict[str, str]:
     """Six significant digits of each value; none without values."""
     return {column: f"{value:.6g}" for column, value in zip(columns, values, strict=False) if value is not None}
 
