@@ -1,4 +1,4 @@
-"""Opens a run, or several as an ensemble: the model with its weights, the vocabularies and the task."""
+"""Builds a run's model, and opens a run, or several as an ensemble: model, weights, vocabularies and task."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from typing import Any
 import torch
 from torch import nn
 
-from attnx import registry
+from attnx import accel, registry
 from attnx.data.features import FeatureScaler
 from attnx.data.output_limit import OutputLimit
+from attnx.data.paths import resolve_data_path
 from attnx.data.splits import Splits
 from attnx.data.vocabulary import Vocabulary, load_symbols
 from attnx.decoding.select import choose_decoding
 from attnx.errors import UserError
 from attnx.files.printable import printable
-from attnx.inference.build_model import data_sizes, new_model
 from attnx.inference.checkpoint import load_weights
 from attnx.inference.trained_run import TrainedRun as TrainedRun
 from attnx.inference.validate import checkpoint_files, read_complete_run, refuse_unlike
-from attnx.models.resolve import ResolvedConfig, resolve_model
+from attnx.models.resolve import DataSizes, ResolvedConfig, resolve_model
+from attnx.nn.pretrained import load_vectors
 from attnx.registry import PartSpec
 from attnx.runs import layout
 from attnx.runs.plugin_copies import changed_code_message
@@ -31,6 +32,40 @@ from attnx.tasks.contract import SequenceData
 
 SIZES = {"source": "source_symbols", "target": "target_symbols", "tags": "tags"}
 """What is counted in a vocabulary, and where the model learns how many there are."""
+
+
+def build_model(resolved: ResolvedConfig, data: SequenceData) -> torch.nn.Module:
+    """Build the model for a task's vocabularies, with pretrained vectors from ``model.source_vectors`` and the like."""
+    model, config = new_model(resolved, data), resolved.config
+    for side, module_name in (("source", "source_encoder.embedding"), ("target", "embedding")):
+        option, vocabulary = f"{side}_vectors", getattr(data, side)
+        if config["model"].get(option):
+            if not isinstance(vocabulary, Vocabulary):
+                raise UserError(f"model.{option}: the {side} is made of features, not of symbols with vectors")
+            ids = {symbol: index for index, symbol in enumerate(vocabulary.symbols)}
+            file = str(resolve_data_path(f"model.{option}", config["model"][option]))
+            load_vectors(model.get_submodule(module_name), ids, file)  # type: ignore[arg-type]
+    return model
+
+
+def new_model(resolved: ResolvedConfig, data: SequenceData) -> torch.nn.Module:
+    """Build the model for a task's vocabularies, with its fast paths unless ``accel=off``."""
+    model = resolved.build(data_sizes(data))
+    set_vocabulary_map = getattr(getattr(model, "output", None), "set_vocabulary_map", None)
+    if set_vocabulary_map is not None and isinstance(data.source, Vocabulary) and isinstance(data.target, Vocabulary):
+        set_vocabulary_map(data.source.ids_in(data.target))
+    if resolved.config.get("accel", "auto") == "auto":
+        accel.enable(model)
+    return model
+
+
+def data_sizes(data: SequenceData) -> DataSizes:
+    """The sizes of the data that a model is built for."""
+    sizes = {"tags": len(data.tags)}
+    for side, encoding in (("source", data.source), ("target", data.target)):
+        sizes[f"{side}_symbols"] = len(encoding) if isinstance(encoding, Vocabulary) else 0
+        sizes[f"{side}_features"] = encoding.width if isinstance(encoding, FeatureScaler) else 0
+    return DataSizes(**sizes)
 
 
 def open_run(folder: str | Path, checkpoint: str = "best", decoding: PartSpec | None = None) -> TrainedRun:

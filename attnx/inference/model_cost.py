@@ -20,7 +20,7 @@ from attnx.data.dataset import Row, Rows
 from attnx.decoding.contracts import StepModel
 from attnx.decoding.state_bytes import count_bytes, state_bytes
 from attnx.errors import type_and_text
-from attnx.inference.build_model import new_model
+from attnx.inference.load import new_model
 from attnx.models.resolve import ResolvedConfig
 from attnx.runs.results import CONTEXTS
 from attnx.tasks.contract import SequenceData

@@ -106,19 +106,27 @@ class Prediction(NamedTuple):
         return self._replace(pair=pair, alternatives=alternatives)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the outputs and the attention weights."""
-        from attnx.inference.notebook import prediction_html
+        """What a notebook shows: the outputs, and the attention weights, if they are few enough."""
+        from attnx.reports.pages.notebook import has_room, heat_map
 
-        return prediction_html(self)
+        table, alignment = Predictions([self, *self.alternatives])._repr_html_(), self.alignment
+        if alignment is None or not has_room(alignment.weights):
+            return table
+        return table + heat_map(alignment.weights, alignment.source, alignment.output)
 
 
 class Predictions(list[Prediction]):
     """Predictions in the order of their sources; a notebook shows them as a table."""
 
     def _repr_html_(self) -> str:
-        from attnx.inference.notebook import predictions_html
+        from attnx.reports.pages.notebook import html_table
 
-        return predictions_html(self)
+        rows = []
+        for item in self:
+            output = item.output
+            text = " ".join(output) if isinstance(output, list) else f"{len(output)} steps of {output.shape[1]} numbers"
+            rows.append((item.pair.name or " ".join(item.pair.source), text, f"{item.log_probability:.4g}"))
+        return html_table(("source", "output", "log-probability"), rows)
 
 
 @dataclass

@@ -17,9 +17,11 @@ from attnx.data.features import FeatureScaler, Matrix
 from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.select import choose_decoding
 from attnx.errors import UserError
+from attnx.files.parse_number import count_phrase
 from attnx.inference.predictor import Prediction, Predictions, Predictor
 from attnx.inference.unk_replacement import unknown_positions, with_copies
 from attnx.registry import PartSpec
+from attnx.runs.run import read_run
 
 Unknown = Literal["replace", "refuse", "keep"]
 # Sources decoded at once; it changes no result.
@@ -38,10 +40,17 @@ class TrainedRun(Predictor):
         return f"TrainedRun({str(self.folder)!r})"
 
     def _repr_html_(self) -> str | None:
-        """What a notebook shows: status, options, results and an alignment."""
-        from attnx.inference.notebook import trained_run_html
+        """What a notebook shows of the run, or of an ensemble's first one; None if it cannot be read any more."""
+        from attnx.decoding.ensemble import Ensemble
+        from attnx.reports.pages.notebook import run_html
 
-        return trained_run_html(self)
+        remark = ""
+        if isinstance(self.model, Ensemble):
+            remark = f"the first of {count_phrase(len(self.model.members), 'run')} that predict together"
+        try:
+            return run_html(read_run(self.folder), remark)
+        except UserError:
+            return None
 
     @property
     def tags(self) -> tuple[str, ...]:

@@ -22,10 +22,9 @@ from attnx.decoding.contracts import StepModel
 from attnx.decoding.state_bytes import state_bytes
 from attnx.errors import Interrupted
 from attnx.files.parse_number import count_phrase
-from attnx.inference.build_model import build_model
 from attnx.inference.checkpoint import load_weights
 from attnx.inference.length_notes import cut_output_notes, reference_length_notes
-from attnx.inference.load import init_weights
+from attnx.inference.load import build_model, init_weights
 from attnx.inference.model_cost import ModelCost, count_cost
 from attnx.inference.predictor import Predictor
 from attnx.inference.write_results import EvaluationResult, save_evaluation

@@ -14,7 +14,7 @@ from attnx.config.compose import compose
 from attnx.data.examples import Pair
 from attnx.data.splits import Splits
 from attnx.errors import UserError
-from attnx.inference.build_model import new_model
+from attnx.inference.load import new_model
 from attnx.models.resolve import resolve_model
 from attnx.nn.contracts import OutputInputs
 from attnx.nn.outputs.copying import Copying

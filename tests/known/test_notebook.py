@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from torch import nn
 import attnx
 from attnx.data.examples import Pair
 from attnx.errors import UserError
-from attnx.inference.notebook import trained_run_html
 from attnx.inference.predictor import Prediction, Predictions
 from attnx.inference.trained_run import TrainedRun
 from attnx.reports.pages.notebook import MAX_SYMBOLS, run_html
@@ -92,9 +90,9 @@ def test_names_of_runs_are_escaped(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_gone_shows_its_name(tmp_path: Path) -> None:
-    trained: Any = SimpleNamespace(model=nn.Identity(), folder=tmp_path / "gone")
-    assert trained_run_html(trained) is None
     run = TrainedRun.__new__(TrainedRun)
+    run.model, run.folder = nn.Identity(), tmp_path / "gone"
+    assert run._repr_html_() is None
     run.folder = Path("multirun/runs/mine")
     assert repr(run) == "TrainedRun('multirun/runs/mine')"
 
