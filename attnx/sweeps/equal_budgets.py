@@ -14,10 +14,11 @@ from attnx.files.printable import show_waiting
 from attnx.files.process import available_cores
 from attnx.models.resolve import resolve_model
 from attnx.registry.plugin_errors import report_plug_in_errors
-from attnx.runs.sweep import Sweep, read_step_time, split_override
+from attnx.runs.sweep import Sweep, split_override
 from attnx.sweeps.expand_overrides import PLUGIN_MODULE, SweepRequest
 from attnx.sweeps.match_widths import FEEDFORWARD, Match, match_widths, setting_key, width_keys, with_values
 from attnx.sweeps.preflight import read_task_data
+from attnx.sweeps.summary import measured_steps
 
 Config = Mapping[str, Any]
 Overrides = Sequence[str]
@@ -30,7 +31,6 @@ QUANTITIES = {
 STATE_CONTEXT = 2048
 MAX_STEPS = "trainer.max_steps"
 WAITING = "measuring what the jobs cost ..."
-MAX_TIME_KEY = "trainer.max_time"
 
 
 class EqualJob(NamedTuple):
@@ -87,9 +87,11 @@ def equalize(jobs: Sequence[Overrides], configs: Sequence[Config]) -> list[Equal
                 words.append(f"{MAX_STEPS}={steps}")
     return [
         EqualJob(
-            _with_overrides(job, words), f"{quantity} {match.residual * 100:+.1f} %" if quantity else "", match.is_close
+            [*(word for word in job if split_override(word)[0] not in dict(map(split_override, words))), *words],
+            f"{quantity} {match.residual * 100:+.1f} %" if quantity else "",
+            match.is_close,
         )
-        for job, words, match in zip(jobs, solved, matches, strict=True)
+        for job, words, match in zip(jobs, solved, matches, strict=True)  # what was solved is in place of the job's own
     ]
 
 
@@ -103,12 +105,6 @@ def describe_match(jobs: Sequence[EqualJob], configs: Sequence[Config]) -> list[
         f"each job has the {QUANTITIES[quantity]} of the first one, by its width (match={quantity})" if quantity else ""
     )
     return [*filter(None, [what]), *dict.fromkeys(far)]
-
-
-def _with_overrides(job: Overrides, solved: Sequence[str]) -> list[str]:
-    """The overrides of a job, those that were solved in place of its own."""
-    keys = {split_override(word)[0] for word in solved}
-    return [*(word for word in job if split_override(word)[0] not in keys), *solved]
 
 
 class CostMeter:
@@ -187,13 +183,3 @@ def describe_length(sweep: Sweep, configs: Iterable[Mapping[str, Any]]) -> list[
         plan = f"the first job measures how many steps fit into {' and '.join(limits)}; equal times are equal steps"
         lines.append(measured_steps(sweep) or plan)
     return lines
-
-
-def measured_steps(sweep: Sweep) -> str:
-    """How many steps fit into the jobs' time, as one of them measured; "" before that."""
-    step_time = read_step_time(sweep.path)
-    if step_time is None:
-        return ""
-    proportion = "; other times in proportion" if MAX_TIME_KEY in sweep.swept_keys else ""
-    source = f"as job {step_time.job} measured"
-    return f"{step_time.steps:,} steps a job: as many as fit into {step_time.max_time}, {source}{proportion}"

@@ -33,18 +33,14 @@ STOPPING = "stopping: each job saves a checkpoint; press Ctrl-C again not to wai
 
 
 class LiveTable:
-    """Shows a running sweep, of which ``max_parallel`` jobs run at a time.
-
-    Attributes:
-        live: rich's Live display; its last frame stays on the screen. None outside a terminal.
-        gpus: the numbers of a job's GPUs among the visible ones, where there are several.
-    """
+    """Shows a running sweep, of which ``max_parallel`` jobs run at a time."""
 
     def __init__(self, console: Console, max_parallel: int) -> None:
         self.console, self.max_parallel = console, max_parallel
+        #: rich's display, whose last frame stays on the screen; None outside a terminal
         self.live = Live(console=console, auto_refresh=False) if can_redraw(console) else None
         self.is_stopping = False
-        self.gpus: dict[int, str] = {}
+        self.gpus: dict[int, str] = {}  #: the numbers of a job's GPUs among the visible ones, where there are several
         self.first_steps: dict[int, tuple[float, int]] = {}  # job -> time and step when it was first seen training
 
     def show(self, sweep: Sweep, progress: Mapping[int, JobProgress]) -> None:

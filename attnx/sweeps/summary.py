@@ -14,8 +14,7 @@ from attnx.files.printable import print_line, printable
 from attnx.reports.markdown import titled_table
 from attnx.runs.info import DONE_STATUSES, RunStatus
 from attnx.runs.layout import ERROR_TXT, README, STUDY
-from attnx.runs.sweep import Sweep
-from attnx.sweeps.equal_budgets import measured_steps
+from attnx.runs.sweep import Sweep, read_step_time
 from attnx.sweeps.live_table import best_job, best_text, format_duration
 from attnx.sweeps.record import save_sweep, sync_from_folder, timestamp
 from attnx.training.callbacks.stop_signal import StopSignal
@@ -125,3 +124,13 @@ def _jobs_table(sweep: Sweep) -> str:
         duration = format_duration(job.seconds) if job.seconds else ""
         rows.append([link, *choices, job.status, best_text(job), duration])
     return titled_table("Jobs", ["job", *keys, *(["match"] if has_match else []), "status", "best", "time"], rows)
+
+
+def measured_steps(sweep: Sweep) -> str:
+    """How many steps fit into the jobs' time, as one of them measured; "" before that."""
+    step_time = read_step_time(sweep.path)
+    if step_time is None:
+        return ""
+    proportion = "; other times in proportion" if "trainer.max_time" in sweep.swept_keys else ""
+    source = f"as job {step_time.job} measured"
+    return f"{step_time.steps:,} steps a job: as many as fit into {step_time.max_time}, {source}{proportion}"

@@ -35,17 +35,17 @@ def percentile_interval(draws: NDArray[np.float64]) -> tuple[float, float]:
     return low, high
 
 
-def resample_sums(values: Numbers, block: int = 1, samples: int = SAMPLES, seed: int = SEED) -> Numbers:
-    """Sums (samples, k) of (n, k) values over examples drawn with replacement.
+def resample_sums(values: Numbers, block: int = 1) -> Numbers:
+    """Sums (SAMPLES, k) of (n, k) values over examples drawn with replacement.
 
     Blocks of consecutive examples are drawn together, wrapping around the end (circular block bootstrap, Politis and
     Romano 1992).
     """
-    count, random = len(values), np.random.default_rng(seed)
+    count, random = len(values), np.random.default_rng(SEED)
     chunk = max(1, MAX_COUNTS_IN_MEMORY // count)
-    sums = np.empty((samples, values.shape[1]))
-    for start in range(0, samples, chunk):
-        size = min(chunk, samples - start)
+    sums = np.empty((SAMPLES, values.shape[1]))
+    for start in range(0, SAMPLES, chunk):
+        size = min(chunk, SAMPLES - start)
         starts = random.integers(0, count, (size, -(-count // block), 1))
         rows = ((starts + np.arange(block)) % count).reshape(size, -1)[:, :count]
         flat = rows + count * np.arange(size)[:, None]
@@ -57,17 +57,11 @@ def resample_sums(values: Numbers, block: int = 1, samples: int = SAMPLES, seed:
 def bootstrap_rates(
     *errors: ArrayLike, groups: Sequence[str] | None = None, samples: int = SAMPLES, seed: int = SEED
 ) -> tuple[Numbers, Numbers]:
-    """Error rates over the same examples, in percent, and over examples drawn with replacement.
+    """Error rates (k,) over the same examples, in percent, and (samples, k) over examples drawn with replacement.
 
     All rates share the draws. Examples that add the same to all sums are grouped, so that a sample is one multinomial
-    draw of group sizes. The rates are (k,), and (samples, k) those of the draws.
-
-    Args:
-        errors: (n, 2) per rate, what each example adds to the errors and to the total.
-        groups: label of each example; a rate is then the mean of its groups' rates, in a sample of those that were
-            drawn. None for the rate of all.
-        samples: number of draws.
-        seed: of the draws.
+    draw of group sizes. The ``errors`` (n, 2) of a rate are what each example adds to the errors and to the total. With
+    ``groups``, the label of each example, a rate is the mean of the rates of the groups, in a sample of those drawn.
     """
     labels, group = np.unique(np.zeros(len(np.asarray(errors[0]))) if groups is None else groups, return_inverse=True)
     kinds, counts = np.unique(np.column_stack([group, *errors]), axis=0, return_counts=True)
