@@ -23,10 +23,10 @@ from attnx.runs.layout import LOG_TXT, PROGRESS
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps.expand_overrides import without_hydra_overrides
 from attnx.sweeps.job_process import JobSpec
-from attnx.sweeps.live_table import best_text
 from attnx.sweeps.processes import SubprocessProcesses
 from attnx.sweeps.record import get_or_add_job, note_job_end, note_start, save_sweep, sync_from_folder, timestamp
 from attnx.sweeps.session import SweepSession, has_session, is_stop_requested, objective, signal_error
+from attnx.sweeps.summary import best_text
 from attnx.training.distributed.slurm import queued_jobs, requeue
 
 # Time between two looks at the jobs' files.

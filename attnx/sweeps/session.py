@@ -24,9 +24,9 @@ from attnx.runs.run import JobProgress, Run
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.gpus import VISIBLE_GPUS, choose_gpus, count_needed_gpus
 from attnx.sweeps.job_process import JobSpec
-from attnx.sweeps.live_table import LiveTable
 from attnx.sweeps.processes import SERVER_DIED, ForkServerProcesses, Processes, SubprocessProcesses
 from attnx.sweeps.record import note_job_end, note_progress, note_start, save_sweep, sync_from_folder, timestamp
+from attnx.sweeps.summary import LiveTable
 from attnx.training.callbacks.stop_signal import StopSignal
 
 # Time between two looks at the progress of the running jobs.

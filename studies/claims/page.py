@@ -13,7 +13,7 @@ from attnx.reports.markdown import table
 from attnx.reports.metric_names import is_higher_better, metric_label
 from attnx.reports.significant_digits import digits_for
 from attnx.reports.sweep.run_record import RunRecord
-from attnx.sweeps.live_table import format_duration
+from attnx.sweeps.summary import format_duration
 from studies.claims.claim import BASELINES, Claim, validation
 from studies.claims.evaluations import EvaluatedClaim
 from studies.results import Results

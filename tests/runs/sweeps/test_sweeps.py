@@ -23,9 +23,9 @@ from attnx.runs.layout import SWEEP_LOCK
 from attnx.runs.run import JobProgress
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps import session, summary
-from attnx.sweeps.live_table import LiveTable
 from attnx.sweeps.record import lock_folder, open_record, save_sweep
 from attnx.sweeps.session import POLL_SECONDS, SweepSession
+from attnx.sweeps.summary import LiveTable
 
 
 def status(folder: Path) -> str:

@@ -19,7 +19,7 @@ from attnx.files.printable import csv_text, printable, printable_json, text_for
 from attnx.reports.run_filters import options_of
 from attnx.reports.significant_digits import format_value
 from attnx.runs.run import Run
-from attnx.sweeps.live_table import STATUS_STYLES, format_duration
+from attnx.sweeps.summary import STATUS_STYLES, format_duration
 
 ABSENT = "-"
 GAP = 2
