@@ -25,7 +25,7 @@ from attnx.data.sample import evenly_by_length
 from attnx.files.atomic_files import atomic_write
 from attnx.reports.figures.fonts import TextFonts, choose_fonts
 from attnx.reports.figures.forbidden_positions import Windows, forbidden_mask, read_windows, view_masks
-from attnx.reports.figures.panels import DPI, GRID, HeatmapLabels, Panel, ShownPart, arrange, column_groups
+from attnx.reports.figures.panels import DPI, GRID, Panel, ShownPart, arrange, column_groups, label_heatmap
 from attnx.runs.alignments import Alignment, Weights, read_saved_alignments
 from attnx.runs.layout import ALIGNMENTS, RUN_JSON
 from attnx.runs.run import read_run
@@ -161,7 +161,7 @@ def _draw(panels: Sequence[Panel], options: PictureOptions) -> Figure:
             draw_cells(axes, panel.weights[: part.rows, part.columns[group]], part.lefts[group], top)
         if options.marks:
             hatch(axes, panel.forbidden_mask[: part.rows, part.columns], part.lefts)
-        HeatmapLabels(panel, part, fonts, text_size, options.marks).write(axes)
+        label_heatmap(axes, panel, part, fonts, text_size, options.marks)
         maps.append(axes)
     has_hatch = options.marks and any(panel.forbidden_mask.any() for panel in panels)
     hatched = Patch(facecolor="none", edgecolor=FORBIDDEN, hatch="/////", label="hatched: forbidden by the scope")

@@ -85,67 +85,44 @@ def column_groups(columns: int, decoder_states: int) -> dict[str, slice]:
     return {name: group for name, group in groups.items() if group.start < group.stop}
 
 
-class HeatmapLabels(NamedTuple):
-    """The texts around one heat map, with symbols of a size in points; ``has_marks`` says whether a wrong output is."""
+def label_heatmap(
+    axes: Axes, panel: Panel, part: ShownPart, fonts: TextFonts, size: float, has_marks: bool = True
+) -> None:
+    """Write symbols along the top and down the side, of a size in points, the title, and below a wrong reference."""
+    alignment = panel.alignment
+    style: dict[str, Any] = {"parse_math": False, "fontfamily": fonts.families, "color": INK}
 
-    panel: Panel
-    part: ShownPart
-    fonts: TextFonts
-    size: float
-    has_marks: bool = True
+    def label(symbol: str) -> str:
+        return shorten(fonts.display(symbol), MAX_SYMBOL_COLUMNS)
 
-    @property
-    def alignment(self) -> Alignment:
-        """The alignment whose weights are drawn."""
-        return self.panel.alignment
+    def text(symbols: Sequence[str]) -> str:  # of rows of numbers their count
+        return f"{len(symbols)} steps" if alignment.is_numeric else symbols_text(symbols, fonts)
 
-    @property
-    def style(self) -> dict[str, Any]:
-        """Text properties."""
-        return {"parse_math": False, "fontfamily": self.fonts.families, "color": INK}
-
-    def write(self, axes: Axes) -> None:
-        """Write symbols along the top and down the side, the title, and the reference of a wrong output below."""
-        alignment, part = self.alignment, self.part
-        axes.xaxis.tick_top()
-        axes.tick_params(length=0, pad=4, labelsize=self.size)
-        source = [self._symbol(alignment.source[column]) for column in part.columns]
-        axes.set_xticks(part.lefts + 0.5, source, **self.style)
-        output = [self._symbol(symbol) for symbol in alignment.output[: part.rows]]
-        axes.set_yticks(np.arange(part.rows) + 0.5, output, **self.style)
-        axes.set_ylabel(self.panel.rows, fontsize=self.size, color=PALE)
-        _rotate_wide(axes, 0.94 * axes.get_window_extent().width / axes.get_xlim()[1])
-        columns = max(26, int(axes.get_window_extent().width / DPI * 72 / (0.62 * self.size)))
-        is_marked = self.has_marks and alignment.is_right is False and self.panel.title is None
-        title = self._title() if self.panel.title is None else self.panel.title
-        lines = [wrap(title, columns, MAX_TITLE_LINES, " \u2717" if is_marked else "")]
-        lines += filter(None, [self.panel.note, part.note(len(alignment.output), len(alignment.source))])
-        axes.set_title("\n".join(lines), loc="left", fontsize=self.size + 1, pad=7, **self.style)
-        below: dict[str, Any] = {"xytext": (0, -4), "textcoords": "offset points", "va": "top"}
-        for name, group in column_groups(len(part.columns), part.decoder_states).items():  # titles of the columns
-            corner = part.lefts[group.start], part.rows
-            axes.annotate(name, corner, color=PALE, fontsize=self.size, annotation_clip=False, **below)
-        if is_marked:
-            reference = wrap(f"reference: {self._text(alignment.reference)}", columns, MAX_REFERENCE_LINES)
-            style = self.style | {"color": WRONG}
-            axes.set_xlabel(reference, loc="left", fontsize=self.size, labelpad=6 + 1.4 * self.size, **style)
-            axes.xaxis.set_label_position("bottom")
-
-    def _symbol(self, symbol: str) -> str:
-        return shorten(self.fonts.display(symbol), MAX_SYMBOL_COLUMNS)
-
-    def _title(self) -> str:
-        """Source and output; the output alone if no source was read."""
-        alignment = self.alignment
-        source = self.fonts.display(alignment.name) or symbols_text(alignment.source_symbols, self.fonts)
-        output = self._text(alignment.output)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0, pad=4, labelsize=size)
+    axes.set_xticks(part.lefts + 0.5, [label(alignment.source[column]) for column in part.columns], **style)
+    axes.set_yticks(np.arange(part.rows) + 0.5, [*map(label, alignment.output[: part.rows])], **style)
+    axes.set_ylabel(panel.rows, fontsize=size, color=PALE)
+    _rotate_wide(axes, 0.94 * axes.get_window_extent().width / axes.get_xlim()[1])
+    columns = max(26, int(axes.get_window_extent().width / DPI * 72 / (0.62 * size)))
+    is_marked = has_marks and alignment.is_right is False and panel.title is None
+    source, title = fonts.display(alignment.name) or symbols_text(alignment.source_symbols, fonts), panel.title
+    if title is None:  # source and output; the output alone if no source was read
+        output = text(alignment.output)
         if is_right_to_left(source) or is_right_to_left(output):
-            source, output = (f"{LEFT_TO_RIGHT}{text}{LEFT_TO_RIGHT}" for text in (source, output))
-        return f"{source} \u2192 {output}" if alignment.source_symbols else output
-
-    def _text(self, symbols: Sequence[str]) -> str:
-        """Symbols as text; of rows of numbers their count."""
-        return f"{len(symbols)} steps" if self.alignment.is_numeric else symbols_text(symbols, self.fonts)
+            source, output = (f"{LEFT_TO_RIGHT}{side}{LEFT_TO_RIGHT}" for side in (source, output))
+        title = f"{source} \u2192 {output}" if alignment.source_symbols else output
+    lines = [wrap(title, columns, MAX_TITLE_LINES, " \u2717" if is_marked else "")]
+    lines += filter(None, [panel.note, part.note(len(alignment.output), len(alignment.source))])
+    axes.set_title("\n".join(lines), loc="left", fontsize=size + 1, pad=7, **style)
+    below: dict[str, Any] = {"xytext": (0, -4), "textcoords": "offset points", "va": "top"}
+    for name, group in column_groups(len(part.columns), part.decoder_states).items():  # titles of the columns
+        corner = part.lefts[group.start], part.rows
+        axes.annotate(name, corner, color=PALE, fontsize=size, annotation_clip=False, **below)
+    if is_marked:
+        reference = wrap(f"reference: {text(alignment.reference)}", columns, MAX_REFERENCE_LINES)
+        axes.set_xlabel(reference, loc="left", fontsize=size, labelpad=6 + 1.4 * size, **(style | {"color": WRONG}))
+        axes.xaxis.set_label_position("bottom")
 
 
 def symbols_text(symbols: Iterable[str], fonts: TextFonts) -> str:
