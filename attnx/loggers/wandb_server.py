@@ -67,10 +67,7 @@ class CallTimeout(TimeoutError):
 
 
 def call_with_timeout(seconds: float, function: Callable[[], Any]) -> Any:
-    """Call a function in a thread; return or raise what it does.
-
-    Raises:
-        CallTimeout: it takes longer.
+    """Call a function in a thread; return or raise what it does, or a CallTimeout if it takes longer.
 
     >>> call_with_timeout(5, lambda: 7)
     7

@@ -99,8 +99,7 @@ class ForkServerProcesses:
     def _replace_server(self) -> list[tuple[int, int]]:
         """Start another server; the jobs of the one that died ended with it.
 
-        Raises:
-            RuntimeError: it died before it was ready, so another one would, too.
+        A RuntimeError if it died before it was ready: another one would, too.
         """
         if not self.is_ready:
             raise RuntimeError("the process that jobs are forked from ended while it imported what they need")

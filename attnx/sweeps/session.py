@@ -228,11 +228,7 @@ def has_session() -> bool:
 
 
 def current_session() -> SweepSession:
-    """The running sweep.
-
-    Raises:
-        RuntimeError: there is none, as where another program uses attnx's launcher or sweepers.
-    """
+    """The running sweep; a RuntimeError without one, as where another program uses attnx's launcher or sweepers."""
     if _current is None:
         raise RuntimeError("attnx's launcher and sweepers work within `attnx -m` only")
     return _current

@@ -137,9 +137,7 @@ def _group_numbers(texts: list[str]) -> list[str]:
 
 
 class Level(NamedTuple):
-    """One value of a choice as text, its mean as in
-    :class:`attnx.reports.stats.analysis_of_variance.LevelMean`, and its settings.
-    """
+    """One value of a choice as text, with the fields of a ``LevelMean``, and how many settings have it."""
 
     value: str
     mean: float | None

@@ -130,16 +130,10 @@ def write_report(
 ) -> list[Path]:
     """Write the report of all runs in some folders, replacing an older one, and return its files, the page first.
 
-    Folders are of runs, of sweeps, or with some in them; a file is a table of runs. Unreadable runs are left out with a
-    warning. ``out`` is a folder, or the path of the page (``.html``); by default the common parent folder.
-    ``reference`` are choices, ``scorer=additive``, of the setting whose ablations are listed; ``filters`` select runs,
-    and ``best_over`` chooses the best value of its keys for each setting, in validation. ``against`` is a cost, such as
-    ``flops``, against which the page, report.md and a picture show the quality.
-
-    Raises:
-        UserError: a folder holds no run, cannot be read, ``out`` cannot be written, no setting is the reference, no
-            run passes the filters, or ``best_over`` has nothing to choose from; a file of the report is a table
-            that it reads.
+    Folders, ``filters`` and ``best_over`` are as in :func:`report`; unreadable runs are left out with a warning.
+    ``out`` is a folder, or the path of the page (``.html``); by default the common parent folder. ``reference`` are
+    choices, ``scorer=additive``, of the setting whose ablations are listed; ``against`` is a cost, such as ``flops``,
+    against which the page, report.md and a picture show the quality.
     """
     choices = parse_reference(reference)  # refused before any run is read
     cost = against and parse_cost(against)
