@@ -43,7 +43,11 @@ class Parser(argparse.ArgumentParser):
         return [*self._option_string_actions]
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
-        """Parse words, which may come in any order; ``command_line`` of the result is all of them."""
+        """Parse words, which may come in any order; ``command_line`` of the result is all of them.
+
+        Raises:
+            UserError: an unknown flag, a wrong or missing value, an empty word, or flags that exclude each other.
+        """
         command_line = f"{self.prog} {shlex.join(words)}"
         try:
             arguments, unknown = self.parse_known_intermixed_args(words, argparse.Namespace(command_line=command_line))
@@ -135,7 +139,11 @@ def add_checkpoint(parser: argparse.ArgumentParser) -> None:
 
 
 def split_overrides(words: Sequence[str], keys: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
-    """Split words, in any order, into names and values by key; the key ``decoding.`` stands for every option of it."""
+    """Split words, in any order, into names and values by key; the key ``decoding.`` stands for every option of it.
+
+    Raises:
+        UserError: an unknown key, one that is set twice, or a value that cannot be read.
+    """
     names, values = list[str](), dict[str, Any]()
     for word in words:
         key, equals, value = word.lstrip("+").partition("=")
@@ -152,7 +160,11 @@ def split_overrides(words: Sequence[str], keys: Sequence[str]) -> tuple[list[str
 
 
 def decoding_override(overrides: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
-    """The name of the search in overrides, None without one, and the values of its options."""
+    """The name of the search in overrides, None without one, and the values of its options.
+
+    Raises:
+        UserError: the name is not a word.
+    """
     name = overrides.get("decoding")
     if "decoding" in overrides and not isinstance(name, str):
         raise UserError(f"decoding={value_text(name)}: expected the name of a decoding algorithm")

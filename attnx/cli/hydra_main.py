@@ -15,7 +15,11 @@ from attnx.errors import UserError
 
 
 def run_hydra(argv: Sequence[str], task: Callable[[Any], Any], config_dir: str | None) -> int:
-    """Run Hydra with flags and overrides; ``task`` gets the configuration of each job. Returns the exit code."""
+    """Run Hydra with flags and overrides; ``task`` gets the configuration of each job. Returns the exit code.
+
+    Raises:
+        UserError: an error of Hydra, in one line.
+    """
     import hydra
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException

@@ -205,6 +205,9 @@ def resume_sweep(folder: Path, max_parallel: int | str | None = None, config_dir
     """Run the jobs of a sweep that are not done, by the overrides in its folder; no code in it is run.
 
     As many run at a time as before, if ``max_parallel`` does not say how many.
+
+    Raises:
+        UserError: the folder has unsafe overrides; or as :func:`sweep`.
     """
     stored = read_sweep(folder)
     reject_unsafe_overrides(stored)

@@ -39,7 +39,11 @@ class TrainingParser(Parser):
         self.add_argument("-V", "--version", action="store_true", help="print the version")
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
-        """Parse a command line without a command."""
+        """Parse a command line without a command.
+
+        Raises:
+            UserError: an unknown flag or value, flags that do not go together, or a word that is no override.
+        """
         arguments = super().parse(words)
         for word in arguments.overrides:
             if "=" not in word.lstrip("+")[1:] and not word.startswith("~"):  # it is no override

@@ -71,7 +71,11 @@ def parts_by_option(kind: str) -> dict[str, list[str]]:
 
 
 def check_scalar(key: str, value: Any) -> Any:
-    """Check a top-level value that is no part; return it or its default."""
+    """Check a top-level value that is no part; return it or its default.
+
+    Raises:
+        UserError: it has the wrong type or is out of range.
+    """
     accepted = parse_type(ast.parse(SCALARS[key], mode="eval").body)
     if value is None and key in DEFAULTS:
         return DEFAULTS[key]
@@ -88,7 +92,11 @@ def check_scalar(key: str, value: Any) -> Any:
 
 
 def check_placement(placement: Any) -> dict[str, Any]:
-    """The devices of model parts, by part; empty if none is placed."""
+    """The devices of model parts, by part; empty if none is placed.
+
+    Raises:
+        UserError: an unknown part, or a value that is no device.
+    """
     if placement is not None and not isinstance(placement, dict):
         raise UserError(f"placement={placement}: name a device for a part: placement.attention=cuda:1")
     for part, device in (placement or {}).items():
@@ -118,6 +126,9 @@ def changed_options(config: Mapping[str, Any]) -> dict[str, Any]:
     """Parts other than the default ones, options other than their part's defaults, and other values, by dotted keys.
 
     A value without a default, such as a name, is changed if it is set.
+
+    Raises:
+        UserError: it names a part that no longer exists.
     """
     parts = {
         kind: {name: {} for name in config[kind]} if kind in MULTI_SELECT_KINDS else {"name": config[kind]["name"]}

@@ -32,7 +32,11 @@ ENVIRONMENT: Final = re.compile(r"\$\{.*\boc\.env\b", re.DOTALL)
 
 @contextmanager
 def hydra_session(overrides: Sequence[str], config_dir: str | None = None) -> Iterator[None]:
-    """Initialize Hydra for a block, in which ``hydra.compose`` works; its overrides are for messages."""
+    """Initialize Hydra for a block, in which ``hydra.compose`` works; its overrides are for messages.
+
+    Raises:
+        UserError: the block raises it, or an error of Hydra.
+    """
     register_configs(config_dir)
     clear_hydra()
     try:
@@ -100,7 +104,11 @@ class SearchPath(SearchPathPlugin):
 
 
 def register_configs(config_dir: str | None = None) -> None:
-    """Register every part in the catalog, and the files in the user's folder, as choices of groups."""
+    """Register every part in the catalog, and the files in the user's folder, as choices of groups.
+
+    Raises:
+        UserError: there is no folder ``config_dir``.
+    """
     if config_dir is not None and not Path(config_dir).is_dir():
         raise UserError(f"--config-dir {config_dir}: no such folder")
     if config_dir is not None and not os.access(config_dir, os.R_OK | os.X_OK):
@@ -112,7 +120,11 @@ def register_configs(config_dir: str | None = None) -> None:
 
 
 def plain_config(config: Any) -> dict[str, Any]:
-    """The configuration with its references resolved."""
+    """The configuration with its references resolved.
+
+    Raises:
+        UserError: a value reads a variable of the environment, which would be written into the run folder.
+    """
     for key, value in _texts(OmegaConf.to_container(config, resolve=False)):
         if ENVIRONMENT.search(value):
             raise UserError(

@@ -60,7 +60,11 @@ class Suite:
                 raise UserError(f"{where}{word}: the tasks are those of {self.file}; leave it out")
 
     def name_of(self, overrides: Sequence[str], name: str = "") -> str:
-        """The name of a mechanism: the given one, or the values of its overrides, with the keys of options."""
+        """The name of a mechanism: the given one, or the values of its overrides, with the keys of options.
+
+        Raises:
+            UserError: it is a baseline, or the name is that of one, or no name.
+        """
         for baseline, others in self.baselines.items():
             if sorted(others) == sorted(word.lstrip("+") for word in overrides):
                 raise UserError(f"{' '.join(overrides)}: is the baseline {baseline!r} of {self.file}; leave it out")
@@ -131,7 +135,11 @@ def suite_names(config_dir: str | None = None) -> dict[str, Path]:
 
 
 def read_suite(name: str, config_dir: str | None = None) -> Suite:
-    """Read a suite by its name, or by the path of its file."""
+    """Read a suite by its name, or by the path of its file.
+
+    Raises:
+        UserError: there is no such suite, or its file has a mistake; with the file and the key.
+    """
     names = suite_names(config_dir)
     if (file := Path(name) if name.endswith(".yaml") else names.get(name)) is None:
         raise UserError(f"no suite {name!r}{suggest(name, names)} (a file of your own ends in .yaml)")

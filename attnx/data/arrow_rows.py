@@ -22,6 +22,9 @@ class ArrowRows(Rows):
     The file is a stream of record batches, as the ``cache_file_name`` of `datasets.map` is. It has the columns
     ``source`` and ``target``, lists of ids (targets end with ``EOS``), and for data with tags the column ``tag``, each
     row's index of its tag. Another process opens the file for itself. ``known_fingerprint`` saves reading all rows.
+
+    Raises:
+        UserError: the file cannot be read, or has other columns.
     """
 
     def __init__(self, path: Path, known_fingerprint: str = "") -> None:

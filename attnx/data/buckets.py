@@ -44,6 +44,9 @@ class BucketBatches(Sampler[list[int]]):
         shuffle: another order each epoch (training), or the same (evaluation).
         pool: batches sorted together, about; more means less padding and less randomness.
         temperature: of sampling by tag; 1 takes every row once.
+
+    Raises:
+        UserError: a number is out of its range, or not exactly one of ``size`` and ``tokens`` is given.
     """
 
     def __init__(

@@ -126,6 +126,10 @@ def encode_rows(folder: Path, encoder: RowEncoder, dropped: Counter[str]) -> tup
     """Encode the file of :func:`scan_sentences` into rows; return them, and a note on all that was dropped.
 
     Several processes tokenize; their number changes no byte. One that is killed is a RunFailed.
+
+    Raises:
+        UserError: no row is left, or none of a tag.
+        RunFailed: one of the processes was killed.
     """
     datasets, pyarrow = import_datasets(NEEDS_DATASETS), require_package("pyarrow.compute", "datasets", NEEDS_DATASETS)
     encoded = _map(datasets, datasets.Dataset.from_file(str(folder / TEXT)), encoder, folder / ENCODED)

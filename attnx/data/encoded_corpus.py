@@ -39,7 +39,11 @@ class EncodedCorpus(NamedTuple):
 
 
 class CorpusCache:
-    """The folder of the cache for the files of each split, and the options that decide on the corpus, too."""
+    """The folder of the cache for the files of each split, and the options that decide on the corpus, too.
+
+    Raises:
+        UserError: a file is missing.
+    """
 
     def __init__(self, files: Mapping[str, Sequence[Path]], options: Mapping[str, Any]) -> None:
         self.files, self.states = files, _file_states(files)
@@ -66,6 +70,9 @@ class CorpusCache:
         """Have a new folder filled and return the corpus; what another process writes meanwhile is waited for.
 
         Nothing stays of a folder whose filling fails; what a killed process left is deleted here.
+
+        Raises:
+            UserError: `datasets` is not installed, a file has changed meanwhile, or the folder cannot be written.
         """
         import_datasets(NEEDS_DATASETS)
         try:

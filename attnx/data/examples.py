@@ -83,6 +83,10 @@ def read_pairs(
         compose: normalize words to Unicode NFC, so that differently encoded accents are equal.
         columns: of the word and the pronunciations, by number or name; all if there are none.
         notes: gets a line on what is not read.
+
+    Raises:
+        UserError: ``file:line: problem`` for a bad line, ``file: problem`` for a bad file, or a column of numbers,
+            addresses or few values that nobody named.
     """
     path = Path(path)
     rows = [row for row in read_text_rows(path, columns) if row is not None]

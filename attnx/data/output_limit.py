@@ -50,7 +50,11 @@ class OutputLimit:
 
     @classmethod
     def load(cls, path: Path) -> OutputLimit:
-        """Read a limit; the default one without the file."""
+        """Read a limit; the default one without the file.
+
+        Raises:
+            UserError: the file holds something else.
+        """
         saved = read_mapping(path) or asdict(cls())
         match saved:
             case {"ratio": int() | float() as ratio, "extra": int() as extra} if 0 <= ratio < np.inf and extra >= 0:

@@ -53,7 +53,11 @@ class Vocabulary:
 
     @classmethod
     def of(cls, sequences: Iterable[Iterable[str]], first: Sequence[str] = ()) -> Vocabulary:
-        """Build the vocabulary of ``first``, in its order, and of the other symbols in ``sequences``."""
+        """Build the vocabulary of ``first``, in its order, and of the other symbols in ``sequences``.
+
+        Raises:
+            UserError: a symbol is named like a special.
+        """
         symbols = {symbol for sequence in sequences for symbol in sequence}
         if reserved := sorted(symbols.intersection(SPECIALS)):
             raise UserError(f"the symbol {reserved[0]!r} in the data is reserved; rename it")

@@ -40,7 +40,12 @@ State = tuple[Tensor, ...]  # batch first each
 
 
 def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint: str = "best") -> list[Agreement]:
-    """Write both programs and the vocabularies into a new folder, which appears only if they agree on ``pairs``."""
+    """Write both programs and the vocabularies into a new folder, which appears only if they agree on ``pairs``.
+
+    Raises:
+        UserError: the run writes numbers, its model cannot be exported, a package is missing, or the files' outputs
+            differ from the run's.
+    """
     opened = open_run(run, checkpoint)
     if kind == "onnx":
         for module in ("onnx", "onnxruntime"):
@@ -111,6 +116,9 @@ def compare_outputs(run: TrainedRun, exported: TrainedRun, pairs: Sequence[Pair]
     If two continuations differ only in the last digits of float32, either may be followed, and later steps need not be
     equally probable. So for a different output, the log-probabilities of all symbols are compared at each step of both
     outputs.
+
+    Raises:
+        UserError: log-probabilities differ; or a greedy search took a less probable symbol.
     """
     beam = ("beam", {"beam_size": beam_size})
     first, second = (decoder.with_decoding(beam).decode(pairs) for decoder in (run, exported))

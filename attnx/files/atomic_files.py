@@ -110,6 +110,9 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder that is renamed to ``folder`` when the block ends without an exception, else is deleted.
 
     If another process has finished ``folder`` in the meantime, that one stays.
+
+    Raises:
+        UserError: the folder holds something already, or cannot be written.
     """
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise UserError(f"{folder}: exists already; delete the folder and write it anew")

@@ -60,7 +60,11 @@ _Loader.add_constructor("tag:yaml.org,2002:timestamp", SAFE_LOADER.construct_yam
 
 @contextmanager
 def open_regular_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a regular file, or a link to one, for reading."""
+    """Open a regular file, or a link to one, for reading.
+
+    Raises:
+        UserError: it is missing, is a folder, a pipe or a device, or cannot be read.
+    """
     try:
         # Opening a pipe without a writer would block.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
@@ -119,7 +123,11 @@ def read_mapping(path: Path, largest: int = MAX_FILE_BYTES) -> dict[str, Any]:
 
 
 def read_rows(path: Path) -> Iterator[dict[str, str]]:
-    """The rows of a CSV file under its first line's names; a row that is too short has the cells that are there."""
+    """The rows of a CSV file under its first line's names; a row that is too short has the cells that are there.
+
+    Raises:
+        UserError: as :func:`read_text`; or it is no CSV file, with the line.
+    """
     rows = csv.reader(io.StringIO(read_text(path), newline=""))
     try:
         names = next(rows, [])
@@ -137,7 +145,11 @@ def read_array(path: Path) -> NDArray[Any]:
 
 
 def read_arrays(path: Path, names: Iterable[str] | None = None) -> dict[str, NDArray[Any]]:
-    """Read arrays of an ``.npz`` file by their names; all by default."""
+    """Read arrays of an ``.npz`` file by their names; all by default.
+
+    Raises:
+        UserError: as :func:`read_array`; or it unpacks to more than ``MAX_UNPACKED_BYTES``, or has no array of a name.
+    """
     from numpy.lib.npyio import NpzFile
 
     def read(file: BinaryIO) -> dict[str, NDArray[Any]]:
@@ -164,7 +176,12 @@ def _read_numpy(path: Path, read: Callable[[BinaryIO], T]) -> T:
 
 
 def parse_json(text: str, place: str) -> Any:
-    """The value of a JSON text; ``place`` begins the message."""
+    """The value of a JSON text; ``place`` begins the message.
+
+    Raises:
+        UserError: it is not JSON, with the line; is nested more than ``MAX_DEPTH`` times; or has a number that is not
+            finite or has more than 64 bits.
+    """
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
@@ -178,7 +195,11 @@ def parse_json(text: str, place: str) -> Any:
 
 
 def parse_yaml(text: str, place: str) -> Any:
-    """The value of a YAML text: mappings with texts as keys, lists, texts, numbers, truth values and nulls."""
+    """The value of a YAML text: mappings with texts as keys, lists, texts, numbers, truth values and nulls.
+
+    Raises:
+        UserError: as :func:`parse_json`; or it has an alias, a few of which could stand for any number of values.
+    """
     depth = 0
     try:
         for event in yaml.parse(text, SAFE_LOADER):  # the loader would recurse into what is nested

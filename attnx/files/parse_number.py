@@ -46,7 +46,11 @@ MAX_COUNT: Final = 999_999
 
 
 def parse_counts(option: str, value: int | Sequence[int] | str, unit: str) -> list[int]:
-    """Return the counts that ``task.option`` names: a number, a list of them, or a range such as ``5-50``."""
+    """Return the counts that ``task.option`` names: a number, a list of them, or a range such as ``5-50``.
+
+    Raises:
+        UserError: the value is none of these, or a count is 0 or more than ``MAX_COUNT``.
+    """
     if isinstance(value, str):
         match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", value)
         counts = list(range(int(match[1]), int(match[2] or match[1]) + 1)) if match else []

@@ -23,7 +23,11 @@ RESUMED = ("optimizer_states", "lr_schedulers", "callbacks", "loops", "epoch", "
 
 
 def load_weights(model: nn.Module, checkpoints: Sequence[Path]) -> None:
-    """Load the mean of the model's weights in checkpoints."""
+    """Load the mean of the model's weights in checkpoints.
+
+    Raises:
+        UserError: a checkpoint cannot be read, holds more than tensors and numbers, or does not fit the model.
+    """
     states = (_fit(model, read_weights(checkpoint), checkpoint) for checkpoint in checkpoints)
     model.load_state_dict(average_weights(states))
 

@@ -29,6 +29,9 @@ def open_evaluation(run: TrainedRun, test: Any = None, fingerprint: str = "") ->
 
     ``test`` is as ``task.test`` names it; None is the run's own test split, held out from the data of which
     ``fingerprint`` is the digest.
+
+    Raises:
+        UserError: the data are malformed, have changed, or cannot be read by the run.
     """
     config = run.config["task"]
     files = test if test is not None else config.get("test")

@@ -18,7 +18,11 @@ OPTION = "decoding.max_length_ratio"
 
 
 def reference_length_notes(predictor: Predictor, valid: Sequence[Pair], test: Sequence[Pair]) -> list[str]:
-    """Say how many references of validation and test are longer than an output may be."""
+    """Say how many references of validation and test are longer than an output may be.
+
+    Raises:
+        UserError: all of the validation are, so that no output can be right.
+    """
     limit = describe_limit(predictor)
     too_long = {name: _count_too_long(predictor, pairs) for name, pairs in (("validation", valid), ("test", test))}
     if valid and too_long["validation"] == len(valid):

@@ -35,7 +35,11 @@ SIZES = {"source": "source_symbols", "target": "target_symbols", "tags": "tags"}
 
 
 def build_model(resolved: ResolvedConfig, data: SequenceData) -> torch.nn.Module:
-    """Build the model for a task's vocabularies, with pretrained vectors from ``model.source_vectors`` and the like."""
+    """Build the model for a task's vocabularies, with pretrained vectors from ``model.source_vectors`` and the like.
+
+    Raises:
+        UserError: as :func:`new_model`; or a file of vectors is missing, malformed, or named for features.
+    """
     model, config = new_model(resolved, data), resolved.config
     for side, module_name in (("source", "source_encoder.embedding"), ("target", "embedding")):
         option, vocabulary = f"{side}_vectors", getattr(data, side)
@@ -49,7 +53,11 @@ def build_model(resolved: ResolvedConfig, data: SequenceData) -> torch.nn.Module
 
 
 def new_model(resolved: ResolvedConfig, data: SequenceData) -> torch.nn.Module:
-    """Build the model for a task's vocabularies, with its fast paths unless ``accel=off``."""
+    """Build the model for a task's vocabularies, with its fast paths unless ``accel=off``.
+
+    Raises:
+        UserError: a part needs tags, which the data do not have; or no source symbol can be copied.
+    """
     model = resolved.build(data_sizes(data))
     set_vocabulary_map = getattr(getattr(model, "output", None), "set_vocabulary_map", None)
     if set_vocabulary_map is not None and isinstance(data.source, Vocabulary) and isinstance(data.target, Vocabulary):
@@ -145,6 +153,9 @@ def init_weights(model: nn.Module, resolved: ResolvedConfig, data: SequenceData,
 
     Weights of symbols, such as embeddings, are copied only if both runs have the same symbols in the same order. The
     text says how many weights were copied, and names the others.
+
+    Raises:
+        UserError: the run cannot be opened, or none of its weights has a place in the model.
     """
     run = load_run(folder)
     weights, saved = model.state_dict(), run.model.state_dict()

@@ -131,7 +131,11 @@ class Predictions(list[Prediction]):
 
 @dataclass
 class Predictor:
-    """Decodes with a model; the task says whether a source is how its target begins."""
+    """Decodes with a model; the task says whether a source is how its target begins.
+
+    Raises:
+        UserError: the decoding cannot decode with such a model.
+    """
 
     model: nn.Module
     task: SequenceTask

@@ -30,7 +30,11 @@ Tree = tuple[tuple[BeamNode, ...], tuple[tuple[int, ...], ...]]
 
 
 def open_tracer(folder: str | Path) -> Tracer:
-    """What traces the examples of a run, by the definitions of its parts, without fast paths."""
+    """What traces the examples of a run, by the definitions of its parts, without fast paths.
+
+    Raises:
+        UserError: as :func:`attnx.open_run`, and of a task that decodes nothing.
+    """
     run = open_run(folder)
     if run.task.has_step_labels:
         raise UserError(f"{folder}: its task labels the steps of what it reads; there is no decoding to play")

@@ -133,7 +133,11 @@ class TrainedRun(Predictor):
         return [predictions[index] for index in range(len(pairs))]
 
     def pair(self, source: str | Matrix, tag: str = "", unknown: Unknown = "replace") -> Pair:
-        """The pair to decode for a source; the arguments are as in :meth:`predict`."""
+        """The pair to decode for a source; the arguments are as in :meth:`predict`.
+
+        Raises:
+            UserError: the source is empty or of the wrong kind, or a symbol is unknown and refused.
+        """
         if not isinstance(source, str) and not hasattr(source, "shape"):
             reads = "matrices" if isinstance(self.source, FeatureScaler) else "text, a word or a sentence each"
             raise UserError(f"cannot predict from {source!r}: this run reads {reads}")

@@ -32,6 +32,9 @@ def read_complete_run(folder: Path | str, checkpoint: str = "best") -> Run:
     """Read a run folder with its configuration filled in, and check that its vocabularies and checkpoint exist.
 
     ``checkpoint`` is ``best``, ``last``, or ``average``, the mean of the saved best ones.
+
+    Raises:
+        UserError: not a run folder, a newer format, half-written, or without vocabulary or checkpoint.
     """
     if not isinstance(folder, str | Path):
         raise UserError(f"{folder!r}: name one run folder; several are opened as an ensemble by open_ensemble")
@@ -47,7 +50,11 @@ def read_complete_run(folder: Path | str, checkpoint: str = "best") -> Run:
 
 
 def check_named_files(config: Mapping[str, Any]) -> None:
-    """Check that what a configuration names exists: files of data, and the run to begin with."""
+    """Check that what a configuration names exists: files of data, and the run to begin with.
+
+    Raises:
+        UserError: a file is missing, with similar names; or ``init_from`` cannot be opened.
+    """
     check_task_files(config["task"])
     if config.get("init_from") is not None:
         try:
@@ -57,7 +64,11 @@ def check_named_files(config: Mapping[str, Any]) -> None:
 
 
 def read_configured_run(path: Path, needed: Sequence[str] = KINDS_TO_OPEN) -> Run:
-    """Read a run folder with its configuration filled in and checked; the parts ``needed`` must be in it."""
+    """Read a run folder with its configuration filled in and checked; the parts ``needed`` must be in it.
+
+    Raises:
+        UserError: not a run folder, a newer format, or half-written.
+    """
     if is_evaluation(path):
         raise UserError(f"{path}: is an evaluation; name its run, {path.resolve().parents[1]}")
     run = read_run(path)
@@ -107,7 +118,11 @@ def read_resumable_run(path: Path) -> Run:
 
 
 def checkpoint_files(folder: Path, checkpoint: str = "best") -> list[Path]:
-    """The checkpoint file; for ``average`` the saved best ones."""
+    """The checkpoint file; for ``average`` the saved best ones.
+
+    Raises:
+        UserError: there is none, or only one to average.
+    """
     checkpoints = folder / layout.CHECKPOINTS
     if checkpoint == AVERAGE:
         files = sorted(checkpoints.glob(layout.BEST)) + sorted(checkpoints.glob("best-*.ckpt"))

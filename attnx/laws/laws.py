@@ -63,7 +63,11 @@ class Laws:
 
     @classmethod
     def cases(cls, candidate: Candidate) -> Iterator[Laws]:
-        """What the laws are checked on for a candidate; ``LawSkipped`` if they do not apply to it."""
+        """What the laws are checked on for a candidate; ``LawSkipped`` if they do not apply to it.
+
+        Raises:
+            LawSkipped: the laws do not apply to it.
+        """
         raise NotImplementedError
 
     @classmethod

@@ -106,7 +106,11 @@ def names_declaring(kind: str, declaration: str) -> list[str]:
 
 
 def query_needs(config: Config) -> dict[str, str]:
-    """What each query input needs, as it declares it, which a model must be able to supply; empty without attention."""
+    """What each query input needs, as it declares it, which a model must be able to supply; empty without attention.
+
+    Raises:
+        UserError: a query input declares nothing that a model could supply.
+    """
     needs = {}
     for name in config.get("query", {}):
         part = registry.describe("query", name)

@@ -162,14 +162,22 @@ def find(kind: str, name: str) -> Callable[..., Any]:
 
 
 def declarations(kind: str, name: str) -> dict[str, Any]:
-    """What a part declares, without importing it; all that every part of its kind has."""
+    """What a part declares, without importing it; all that every part of its kind has.
+
+    Raises:
+        UserError: no such part, or it lacks a declaration that every part of its kind has.
+    """
     part = describe(kind, name)
     _require_declarations(part)
     return part.declarations
 
 
 def import_declared(part: Part, path: str) -> Callable[..., Any]:
-    """Import a function that a part declares by its dotted path, ``.config.resolve`` where it is beside the part."""
+    """Import a function that a part declares by its dotted path, ``.config.resolve`` where it is beside the part.
+
+    Raises:
+        UserError: the part is a plug-in, and its module cannot be imported or has no such function.
+    """
     module, _, function = path.rpartition(".")
     with nullcontext() if part.origin == "core" else name_plug_in(part):
         imported: Callable[..., Any] = getattr(importlib.import_module(module, part.package), function)
@@ -205,7 +213,11 @@ def _shown(value: Any) -> str:
 
 
 def check_members(kind: str, members: Any) -> dict[str, dict[str, Any]]:
-    """Check the parts of a multi-select kind, by name with their options or None, as :func:`check` does."""
+    """Check the parts of a multi-select kind, by name with their options or None, as :func:`check` does.
+
+    Raises:
+        UserError: as :func:`check`, or something else stands for the parts or for the options of one.
+    """
     if not isinstance(members, Mapping):
         raise UserError(f"{kind}={_shown(members)}: expected options by name, as in {{{names(kind)[0]}: {{}}}}")
     for name, options in members.items():
@@ -274,7 +286,11 @@ def build(kind: str, choice: PartSpec, /, **supplied: Any) -> Any:
 
 
 def with_defaults(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored configuration with the defaults of options that it lacks, since they are newer than it."""
+    """A stored configuration with the defaults of options that it lacks, since they are newer than it.
+
+    Raises:
+        UserError: it names a part or an option that no longer exists.
+    """
     complete = dict(config)
     for kind in KINDS:
         if kind in MULTI_SELECT_KINDS and kind in complete:

@@ -12,7 +12,11 @@ from attnx.errors import UserError
 
 
 def require_core_packages() -> None:
-    """Look whether the packages that every command needs are installed, without importing them."""
+    """Look whether the packages that every command needs are installed, without importing them.
+
+    Raises:
+        UserError: one is not installed, or is older than ``pyproject.toml`` asks for.
+    """
     for package, oldest in _oldest_versions("").items():
         try:
             _refuse_older(package, oldest, "attnx", "")
@@ -21,7 +25,11 @@ def require_core_packages() -> None:
 
 
 def require_package(module: str, extra: str, what: str) -> Any:
-    """Import a module of an optional package, which an extra of attnx installs and ``what`` needs."""
+    """Import a module of an optional package, which an extra of attnx installs and ``what`` needs.
+
+    Raises:
+        UserError: it is not installed, or is older than the extra asks for.
+    """
     package = module.partition(".")[0]
     try:
         imported = importlib.import_module(module)

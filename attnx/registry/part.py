@@ -166,6 +166,9 @@ def check_conditions(conditions: Any, options: Collection[str], place: str) -> N
     names an option, or a value of one, ``"precision=tf32"``, and the condition on which it has an effect: words that
     all hold, or a tuple of conditions of which one holds. A value that is not set is ``null``. A condition is on an
     option of the part, or on one of ``CONDITION_KEYS``.
+
+    Raises:
+        UserError: it is no such mapping, or names no option of the part.
     """
     if not isinstance(conditions, Mapping):
         raise UserError(f'{place}: read_if is {conditions!r}; expected conditions by option, {{"a": "b!=1"}}')

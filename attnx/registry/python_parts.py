@@ -18,7 +18,11 @@ from attnx.registry.part import BY_HAND, NO_LITERAL, Part, make_option
 
 
 def describe_class(kind: str, name: str, item: Callable[..., Any]) -> Part:
-    """Describe a class as :func:`attnx.registry.source_scan.read_parts` describes source."""
+    """Describe a class as :func:`attnx.registry.source_scan.read_parts` describes source.
+
+    Raises:
+        UserError: an option has no type, one that no option can have, or a default that is no literal of that type.
+    """
     options, injected = [], []
     for parameter in _constructor(item):
         if parameter.default is inspect.Parameter.empty:

@@ -70,7 +70,11 @@ class Filter(NamedTuple):
 
 
 def parse_filter(word: str, now: float | None = None) -> Filter:
-    """Parse a filter: a key, a sign, and values separated by commas; ``2d`` counts back from ``now``."""
+    """Parse a filter: a key, a sign, and values separated by commas; ``2d`` counts back from ``now``.
+
+    Raises:
+        UserError: it is no ``KEY=VALUE``, there is no value, or one that is not a number where numbers are compared.
+    """
     if (match := WORD.fullmatch(word)) is None:
         raise UserError(f"{word}: expected KEY=VALUE, as in scorer=additive")
     key, sign, text = match.groups()

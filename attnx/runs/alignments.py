@@ -113,6 +113,9 @@ def read_saved_alignments(folder: Path | str) -> list[dict[Path, Alignment]]:
     """Read every example of a run folder: the alignments of its hypotheses by file, best first.
 
     ``alignments/007.npz`` is the best hypothesis of an example, ``007-2.npz`` the second, and so on.
+
+    Raises:
+        UserError: an array file cannot be read or its shapes disagree.
     """
     examples: dict[str, list[Path]] = {}
     for file in sorted((Path(folder) / ALIGNMENTS).glob("*.npz"), key=_example_and_rank):
@@ -131,7 +134,11 @@ def _example_and_rank(file: Path) -> tuple[str, int]:
 
 
 def read_alignment(path: Path | str) -> Alignment:
-    """Read an array file with weights (t, m), source (m,), output (t,), reference (r,), and optional fields."""
+    """Read an array file with weights (t, m), source (m,), output (t,), reference (r,), and optional fields.
+
+    Raises:
+        UserError: it cannot be read or its shapes disagree.
+    """
     return _parse_arrays(read_arrays(Path(path)), str(path))
 
 
@@ -165,7 +172,11 @@ def _parse_arrays(arrays: Mapping[str, NDArray[Any]], where: str) -> Alignment:
 
 
 def read_predicted_alignments(path: Path | str) -> list[Alignment]:
-    """Read the best alignment of each line of a JSON Lines file from ``attnx predict --alignments``."""
+    """Read the best alignment of each line of a JSON Lines file from ``attnx predict --alignments``.
+
+    Raises:
+        UserError: a line is not an alignment.
+    """
     alignments = []
     for index, line in enumerate(read_text(Path(path)).rstrip("\n").split("\n"), start=1):
         try:

@@ -62,7 +62,11 @@ INFO_TYPES: Final[dict[str, tuple[type, str]]] = {
 
 
 def read_info(folder: Path) -> dict[str, Any]:
-    """The content of run.json."""
+    """The content of run.json.
+
+    Raises:
+        UserError: the file is missing or cannot be read, a value has the wrong type, or the format is newer.
+    """
     file = folder / RUN_JSON
     if not file.is_file():
         raise UserError(f"{folder}: not a run folder (it has no {RUN_JSON})")
@@ -111,7 +115,11 @@ def _plugin_section(info: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def read_config(file: Path) -> dict[str, Any]:
-    """Read config.yaml; empty without the file."""
+    """Read config.yaml; empty without the file.
+
+    Raises:
+        UserError: it cannot be read, or a part in it is a number or a word.
+    """
     config = read_mapping(file)
     for kind in KINDS:
         if isinstance(config.get(kind), str | int | float):

@@ -113,7 +113,11 @@ def refuse_link(folder: Path) -> None:
 
 
 def chosen_folder(config: Mapping[str, Any]) -> Path | None:
-    """The folder of a new run by ``folder=`` or ``name=``; None if neither is set."""
+    """The folder of a new run by ``folder=`` or ``name=``; None if neither is set.
+
+    Raises:
+        UserError: the folder has no name, is a file, is not empty, or is inside another run's.
+    """
     if config["folder"] == "":
         raise UserError("folder= is empty, perhaps from an unset variable; expected the path of a folder")
     if not config["folder"] and not config["name"]:

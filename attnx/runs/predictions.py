@@ -76,7 +76,11 @@ def has_symbol_predictions(folder: Path | str) -> bool:
 
 
 def read_predictions(folder: Path | str) -> list[PredictionRow]:
-    """Read predictions.tsv of a run folder."""
+    """Read predictions.tsv of a run folder.
+
+    Raises:
+        UserError: there is no such file, it holds numbers, or a line of it is not of the format.
+    """
     path = Path(folder) / PREDICTIONS
     if not path.is_file():
         raise UserError(f"{path}: no such file; it is written when a run is tested")
@@ -87,7 +91,11 @@ def read_predictions(folder: Path | str) -> list[PredictionRow]:
 
 
 def read_table(path: Path) -> tuple[list[str], list[dict[str, str]]]:
-    """Read predictions.tsv: the names of its columns, and the unparsed fields of each line by column."""
+    """Read predictions.tsv: the names of its columns, and the unparsed fields of each line by column.
+
+    Raises:
+        UserError: it is not text, or a line has too many fields or too few.
+    """
     columns, *lines = (line.split("\t") for line in read_text(path).rstrip("\n").split("\n"))
     for line, fields in enumerate(lines, start=2):
         if len(fields) != len(columns):

@@ -70,7 +70,11 @@ def read_results(folder: Path) -> Results:
 
 
 def read_costs(folder: Path) -> dict[str, float]:
-    """The numbers of cost.json by name, ``decode_ms_128``; empty without the file."""
+    """The numbers of cost.json by name, ``decode_ms_128``; empty without the file.
+
+    Raises:
+        UserError: it is damaged, or newer.
+    """
     content = read_mapping(folder / COST)
     if content:
         check_format(folder / COST, content.pop("format", None))
@@ -103,6 +107,9 @@ def read_curves(folder: Path) -> dict[str, Curve]:
     """Read column -> step -> value of the filled cells; the later row of a step logged twice, as on resuming, counts.
 
     A column without values is an empty curve; without metrics.csv there are no columns.
+
+    Raises:
+        UserError: the file is not CSV, or a cell is not a number.
     """
     path = folder / METRICS
     curves: dict[str, Curve] = {}

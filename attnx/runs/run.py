@@ -235,7 +235,11 @@ def _file_stats(folder: Path | str) -> Iterator[os.stat_result]:
 
 
 def read_run(folder: Path | str) -> Run:
-    """Read a run folder."""
+    """Read a run folder.
+
+    Raises:
+        UserError: not a folder, not a run folder, an unreadable file, or a newer format.
+    """
     run = Run(folder)
     if not run.path.is_dir():
         raise UserError(f"{run.path}: not a folder")

@@ -140,7 +140,11 @@ def is_locked(folder: Path | str) -> bool:
 
 
 def read_sweep(folder: Path | str) -> Sweep:
-    """Read a sweep's folder."""
+    """Read a sweep's folder.
+
+    Raises:
+        UserError: it is not a sweep's, its record cannot be read, or has a newer format.
+    """
     path = Path(folder)
     if not is_sweep(path):
         raise UserError(f"{path}: not the folder of a sweep (it has no {SWEEP_JSON})")

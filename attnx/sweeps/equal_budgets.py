@@ -47,7 +47,12 @@ def is_equalized(configs: Sequence[Config]) -> bool:
 
 
 def check_equal_cost(request: SweepRequest, configs: Sequence[Config]) -> None:
-    """Check that the jobs of a sweep can be made to cost the same."""
+    """Check that the jobs of a sweep can be made to cost the same.
+
+    Raises:
+        UserError: they are matched by different costs, a search or another launcher chooses them, or a width or the
+            number of steps, which is to be solved, is swept.
+    """
     words = [f"match={config['match']}" for config in configs if config["match"]]
     words += ["budget=flops" for config in configs if config["budget"] == "flops"]
     word = words[0]
@@ -73,7 +78,11 @@ def check_equal_cost(request: SweepRequest, configs: Sequence[Config]) -> None:
 
 @report_plug_in_errors()
 def equalize(jobs: Sequence[Overrides], configs: Sequence[Config]) -> list[EqualJob]:
-    """Solve widths (``match``), then numbers of steps (``budget=flops``), so that jobs cost what the first one does."""
+    """Solve widths (``match``), then numbers of steps (``budget=flops``), so that jobs cost what the first one does.
+
+    Raises:
+        UserError: the data cannot be read, or a job cannot be measured.
+    """
     meter, quantity = CostMeter(), configs[0]["match"]
     matches = [Match((), 0.0, 0.0)] * len(jobs)
     with show_waiting(Console(), WAITING):
@@ -115,7 +124,11 @@ class CostMeter:
         self.costs: dict[tuple[str, str], float] = {}
 
     def measure(self, config: Config, quantity: str) -> float:
-        """A cost: ``parameters``, ``flops`` or ``state``."""
+        """A cost: ``parameters``, ``flops`` or ``state``.
+
+        Raises:
+            UserError: the data cannot be read, or the model cannot be built or counted.
+        """
         from attnx.inference.model_cost import count_cost, count_parameters
 
         key, task = (setting_key(config), quantity), json.dumps(config["task"])
@@ -155,7 +168,11 @@ def time_limits(configs: Iterable[Mapping[str, Any]], budget: str) -> list[str]:
 
 
 def check_equal_time(configs: Iterable[Mapping[str, Any]], max_parallel: int, cluster: str) -> None:
-    """Check that jobs which are compared at equal time have equal shares of this machine."""
+    """Check that jobs which are compared at equal time have equal shares of this machine.
+
+    Raises:
+        UserError: more jobs run at a time than there are cores, or the launcher does not limit their number.
+    """
     configs = [*configs]
     if not time_limits(configs, "time"):
         return

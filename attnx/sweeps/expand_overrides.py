@@ -35,7 +35,11 @@ class SweepRequest(NamedTuple):
 
 
 def expand_sweep(overrides: Sequence[str], config_dir: str | None = None) -> SweepRequest:
-    """Expand a command line as Hydra's sweepers will."""
+    """Expand a command line as Hydra's sweepers will.
+
+    Raises:
+        UserError: it cannot be parsed, or has no job.
+    """
     from attnx.config.hydra_session import hydra_session  # imports Hydra, which `attnx runs` does without
 
     with hydra_session(overrides, config_dir):
@@ -161,7 +165,11 @@ def check_intervals(parsed: list[Any]) -> None:
 
 
 def build_optuna_part(kind: str, part: Mapping[str, Any]) -> Any:
-    """Build a ``sampler`` or ``pruner`` of Optuna from its name and options."""
+    """Build a ``sampler`` or ``pruner`` of Optuna from its name and options.
+
+    Raises:
+        UserError: Optuna has no such class, or it has no such option or value.
+    """
     import optuna
 
     module, place = {"sampler": optuna.samplers, "pruner": optuna.pruners}[kind], f"hydra.sweeper.{kind}"

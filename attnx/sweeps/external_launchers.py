@@ -209,7 +209,11 @@ def submit(
 def leave_out_queued(
     session: SweepSession, submissions: Sequence[tuple[SweepJob, RemoteJob]]
 ) -> list[tuple[SweepJob, RemoteJob]]:
-    """Leave out the jobs that an earlier command has submitted and that SLURM still has."""
+    """Leave out the jobs that an earlier command has submitted and that SLURM still has.
+
+    Raises:
+        UserError: squeue failed.
+    """
     queued = queued_jobs() if any(job.cluster_job for job, _ in submissions) else set()
     for job, _ in submissions:
         if job.cluster_job in queued:

@@ -56,7 +56,11 @@ def choose_gpus(gpus: Sequence[str], in_use: Iterable[Sequence[str]], count: int
 
 
 def count_parallel_jobs(jobs: int | str, configs: Iterable[Mapping[str, Any]], gpus: Sequence[str]) -> int:
-    """How many jobs run at a time with ``-j N`` or ``-j auto``: as many as there are GPUs for, else one a core."""
+    """How many jobs run at a time with ``-j N`` or ``-j auto``: as many as there are GPUs for, else one a core.
+
+    Raises:
+        UserError: jobs that need several GPUs each would share them.
+    """
     needed = max((count_needed_gpus(config, len(gpus)) for config in configs), default=0)
     if jobs == AUTO:
         return len(gpus) // needed if needed else available_cores()

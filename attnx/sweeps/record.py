@@ -172,6 +172,9 @@ def lock_folder(folder: Path) -> Iterator[int]:
     """Lock a sweep's folder; give the file descriptor of the lock.
 
     A process that inherits the descriptor holds the lock, too, so a command waits for jobs of a sweep that was killed.
+
+    Raises:
+        UserError: the folder cannot be written, or another command runs the sweep.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -213,7 +216,11 @@ def _is_alive(pid: int) -> bool:
 
 
 def rename_existing(folder: Path) -> Path | None:
-    """Rename the folder of a sweep that starts over; return the new path, None if there was no sweep."""
+    """Rename the folder of a sweep that starts over; return the new path, None if there was no sweep.
+
+    Raises:
+        UserError: a job of it is being trained, and would go on in the new folder.
+    """
     if not is_sweep(folder):
         return None
     with lock_folder(folder):

@@ -63,6 +63,9 @@ def compile_in_training(module: TrainingModule, loaders: TrainingDataModule, tra
     """Compile what ``trainer.compile`` names, and try it on a few batches; return what is compiled, or why not.
 
     Weights and random state do not change. What cannot be compiled runs uncompiled. None with ``trainer.compile=off``.
+
+    Raises:
+        UserError: torch is too old, CUDA graphs without CUDA, or no working compiler.
     """
     mode, model, device = trainer["compile"], module.model, training_device(trainer)
     if mode == "off":

@@ -42,6 +42,9 @@ class TrainingDataModule(lightning.LightningDataModule):
     ranks, ``batch_sampler`` has this rank's share. So 2 ranks, or 2 accumulation steps, with batches of b rows learn
     the same as one with batches of 2b. The seed and the epoch decide on their order. All validation and test pairs are
     used.
+
+    Raises:
+        UserError: a temperature below 1, or for data without tags.
     """
 
     def __init__(self, data: SequenceData, trainer: Mapping[str, Any], seed: int) -> None:
@@ -127,7 +130,11 @@ class TrainingDataModule(lightning.LightningDataModule):
 
 
 def draw_examples(data: SequenceData, trainer: Mapping[str, Any], monitor: str) -> SequenceData:
-    """Draw the samples for validation and test: ``valid_examples`` and ``test_examples``."""
+    """Draw the samples for validation and test: ``valid_examples`` and ``test_examples``.
+
+    Raises:
+        UserError: the monitor is a mean over tags, and a tag has no validation example.
+    """
     count, parts = trainer["valid_examples"], data.pairs
     valid = sample_examples(parts.valid, count)
     if monitor.endswith(f"_{MACRO}"):
@@ -145,6 +152,9 @@ def collate_shared(collate: Callable[[Sequence[Row]], Batch], rows: Sequence[Row
     """Collate a batch in shared memory.
 
     A tensor in a queue would be shared by the queue's thread, whose errors are lost; here they reach the main process.
+
+    Raises:
+        RuntimeError: shared memory is full.
     """
     batch = collate(rows)
     for tensor in batch:

@@ -50,6 +50,9 @@ def create_run_folder(prepared: PreparedRun, overrides: Sequence[str]) -> Iterat
     """Create a run folder with its configuration and provenance, and hold its lock.
 
     The configuration's ``folder`` or ``name`` names the folder, else it is ``multirun/runs/TIME-HASH``.
+
+    Raises:
+        UserError: the folder is not empty, another process trains in it, or it cannot be written.
     """
     config = prepared.config
     text = yaml.safe_dump({key: value for key, value in config.items() if key != "folder"}, sort_keys=False)

@@ -90,7 +90,11 @@ class PreparedRun:
 
 @report_plug_in_errors()
 def prepare(config: Config) -> PreparedRun:
-    """Check the plug-in parts, read the data and build the model."""
+    """Check the plug-in parts, read the data and build the model.
+
+    Raises:
+        UserError: a plug-in part breaks a law of its kind, the data are wrong, or parts do not fit each other.
+    """
     silence_warnings()
     check_plug_ins(config)
     task, data = load(config)
@@ -105,13 +109,21 @@ def prepare(config: Config) -> PreparedRun:
 
 
 def load(config: Config) -> tuple[Any, SequenceData]:
-    """Build the task, and read its data."""
+    """Build the task, and read its data.
+
+    Raises:
+        UserError: the data are wrong.
+    """
     task = registry.build("task", config["task"])
     return task, task.load()
 
 
 def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
-    """Build the model for a task's data, and everything that trains it; nothing is compiled."""
+    """Build the model for a task's data, and everything that trains it; nothing is compiled.
+
+    Raises:
+        UserError: the parts do not fit each other, or a device or a package is missing.
+    """
     resolved, trainer = resolve_model(config), config["trainer"]
     devices = placement_devices(config.get("placement", {}), trainer["accelerator"])
     lightning.seed_everything(config["seed"], workers=True, verbose=False)
@@ -140,7 +152,11 @@ def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
 def train(
     prepared: PreparedRun, folder: Path, plan: StepPlan, console: Console, resume: bool = False
 ) -> dict[str, float]:
-    """Train as planned, test the best checkpoint, write results, predictions and alignments; a signal interrupts."""
+    """Train as planned, test the best checkpoint, write results, predictions and alignments; a signal interrupts.
+
+    Raises:
+        Interrupted: by Ctrl-C or another signal; ``last`` was saved.
+    """
     process_group.send_command(process_group.RankCommand(plan, str(folder.absolute()), resume))
     module, options = prepared.module, prepared.config["trainer"]
     module.step_plan, task = plan, module.task

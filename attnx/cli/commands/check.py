@@ -64,7 +64,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def find_part(word: str) -> Part:
-    """The part that a word means: a name, or a kind and a name, ``scorer=dot`` or ``scorer/dot``."""
+    """The part that a word means: a name, or a kind and a name, ``scorer=dot`` or ``scorer/dot``.
+
+    Raises:
+        UserError: none is meant, several are, or one of a kind without laws.
+    """
     parts = catalog().parts
     kind, separator, name = word.replace("=", "/", 1).rpartition("/")
     if separator and kind not in KINDS:

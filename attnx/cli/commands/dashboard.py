@@ -87,7 +87,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def workspace_request(folder: Path) -> WorkspaceRequest:
-    """What a workspace of a run folder or a sweep's folder is of."""
+    """What a workspace of a run folder or a sweep's folder is of.
+
+    Raises:
+        UserError: no run in it was logged to W&B, or the options of its logger are malformed.
+    """
     is_run = (folder / RUN_JSON).is_file()
     folders = [folder] if is_run else sorted(path.parent for path in folder.glob(f"*/{RUN_JSON}"))
     logged = [run for run in map(read_run, folders) if "wandb" in (run.config.get("logger") or {})]
@@ -124,7 +128,11 @@ def _saved(saved_workspace: Any) -> str:
 
 
 def workspace(request: WorkspaceRequest) -> Any:
-    """The workspace; nothing is sent."""
+    """The workspace; nothing is sent.
+
+    Raises:
+        UserError: the package is not installed.
+    """
     spaces = _need("workspaces")
     sections = [spaces.Section(name=name, panels=panels, is_open=True) for name, panels in _sections(request).items()]
     return spaces.Workspace(

@@ -115,7 +115,11 @@ def _evaluate(request: EvaluateArgs) -> int:
 
 
 def read_request(arguments: argparse.Namespace) -> EvaluateArgs:
-    """Check the arguments."""
+    """Check the arguments.
+
+    Raises:
+        UserError: one of them is wrong; the data are not read.
+    """
     names, overrides = split_overrides(arguments.words, KEYS)
     if not names:
         raise UserError("name a run: attnx evaluate RUN; name data by task.test=FILE")

@@ -48,7 +48,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def read_command(arguments: argparse.Namespace) -> SuiteCommand:
-    """What the words ask for, with the files that they name."""
+    """What the words ask for, with the files that they name.
+
+    Raises:
+        UserError: a file is missing or has a mistake, or words contradict each other.
+    """
     words = arguments.words
     overrides = [word for word in words if "=" in word and not Path(word).is_file()]
     tables = [Path(word) for word in words if word not in overrides and word.endswith(TABLE)]

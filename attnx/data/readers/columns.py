@@ -33,6 +33,9 @@ def read_text_rows(path: Path, columns: Sequence[str] = ()) -> Iterator[TableRow
 
     ``columns`` are those to read, in this order, by their numbers from 1 or by their names in the first line; all if
     there are none.
+
+    Raises:
+        UserError: a bad file, a line that lacks a column, or a name that is not in the first line.
     """
     places: list[int] | None = None if columns else []
     for number, line in read_lines(path, "TSV"):

@@ -37,7 +37,11 @@ class DatasetText:
         self.files = [Path(file["filename"]) for file in table.cache_files]
 
     def read(self, allow_blank: bool) -> Iterator[Sentence]:
-        """Read all sentences, the languages in turn."""
+        """Read all sentences, the languages in turn.
+
+        Raises:
+            UserError: a column holds no text, or a side is blank and not ``allow_blank``.
+        """
         for index, sentence in enumerate(self._sentences()):
             if sentence.is_blank and not allow_blank:
                 raise UserError(f"{self.location}: row {index // len(self.names) + 1} has a blank side")
@@ -62,6 +66,9 @@ def open_dataset(name: str, columns: Sequence[str], languages: Sequence[str] = (
 
     Its name is a file (.csv, .json, .jsonl, .parquet, .arrow), a folder of such files or of ``save_to_disk``, or a name
     on the hub, with a colon before the configuration if there are several: ``opus_books:de-en``.
+
+    Raises:
+        UserError: `datasets` is not installed, the data set cannot be read, or lacks a column or a training split.
     """
     count = max(1, len(languages)) + 1
     if len(columns) != count:

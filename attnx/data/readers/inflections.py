@@ -57,6 +57,10 @@ def read_inflections(path: Path, columns: Sequence[str], bundles: Bundles, notes
 
     ``columns`` are of the lemma, its features and the form, by number from 1, or by name in the first line, which is
     then noted. Blank lines are skipped.
+
+    Raises:
+        UserError: ``file:line: problem`` for a bad line, or for a first one whose form looks like features; ``file:
+            problem`` for a bad file.
     """
     rows = [row for row in read_text_rows(path, columns) if row is not None]
     if rows and are_column_names(rows[0].cells):

@@ -94,6 +94,9 @@ def read_labeled_texts(
     Blank lines are skipped. The source of two texts is one sequence (:func:`join_texts`). With ``lower`` texts are
     lower-cased, and labels are not. A line may have one of ``labels``, any if there are none. ``notes`` gets a line on
     a first line that names columns.
+
+    Raises:
+        UserError: ``file:line: problem`` for a bad line; ``file: problem`` for a bad file.
     """
     pairs: list[Pair] = []
     rows = [row for row in read_text_rows(path) if row is not None and any(row.cells)]

@@ -86,6 +86,9 @@ class PairReader:
         Lines with the same source and tag become one pair with several references; a source has only one target that is
         a feature file. Blank lines are skipped. All feature files of a side must have the same columns, also in tables
         that were read before.
+
+        Raises:
+            UserError: ``file:line: problem`` for a bad line or a bad file in it; ``file: problem`` for a bad table.
         """
         pairs: dict[tuple[str, str], Pair] = {}
         rows = [row for row in read_text_rows(path) if row is not None and any(row.cells)]

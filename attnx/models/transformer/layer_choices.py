@@ -36,7 +36,11 @@ class LayerChoice(NamedTuple):
 
 
 def resolve_layer_choices(mixer: PartSpec | list[PartSpec] | None, config: Config) -> tuple[LayerChoice, ...]:
-    """What each layer holds: the option ``mixer``, repeated for all layers, else the chosen attention."""
+    """What each layer holds: the option ``mixer``, repeated for all layers, else the chosen attention.
+
+    Raises:
+        UserError: there is no attention or mixer of a name, or it does not fit the model.
+    """
     model: Mapping[str, Any] = config["model"]
     layers: int = model["layers"]
     if mixer is None:

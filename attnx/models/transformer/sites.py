@@ -26,7 +26,11 @@ KINDS = ("scorer", "scope", "normalizer")
 
 
 def resolve_site(options: TransformerConfig, config: Config, site: str) -> AttentionSite:
-    """The parts of ``self`` or ``cross`` attention: those chosen for it, else those of the whole model."""
+    """The parts of ``self`` or ``cross`` attention: those chosen for it, else those of the whole model.
+
+    Raises:
+        UserError: a part does not work in a transformer, or at this site.
+    """
     parts = {}
     for kind in KINDS:
         choice = getattr(options, f"{site}_{kind}")

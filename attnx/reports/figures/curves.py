@@ -32,7 +32,11 @@ LOSS_COLUMNS = ("valid_loss", "valid_perplexity")
 
 
 def draw_curves(folder: Path | str, form: Format = "png") -> Path | None:
-    """Write curves.png, or .svg or .pdf, from metrics.csv and return its path; None if there is nothing to draw."""
+    """Write curves.png, or .svg or .pdf, from metrics.csv and return its path; None if there is nothing to draw.
+
+    Raises:
+        UserError: a cell of metrics.csv is not a number, or run.json cannot be read.
+    """
     run = Run(folder)
     curves = run.curves
     monitor = run.monitor if (run.path / layout.RUN_JSON).is_file() else ""

@@ -60,6 +60,9 @@ def draw_alignments(folder: Path | str, form: Format = "png", options: PictureOp
     Every saved hypothesis of an example has a picture. With several heads, each of the first 24 has a panel next to
     their mean. Saved self-attention of a transformer is drawn as ``NNN-encoder.png`` and ``NNN-decoder.png``. The page
     is the last one.
+
+    Raises:
+        UserError: an array file cannot be read or its shapes disagree.
     """
     saved = read_saved_alignments(folder)
     selected = {*evenly_by_length([next(iter(best.values())).source for best in saved], MAX_PICTURES)}

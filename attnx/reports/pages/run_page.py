@@ -37,13 +37,21 @@ Hypotheses = list[dict[str, Any]]
 def write_page(
     folders: Sequence[Path | str], path: Path | str | None = None, open_traces: OpenTraces = no_traces
 ) -> Path:
-    """Write the page of one or two runs, by default ``page.html`` in the first one's folder; see :func:`run_page`."""
+    """Write the page of one or two runs, by default ``page.html`` in the first one's folder; see :func:`run_page`.
+
+    Raises:
+        UserError: no run or too many, no run folder, or one without alignments.
+    """
     text = run_page(folders, open_traces)
     return write_files({Path(path) if path is not None else Path(folders[0]) / PAGE: text})[0]
 
 
 def run_page(folders: Sequence[Path | str], open_traces: OpenTraces = no_traces) -> str:
-    """The page's text; without ``open_traces``, which finds how examples were decoded, it plays saved weights only."""
+    """The page's text; without ``open_traces``, which finds how examples were decoded, it plays saved weights only.
+
+    Raises:
+        UserError: no run or too many, no run folder, or one without alignments.
+    """
     if not 1 <= len(folders) <= MAX_RUNS:
         raise UserError(f"a page shows one run, or two side by side, not {len(folders)}")
     runs = [read_run(folder) for folder in folders]

@@ -64,7 +64,11 @@ NO_EXAMPLES = EvaluatedExamples(np.array([], dtype=np.str_), np.array([], dtype=
 
 
 def read_examples(folder: Path) -> EvaluatedExamples:
-    """Read the test examples of a run or an evaluation; ``NO_EXAMPLES`` without a test."""
+    """Read the test examples of a run or an evaluation; ``NO_EXAMPLES`` without a test.
+
+    Raises:
+        UserError: the predictions are malformed.
+    """
     if not (folder / PREDICTIONS).is_file():
         return NO_EXAMPLES
     columns, rows, keys = _read_rows(folder)

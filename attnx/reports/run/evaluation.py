@@ -100,7 +100,11 @@ def _edits(predictions: Iterable[PredictionRow]) -> Iterator[tuple[str, str, str
 
 
 def read_matrices(folder: Path) -> list[tuple[Matrix, Matrix]]:
-    """Predictions and references, in the order of predictions.tsv; the median, which is first, of several quantiles."""
+    """Predictions and references, in the order of predictions.tsv; the median, which is first, of several quantiles.
+
+    Raises:
+        UserError: the folder has no predictions that are numbers.
+    """
     table, file = folder / layout.PREDICTIONS, folder / layout.MATRICES
     if not file.is_file() or not table.is_file():
         raise UserError(f"{file}: no such file; it is written if outputs are numbers")
@@ -141,6 +145,9 @@ def error_tables(folder: Path) -> dict[str, Rows]:
 
     Symbol errors are counted by edits, if the task has an error rate: a translation, or a continued text, that differs
     from a reference is not wrong in these symbols. Numeric errors by length need the metric ``length_error``.
+
+    Raises:
+        UserError: the predictions are missing or malformed.
     """
     metrics = [key for key in Evaluation(folder).load().results if key.startswith(TEST)]
     if has_symbol_predictions(folder):

@@ -51,7 +51,11 @@ run = attnx.open_run("{folder}")
 
 
 def write_run_readme(run_folder: Path | str) -> Path:
-    """Write README.md into a run folder from run.json, config.yaml and results.json, and return its path."""
+    """Write README.md into a run folder from run.json, config.yaml and results.json, and return its path.
+
+    Raises:
+        UserError: not a run folder, an unreadable file, or a format newer than this attnx knows.
+    """
     run = read_run(run_folder)
     rows = [(key, node_text(run.config[key])) for key in CONFIG_KEYS if key in run.config]
     rows += [("schedule", node_text(run.info["schedule"]))] if run.info.get("schedule") else []

@@ -38,7 +38,11 @@ def captions(run: Run) -> Mapping[str, str]:
 
 
 def task_drawing(run: Run, what: Literal["alignments", "predictions"]) -> Drawing | None:
-    """What the task draws alignments or predictions with, in place of heat maps or of curves of numbers."""
+    """What the task draws alignments or predictions with, in place of heat maps or of curves of numbers.
+
+    Raises:
+        UserError: the module of a plug-in cannot be imported.
+    """
     part = task_part(run)
     path = part.declarations.get("figures", {}).get(what) if part else None
     return registry.import_declared(part, path) if part and path else None

@@ -34,7 +34,11 @@ class GoldLinks(NamedTuple):
 
 
 def read_gold(path: Path | str) -> list[GoldLinks]:
-    """Read a line per example: ``0-0 2-1`` are sure links, ``3p2`` or ``3?2`` a possible one, source first."""
+    """Read a line per example: ``0-0 2-1`` are sure links, ``3p2`` or ``3?2`` a possible one, source first.
+
+    Raises:
+        UserError: no such file, or a malformed line.
+    """
     if not Path(path).is_file():
         raise UserError(f"{path}: {'is a folder; name a file of links' if Path(path).is_dir() else 'no such file'}")
     lines = read_text(Path(path)).removeprefix(BYTE_ORDER_MARK).splitlines()
@@ -76,7 +80,11 @@ def alignment_error_rate(examples: Iterable[tuple[set[Link], GoldLinks]]) -> flo
 
 
 def check_links(gold: GoldLinks, alignment: Alignment, where: str) -> None:
-    """Check that all links are within the example."""
+    """Check that all links are within the example.
+
+    Raises:
+        UserError: a link is outside.
+    """
     source, reference = len(alignment.source_symbols), len(without_end(alignment.reference))
     for i, j in sorted(gold.possible):
         if i >= source or j >= reference:
@@ -179,7 +187,11 @@ def statistics(examples: Sequence[Alignment], head: str = "", gold: dict[int, Go
 
 
 def run_statistics(folder: Path | str, gold: Path | str | None = None) -> dict[str, Statistics]:
-    """Compute the statistics of a run's saved alignments, "" for the weights or the mean over heads, and per head."""
+    """Compute the statistics of a run's saved alignments, "" for the weights or the mean over heads, and per head.
+
+    Raises:
+        UserError: no run folder, no alignments, or a gold file that does not fit the run's test.
+    """
     read_run(folder)
     examples = read_best_alignments(folder)
     if not examples:
@@ -188,7 +200,11 @@ def run_statistics(folder: Path | str, gold: Path | str | None = None) -> dict[s
 
 
 def file_statistics(path: Path | str) -> dict[str, Statistics]:
-    """Compute the statistics of a file by ``attnx predict --alignments FILE.jsonl``, best hypotheses only."""
+    """Compute the statistics of a file by ``attnx predict --alignments FILE.jsonl``, best hypotheses only.
+
+    Raises:
+        UserError: a line is malformed, or there is none.
+    """
     examples = read_predicted_alignments(path)
     if not examples:
         raise UserError(f"{path}: no alignments")

@@ -40,7 +40,11 @@ class Table(NamedTuple):
 
 
 def write_suite_report(standings: Standings, stem: Path) -> list[Path]:
-    """Write the page, the text, the table and the table of runs, over older ones, and return their paths."""
+    """Write the page, the text, the table and the table of runs, over older ones, and return their paths.
+
+    Raises:
+        UserError: a file cannot be written, or the page is another program's.
+    """
     files = [stem.with_name(stem.name + suffix) for suffix in SUFFIXES]
     refuse_foreign(files[0], BEGINNING)
     title = f"Suite {standings.suite.name}" + (f": {standings.challenger}" if standings.challenger else "")
@@ -173,7 +177,11 @@ def _runs_csv(standings: Standings) -> str:
 
 
 def read_entries(suite: Suite, table: Path) -> list[Entry]:
-    """The mechanisms in a table of runs, by task."""
+    """The mechanisms in a table of runs, by task.
+
+    Raises:
+        UserError: it is no table of a suite, or a row is of another suite, task or protocol; with the line.
+    """
     groups: dict[tuple[str, str, str], list[RunRecord]] = {}
     for run in read_run_table(table):
         facts = {name: str(run.choices.pop(f"{SUITE}.{name}", "")) for name in NAMES}
@@ -198,7 +206,11 @@ def read_entries(suite: Suite, table: Path) -> list[Entry]:
 
 
 def merge_entries(own: Sequence[Entry], others: Sequence[Entry]) -> list[Entry]:
-    """All entries; of a mechanism that is in both the own runs count, and another one of the same name is renamed."""
+    """All entries; of a mechanism that is in both the own runs count, and another one of the same name is renamed.
+
+    Raises:
+        UserError: a task was tested on other examples.
+    """
     merged, known = list(own), {entry.mechanism: list(entry.overrides) for entry in own}
     trained = {(entry.task, entry.mechanism) for entry in own if entry.finished}
     for entry in others:

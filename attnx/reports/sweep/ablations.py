@@ -39,7 +39,11 @@ class Ablations(NamedTuple):
 
 
 def parse_reference(words: Sequence[str]) -> Reference:
-    """Read ``scorer=additive query=[token]`` as choices."""
+    """Read ``scorer=additive query=[token]`` as choices.
+
+    Raises:
+        UserError: a word is no ``KEY=VALUE``.
+    """
     choices = {}
     for word in words:
         key, value = split_override(word)
@@ -51,7 +55,11 @@ def parse_reference(words: Sequence[str]) -> Reference:
 
 
 def ablations(comparison: Comparison, reference: Reference) -> Ablations:
-    """The ablations of the setting that has the values of ``reference``, by the main metric."""
+    """The ablations of the setting that has the values of ``reference``, by the main metric.
+
+    Raises:
+        UserError: a key is no choice in which the settings differ, or not exactly one setting has these values.
+    """
     start, ranking = _find(comparison, reference), comparison.rankings[0]
     compared = factors(comparison.keys, comparison.settings)
     changes = [(_change(comparison, compared, start.setting, row.setting), row) for row in ranking.rows]

@@ -61,6 +61,9 @@ def compare(folders: Sequence[Path | str]) -> Table:
     Below are the error rates by source length, and differences from the first run with 95 % intervals and p-values. If
     the runs were tested on different examples, no value is the best, and there are no differences. A line on standard
     error names a run that cannot be read.
+
+    Raises:
+        UserError: there is no folder, too few are readable run folders, or their tasks differ.
     """
     if not folders:
         raise UserError("nothing to compare: name at least one run folder")

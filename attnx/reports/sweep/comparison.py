@@ -84,7 +84,11 @@ class Comparison(NamedTuple):
 
 
 def comparisons(records: Sequence[RunRecord], best_over: Sequence[str] = ()) -> list[Comparison]:
-    """Comparisons of finished runs, the largest first, each setting with the best value of the keys ``best_over``."""
+    """Comparisons of finished runs, the largest first, each setting with the best value of the keys ``best_over``.
+
+    Raises:
+        UserError: the runs do not differ in such a key, or have no validation to choose by.
+    """
     runs = [run for run in records if run.status == RunStatus.FINISHED]
     groups: dict[tuple[Any, ...], list[RunRecord]] = {}
     for run in runs:

@@ -40,7 +40,11 @@ class CostPoint(NamedTuple):
 
 
 def parse_cost(word: str) -> str:
-    """The name of a cost in results: of ``flops``, ``state``, ``latency``, ``parameters``, or any other one's."""
+    """The name of a cost in results: of ``flops``, ``state``, ``latency``, ``parameters``, or any other one's.
+
+    Raises:
+        UserError: there is none.
+    """
     key = AGAINST.get(word, word)
     if key not in COSTS:
         raise UserError(f"--against {word}: no such cost{suggest(word, [*AGAINST, *COSTS])}")

@@ -29,6 +29,9 @@ def load_runs(folders: Sequence[Path | str]) -> list[RunRecord]:
     """Load the runs in folders, each once: a run, a sweep, or a folder that holds such; and in tables of runs.
 
     The single runs in ``multirun/runs`` count as runs of ``multirun``.
+
+    Raises:
+        UserError: a folder is none of these, nothing in any of them can be read, or a table cannot be read.
     """
     unique = {run.path.resolve(): run for folder in folders for run in _runs_in(Path(folder))}
     runs = list(unique.values())

@@ -106,7 +106,11 @@ def report(
 
 
 def filter_records(records: Sequence[RunRecord], words: Sequence[str]) -> list[RunRecord]:
-    """The runs that pass all filters, and those that cannot be read, which the report names."""
+    """The runs that pass all filters, and those that cannot be read, which the report names.
+
+    Raises:
+        UserError: a word is no filter, no run has its key, or none passes.
+    """
     if not words:
         return list(records)
     unreadable = [record for record in records if record.status == RunStatus.UNREADABLE]
@@ -134,6 +138,11 @@ def write_report(
     ``out`` is a folder, or the path of the page (``.html``); by default the common parent folder. ``reference`` are
     choices, ``scorer=additive``, of the setting whose ablations are listed; ``against`` is a cost, such as ``flops``,
     against which the page, report.md and a picture show the quality.
+
+    Raises:
+        UserError: a folder holds no run, cannot be read, ``out`` cannot be written, no setting is the reference, no
+            run passes the filters, or ``best_over`` has nothing to choose from; a file of the report is a table
+            that it reads.
     """
     choices = parse_reference(reference)  # refused before any run is read
     cost = against and parse_cost(against)

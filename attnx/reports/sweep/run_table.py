@@ -61,7 +61,11 @@ def run_row(run: RunRecord, keys: Sequence[str]) -> dict[str, str]:
 
 
 def read_run_table(path: Path) -> list[RunRecord]:
-    """The runs in a table; a run's path is the table's with the line, its label the choices that differ in it."""
+    """The runs in a table; a run's path is the table's with the line, its label the choices that differ in it.
+
+    Raises:
+        UserError: it is no table of runs, a cell cannot be read, or a run is there twice, with the lines.
+    """
     csv.field_size_limit(MAX_TABLE_BYTES)  # a cell may be long
     text = read_text(path).removeprefix(BYTE_ORDER_MARK)
     reader = csv.reader(io.StringIO(text, newline=""))

@@ -163,6 +163,9 @@ def choose_best(
 
     A value with a seed that failed is chosen only if no other is complete. The test has no part in the choice.
     Sentences say what was chosen by what, out of how many, and who had fewer than others.
+
+    Raises:
+        UserError: no run has its validation metric.
     """
     monitor, groups = runs[0].monitor, dict[tuple[str, ...], list[Setting]]()
     for setting in group_by_setting(runs, [*keys, *chosen_keys], unfinished):

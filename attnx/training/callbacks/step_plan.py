@@ -88,7 +88,11 @@ class StepPlan:
 
 
 def read_plan(folder: Path, info: Mapping[str, Any], max_time: str | None) -> StepPlan:
-    """Read the plan of a run from the content of its run.json; ``max_time`` is the time budget, HH:MM:SS."""
+    """Read the plan of a run from the content of its run.json; ``max_time`` is the time budget, HH:MM:SS.
+
+    Raises:
+        UserError: there is no valid plan.
+    """
     try:
         revisions = [Revision(**fields) for fields in info["step_plan"]]
     except (KeyError, TypeError):

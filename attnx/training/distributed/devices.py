@@ -24,7 +24,11 @@ def needs_processes(trainer: Mapping[str, Any]) -> bool:
 
 
 def resolve_devices(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration whose ``trainer.devices`` is a number."""
+    """A configuration whose ``trainer.devices`` is a number.
+
+    Raises:
+        UserError: as :func:`resolve_device_count`; or options contradict each other.
+    """
     if rank_info().world_size > 1:
         return dict(config)
     launched = launched_rank()
@@ -56,7 +60,11 @@ def _launched_trainer(trainer: Mapping[str, Any], launched: LaunchedRank) -> dic
 
 
 def resolve_device_count(trainer: Mapping[str, Any]) -> dict[str, Any]:
-    """The trainer's parameters with the number of visible GPUs where ``devices`` is left open."""
+    """The trainer's parameters with the number of visible GPUs where ``devices`` is left open.
+
+    Raises:
+        UserError: there are too few GPUs, or none, or their number is unknown; or the precision needs one.
+    """
     accelerator, devices, has_several = trainer["accelerator"], trainer["devices"], needs_processes(trainer)
     gpus = 0 if accelerator == "cpu" else torch.cuda.device_count()
     if accelerator == "gpu" and not gpus:
@@ -79,14 +87,22 @@ def training_device(trainer: Mapping[str, Any]) -> torch.device:
 
 
 def rank_infos(trainer: Mapping[str, Any]) -> list[RankInfo]:
-    """The ranks of the processes to start on this machine, by the resolved parameters of the trainer."""
+    """The ranks of the processes to start on this machine, by the resolved parameters of the trainer.
+
+    Raises:
+        UserError: there are several machines, and the environment does not say which one this is, or where they meet.
+    """
     nodes = trainer["num_nodes"]
     node_rank, init_method = _find_node(nodes) if nodes > 1 else (0, "")
     return [_make_rank_info(trainer, node_rank, local_rank, init_method) for local_rank in range(trainer["devices"])]
 
 
 def launched_info(trainer: Mapping[str, Any]) -> RankInfo | None:
-    """The rank of this process if another launcher has started it and the others, by the resolved parameters."""
+    """The rank of this process if another launcher has started it and the others, by the resolved parameters.
+
+    Raises:
+        UserError: a task of srun sees one GPU only, or the environment does not say where the processes meet.
+    """
     launched = launched_rank()
     if launched is None:
         return None

@@ -39,7 +39,11 @@ class LaunchedRank(NamedTuple):
 
 
 def launched_rank() -> LaunchedRank | None:
-    """The rank of this process by its environment; None if it trains alone, or starts the other processes itself."""
+    """The rank of this process by its environment; None if it trains alone, or starts the other processes itself.
+
+    Raises:
+        UserError: the variables are not numbers, or machines have unlike numbers of processes.
+    """
     if all(os.environ.get(name) for name in TORCH_VARIABLES):
         return _torch_rank()
     if all(os.environ.get(name) for name in SLURM_VARIABLES):
@@ -54,7 +58,11 @@ def is_main_launch() -> bool:
 
 
 def reject_launched_sweep() -> None:
-    """Check that no other launcher started this process beside others."""
+    """Check that no other launcher started this process beside others.
+
+    Raises:
+        UserError: it did; a sweep starts processes itself.
+    """
     if launched := launched_rank():
         raise UserError(
             f"{launched.launcher} started several processes, and a sweep starts its own; run it as one process, with "

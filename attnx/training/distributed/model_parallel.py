@@ -23,6 +23,9 @@ def placement_devices(placement: Mapping[str, str], accelerator: str) -> dict[st
     """The devices of ``encoder``, ``attention`` and ``decoder``; empty if none of them is placed.
 
     A part without a name of a device is on the run's device.
+
+    Raises:
+        UserError: there is no such device.
     """
     default = "cuda:0" if accelerator != "cpu" and torch.cuda.device_count() else "cpu"
     parts = ("encoder", "attention", "decoder") if placement else ()
@@ -46,6 +49,9 @@ def place_model(model: nn.Module, devices: Mapping[str, torch.device]) -> None:
 
     A part knows its device by an empty buffer that is not in checkpoints. A model that is moved as one afterwards, as
     by ``model.cpu()``, is on one device and moves no inputs.
+
+    Raises:
+        UserError: the model has no such parts.
     """
     children = dict(model.named_children())
     if not {"attention", "decoder"} <= children.keys() or not hasattr(model, "init_state"):

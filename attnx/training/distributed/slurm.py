@@ -54,7 +54,11 @@ def requeue(signum: int) -> str | None:
 
 
 def queued_jobs() -> set[str]:
-    """The jobs of this user that SLURM has not ended: waiting, running, or to be started again."""
+    """The jobs of this user that SLURM has not ended: waiting, running, or to be started again.
+
+    Raises:
+        UserError: squeue failed.
+    """
     has_succeeded, output = _run_command("squeue", "--noheader", "--array", f"--user={os.getuid()}", "--format=%i")
     if not has_succeeded:
         raise UserError(f"squeue failed: {output}")

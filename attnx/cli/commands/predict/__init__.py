@@ -224,7 +224,11 @@ def _progress(request: PredictArgs) -> Progress:
 
 
 def check_args(arguments: argparse.Namespace) -> PredictArgs:
-    """Check arguments."""
+    """Check arguments.
+
+    Raises:
+        UserError: anything that is wrong with them, except what only the loaded model can tell.
+    """
     names, overrides = split_overrides(arguments.words, KEYS)
     runs, file = _runs_and_file(names, arguments.checkpoint)
     name, options = decoding_override(overrides)

@@ -53,7 +53,11 @@ def has_feature_files(config: Mapping[str, Any]) -> bool:
 
 
 def numbered_lines(options: InputOptions, has_feature_files: bool) -> Iterator[tuple[int, bytes]]:
-    """The raw lines with their numbers; a feature file itself is one line, its name."""
+    """The raw lines with their numbers; a feature file itself is one line, its name.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
     if options.file is None:
         yield from bounded_lines(sys.stdin.buffer, options.name)
     elif has_feature_files and options.file.suffix in READERS:
@@ -119,7 +123,11 @@ class LineReader:
         )
 
     def pair(self, source: str, tag: str) -> Pair:
-        """The example of a text, or of the name of a feature file."""
+        """The example of a text, or of the name of a feature file.
+
+        Raises:
+            UserError: it cannot be read, or the tag is unknown.
+        """
         self.run.check_tag(tag)
         if not self.has_feature_files:
             return self.run.pair(source, tag, self.options.unknown)

@@ -91,7 +91,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def parse_query(words: Sequence[str], action: str) -> RunsQuery:
-    """Parse folders, filters and options, in any order."""
+    """Parse folders, filters and options, in any order.
+
+    Raises:
+        UserError: an option set twice, or a word that is none of these.
+    """
     query = RunsQuery([], [], {})
     for word in words:
         match = WORD.fullmatch(word)
@@ -131,7 +135,11 @@ def _folder(word: str) -> Path:
 
 
 def select_runs(query: RunsQuery) -> list[Run]:
-    """The selected runs, sorted."""
+    """The selected runs, sorted.
+
+    Raises:
+        UserError: no run has a key of the query.
+    """
     selected, messages = find_runs(query.folders)
     for message in messages:
         print(f"attnx: left out: {printable(message)}", file=sys.stderr)
