@@ -130,12 +130,13 @@ def test_validation_of_reverse(page):
 
 
 def test_the_page_begins_with_a_screen_and_a_page():
-    """The answer has at most 300 words before its table, and the findings 900; the rest is the appendix."""
+    """The answer has at most 150 words before what was confirmed, and the screening's findings 900."""
     text = (STUDY.parents[1] / PAGE).read_text(encoding="utf-8")
-    answer, findings = text.partition("# Which")[2].partition("```")[0], text.partition("## What was found")[2]
-    assert len(answer.split()) <= 300
+    answer, findings = text.partition("# Which")[2].partition("\n## ")[0], text.partition("## What was found")[2]
+    assert len(answer.split()) <= 150
     assert len(findings.partition("## Appendix")[0].split()) <= 900
-    assert [line for line in text.splitlines() if line.startswith("## ")] == ["## What was found", "## Appendix"]
+    sections = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
+    assert sections == ["What a confirmation finds", "The screening", "What was found", "Appendix"]
 
 
 def test_what_wins_one_task_loses_another(page):
