@@ -180,11 +180,11 @@ def test_a_bad_file_is_reported_with_both_locations(tmp_path):
     with pytest.raises(UserError) as caught:
         PairReader("features", "words").read(path)
     assert str(caught.value).startswith(f"{path}:2: {bad}:3: 'two' in column 'y' is not a number")
-    path = write(tmp_path / "a.tsv", "baad.csv\tA\n")
+    path = write(tmp_path / "a.tsv", "badly.csv\tA\n")
     with pytest.raises(UserError) as caught:
         PairReader("features", "words").read(path)
-    near = f"{tmp_path / 'baad.csv'}: no such file; did you mean {bad}?"
-    assert str(caught.value) == rf"{path}:1: {near}; the line is 'baad.csv\tA'"
+    near = f"{tmp_path / 'badly.csv'}: no such file; did you mean {bad}?"
+    assert str(caught.value) == rf"{path}:1: {near}; the line is 'badly.csv\tA'"
 
 
 def test_all_files_have_the_same_columns(tmp_path):
