@@ -16,9 +16,8 @@ case "$which" in
     *) echo "versions.sh: say oldest or newest, not '$which'" >&2; exit 2 ;;
 esac
 ((${#tests[@]})) || tests=(
-    tests/known/test_{metrics,metric_bootstrap,multiple_comparisons,analysis_of_variance,alignment_statistics}.py
-    tests/known/test_{number_metrics,classification,terminal,fonts,hydra_internals,seq2seq,transformer}.py
-    tests/laws/test_{compiled_steps,normalizers,scopes}.py
+    tests/known --ignore tests/known/test_gallery.py # which draws for the site
+    tests/laws/test_compiled_steps.py
     tests/runs/test_{training,predict,pictures,wandb,compile}.py
     tests/runs/sweeps/test_{search,report}.py
 )
@@ -27,7 +26,8 @@ away="$(mktemp -d)"
 trap 'rm -rf "$away"' EXIT
 uv venv -q --python "$python" "$away/venv"
 export VIRTUAL_ENV="$away/venv"
-uv pip install -q --resolution "$resolution" -r pyproject.toml --extra optuna --extra slurm 'pytest>=9.0' 'hypothesis>=6.150'
+uv pip install -q --resolution "$resolution" -r pyproject.toml --extra optuna --extra slurm --extra translation \
+    'pytest>=9.0' 'hypothesis>=6.150'
 uv pip install -q --no-deps -e .
 
 # Old packages warn of what is deprecated since.
