@@ -1,10 +1,10 @@
-"""Samples: one that is the same for every run on the same data, with any tokenizer; and evenly spaced ones."""
+"""A sample that is the same for every run on the same data, with any tokenizer."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -66,24 +66,3 @@ def _identity(pair: Pair) -> str:
         matrix = pair.features.astype(np.float32)
         return hashlib.sha256(repr(matrix.shape).encode() + matrix.tobytes()).hexdigest()
     return fold_text("".join(symbol for symbol in pair.source if symbol != tag_symbol(pair.tag)))
-
-
-def evenly_spaced_indices(count: int, limit: int) -> list[int]:
-    """At most ``limit`` of ``count`` indices, ascending and evenly spaced, the first and the last among them.
-
-    >>> evenly_spaced_indices(9, 3), evenly_spaced_indices(2, 3), evenly_spaced_indices(0, 3)
-    ([0, 4, 8], [0, 1], [])
-    """
-    if count <= limit:
-        return list(range(count))
-    return [round(index * (count - 1) / (limit - 1)) for index in range(limit)]
-
-
-def evenly_by_length(items: Sequence[Sized], limit: int) -> list[int]:
-    """The indices of at most ``limit`` items, ascending: evenly from the shortest item to the longest.
-
-    >>> evenly_by_length(["xxx", "xxxxx", "x", "xx"], 2)
-    [1, 2]
-    """
-    by_length = sorted(range(len(items)), key=lambda index: len(items[index]))
-    return sorted(by_length[index] for index in evenly_spaced_indices(len(items), limit))

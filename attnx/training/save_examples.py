@@ -12,8 +12,8 @@ import torch
 
 from attnx.data.batches import as_batch, collate
 from attnx.data.dataset import PairDataset
+from attnx.data.evenly_spaced import evenly_by_length
 from attnx.data.features import FeatureScaler
-from attnx.data.sample import evenly_by_length
 from attnx.inference.predictor import Prediction, Predictor
 from attnx.inference.write_results import save_alignments
 from attnx.models.resolve import ResolvedConfig

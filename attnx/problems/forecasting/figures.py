@@ -11,7 +11,7 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attnx.data.sample import evenly_spaced_indices
+from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.files.bounded_files import read_arrays
 from attnx.reports.figures.curves import DPI, INK, PALE, PREDICTION_COLOR, REFERENCE_COLOR, style_axes
 from attnx.reports.figures.fonts import choose_fonts, shorten

@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from torch import nn
 
+from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.data.examples import Pair
 from attnx.data.features import FeatureScaler
 from attnx.data.paths import resolve_data_path
-from attnx.data.sample import evenly_spaced_indices
 from attnx.data.splits import Splits
 from attnx.errors import UserError, reject_duplicates
 from attnx.registry import NonNegativeInt, PositiveInt, Probability, register

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attnx.data.sample import evenly_spaced_indices
+from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.reports.figures.curves import DPI, INK, PREDICTION_COLOR, REFERENCE_COLOR
 from attnx.reports.figures.heatmaps import Format, save_figure
 from attnx.runs.layout import PREDICTIONS, VOCABULARY

@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from attnx.data.sample import evenly_spaced_indices
+from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.reports.figures.fonts import TextFonts, choose_fonts, shorten
 from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, MAX_PICTURES, Format, draw_cells, save_figure
 from attnx.reports.figures.panels import DPI, INK, WRONG, arrange, left_edges

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.data.features import FeatureScaler
-from attnx.data.sample import evenly_spaced_indices
 from attnx.files.bounded_files import read_arrays
 from attnx.reports.figures.fonts import choose_fonts, shorten
 from attnx.reports.figures.heatmaps import Format, save_figure

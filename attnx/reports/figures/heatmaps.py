@@ -21,7 +21,7 @@ from matplotlib.patches import Patch, PathPatch, Rectangle
 from matplotlib.path import Path as VectorPath
 from numpy.typing import NDArray
 
-from attnx.data.sample import evenly_by_length
+from attnx.data.evenly_spaced import evenly_by_length
 from attnx.files.atomic_files import atomic_write
 from attnx.reports.figures.fonts import TextFonts, choose_fonts
 from attnx.reports.figures.forbidden_positions import Windows, forbidden_mask, read_windows, view_masks

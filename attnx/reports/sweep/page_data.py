@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from attnx.data.sample import evenly_spaced_indices
+from attnx.data.evenly_spaced import evenly_spaced_indices
 from attnx.errors import UserError
 from attnx.reports.metric_names import is_percent, metric_label
 from attnx.reports.pages.run_page import ExampleKey, example_key, output_data, scale_weights

@@ -15,7 +15,7 @@ from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor, nn
 
 from attnx.data.batches import collate
-from attnx.data.sample import evenly_by_length
+from attnx.data.evenly_spaced import evenly_by_length
 from attnx.loggers.contract import Loggers, one_line
 from attnx.reports.figures.forbidden_positions import read_windows
 from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, draw_alignments_page, save_figure
