@@ -68,8 +68,7 @@ def register(kind: str, name: str, **declarations: object) -> Callable[[T], T]:
     by literal class attributes, or by keywords here: ``register("model", "m", uses=("scope",))``.
 
     Raises:
-        UserError: the kind is unknown, another class has the name, or an option of a part that is in no part file
-            cannot be configured.
+        UserError: an unknown kind, a name that another class has, or an option that cannot be configured.
     """
     if kind not in KINDS:
         raise UserError(f"cannot register {name!r}: there is no kind {kind!r}{suggest(kind, KINDS)}")
