@@ -113,8 +113,7 @@ def sweep(args: SweepArgs, folder: Path | None = None, shared: ForkServerProcess
     if request.cluster and args.max_parallel != 1 and not request.is_search:
         limit = "set hydra.launcher.array_parallelism" if request.cluster == "slurm" else "use hydra/launcher=processes"
         raise UserError(f"-j {args.max_parallel}: this launcher submits all jobs at once; {limit}")
-    # A command that SLURM has started again has renamed the earlier folder already, and goes on in its own.
-    is_fresh = is_fresh and not (is_requeued() and is_sweep(folder) and read_sweep(folder).slurm_job == slurm_job())
+    is_fresh = is_fresh and not _continues_after_requeue(folder)
     pending = request.jobs if is_fresh else _check_folder(folder, overrides, request, configs)
     checked = _checked_processes(pending, request, configs, max_parallel)
     with contextlib.nullcontext(shared) if shared else checked as fork_server:
@@ -235,6 +234,11 @@ def split_fresh(overrides: Sequence[str]) -> tuple[bool, list[str]]:
             raise UserError(f"{word.lstrip('+')}: expected true or false")
     is_fresh = bool(words) and words[-1].endswith("true")
     return is_fresh, [word for word in overrides if word not in words]
+
+
+def _continues_after_requeue(folder: Path) -> bool:
+    """Whether SLURM has started this command again: it has renamed the earlier folder, and goes on in its own."""
+    return is_requeued() and is_sweep(folder) and read_sweep(folder).slurm_job == slurm_job()
 
 
 def _check_folder(

@@ -20,7 +20,7 @@ CACHE_VARIABLE = "ATTNX_CACHE"
 IN_DATA_FOLDER = re.compile(rf"\$(?:{DATA_VARIABLE}|\{{{DATA_VARIABLE}\}})/(.+)")
 # Names of a folder that are compared; a folder may have millions.
 MAX_NAMES: Final = 10_000
-MIN_SIMILARITY: Final = 0.6
+MIN_SIMILARITY: Final = 0.7
 
 
 def data_folders() -> list[Path]:

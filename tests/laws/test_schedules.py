@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -298,7 +298,7 @@ def test_a_gpu_computes_the_same(build_model, assert_same_on_gpu, combinations):
             assert_same_on_gpu(model, training_batch(model, ROWS))
 
 
-@settings(deadline=None, derandomize=True, max_examples=20)
+@settings(deadline=None, derandomize=True, max_examples=20, suppress_health_check=[HealthCheck.filter_too_much])
 @given(
     combination=st.fixed_dictionaries({name: st.sampled_from(values) for name, values in FACTORS.items()}).filter(
         possible
