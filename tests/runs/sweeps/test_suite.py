@@ -37,7 +37,7 @@ def write(words, small, shared_server):
     return write_suite
 
 
-PAGE = Path(__file__).parents[3] / "docs" / "tutorials" / "your-own-scorer.md"
+PAGE = Path(__file__).parents[3] / "docs" / "your-own-mechanism.md"
 TINY = ["task.examples=640", "task.num_held_out=32", "trainer.max_steps=3", "trainer.num_validations=1"]
 TINY += ["lr_schedule.warmup_steps=0", "trainer.test_examples=2"]
 
