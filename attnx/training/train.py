@@ -40,9 +40,10 @@ from attnx.training.callbacks.metrics_csv import MetricsCsv
 from attnx.training.callbacks.nan_guard import NanGuard
 from attnx.training.callbacks.per_batch_seed import PerBatchSeed
 from attnx.training.callbacks.progress import ProgressDisplay
-from attnx.training.callbacks.step_plan import StepPlan, StepPlanCallback, TimeBudget
+from attnx.training.callbacks.step_plan import StepPlan, StepPlanCallback
 from attnx.training.callbacks.stop_signal import StopSignal
 from attnx.training.callbacks.throughput import Throughput, peak_memory
+from attnx.training.callbacks.time_budget import TimeBudget
 from attnx.training.callbacks.weight_average import WeightAverage
 from attnx.training.compiling import build_kernels, compile_in_training
 from attnx.training.distributed import process_group
