@@ -53,8 +53,7 @@ def advice_rows(suites: Sequence[Suite], runs: Runs, problems: Path) -> list[lis
     """A row for each problem whose task is whole: the suite's first setting, or the best one if it is better than that.
 
     What is better is decided by the differences from the best, adjusted for all settings of the task; how much better
-    than ``against`` by Welch's test, adjusted for all rows. Where ``against`` itself is not significantly worse than the
-    best, there is no advice.
+    than ``against`` by Welch's test, adjusted for all rows. Where ``against`` is what would be taken, there is no row.
     """
     rankings, defaults = rank_tasks(suites, runs), {suite.name: next(iter(suite.baselines)) for suite in suites}
     sizes = {f"{suite.name}/{task}": len(suite.baselines) for suite in suites for task in suite.tasks}
