@@ -10,13 +10,14 @@ from studies.atlas.advice import HEAD, advise
 from studies.atlas.changes import by_task, single_changes
 from studies.atlas.design import Task
 from studies.atlas.overview import overview
+from studies.page_tables import replace_tables
 
 DEFAULT_RATE = "optimizer.lr=0.004"
 TASKS_HEAD = ("task", "data", "width of embeddings, encoder, decoder", "steps")
 
 
 def fill_tables(page: str, report: Report, tasks: Mapping[str, Task], finished: int, planned: int) -> str:
-    """The page with each of its tables, which stand between ``<!-- NAME -->`` and ``<!-- end -->``, made anew.
+    """The page with each of its tables made anew.
 
     Args:
         page: its text.
@@ -35,11 +36,7 @@ def fill_tables(page: str, report: Report, tasks: Mapping[str, Task], finished: 
         "tasks": table(TASKS_HEAD, [_task_row(task) for task in tasks.values()]),
         "changes": table(("change", *changes), overview(changes)),
     }
-    for name, text in tables.items():
-        start, end = f"<!-- {name} -->\n\n", "\n\n<!-- end -->"
-        head, _, tail = page.partition(start)
-        page = f"{head}{start}{text}{end}{tail.partition(end)[2]}"
-    return page
+    return replace_tables(page, tables)
 
 
 def _task_row(task: Task) -> list[str]:

@@ -99,7 +99,7 @@ def read_runs(tables: Sequence[Path]) -> dict[tuple[str, str], list[RunRecord]]:
         suite, task, mechanism = (str(run.choices[f"{SUITE}.{name}"]) for name in ("name", "task", "mechanism"))
         runs.setdefault((f"{suite}/{task}", mechanism), []).append(run)
         if LINEAR_ERROR in run.results:
-            linear = replace(run, results={**run.results, "test_mse": run.results[LINEAR_ERROR]})
+            linear = replace(run, results={"test_mse": run.results[LINEAR_ERROR]})
             runs.setdefault((f"{suite}/{task}", LINEAR_MAP), []).append(linear)
     return runs
 

@@ -10,12 +10,13 @@ import yaml
 
 from attnx.config.suite_file import Suite
 from attnx.reports.markdown import table
-from attnx.reports.significant_digits import p_text
+from attnx.reports.significant_digits import digits_for, p_text
 from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL
 from attnx.reports.suite.standings import Entry, Standings, row_of
 from attnx.reports.sweep.ranking import Ranking
 from attnx.reports.sweep.run_record import RunRecord
-from studies.confirm.comparisons import Compared, Planned, Runs, compare
+from studies.confirm.comparisons import BETTER, Compared, Planned, Runs, compare
+from studies.page_tables import replace_tables
 
 ADVICE_HEAD = ("your problem", "take", "it reaches", "how much better", "how sure", "at what cost")
 FOUND_HEAD = ("task", "question", "expected", "found", "ratio of errors", "p")
@@ -23,16 +24,11 @@ CPU_SECONDS, PARAMETERS = "train_cpu_seconds", "parameters"
 
 
 def fill_page(page: str, suites: Sequence[Suite], planned: Sequence[Planned], runs: Runs, problems: Path) -> str:
-    """The page with each of its tables, which stand between ``<!-- NAME -->`` and ``<!-- end -->``, made anew."""
-    tables = {
-        "confirmed": table(ADVICE_HEAD, advice_rows(suites, runs, problems)),
-        "questions": table(FOUND_HEAD, [_found_row(one) for one in compare(planned, runs)]),
-    }
-    for name, text in tables.items():
-        start, end = f"<!-- {name} -->\n\n", "\n\n<!-- end -->"
-        head, _, tail = page.partition(start)
-        page = f"{head}{start}{text}{end}{tail.partition(end)[2]}"
-    return page
+    """The page with its tables made anew."""
+    rows, undecided = advice_rows(suites, runs, problems)
+    advice = "\n\n".join([table(ADVICE_HEAD, rows), *undecided])
+    questions = [_found_row(one) for one in compare(planned, runs)]
+    return replace_tables(page, {"confirmed": advice, "questions": table(FOUND_HEAD, questions)})
 
 
 def rank_tasks(suites: Sequence[Suite], runs: Runs) -> dict[str, Ranking]:
@@ -49,27 +45,28 @@ def rank_tasks(suites: Sequence[Suite], runs: Runs) -> dict[str, Ranking]:
     return rankings
 
 
-def advice_rows(suites: Sequence[Suite], runs: Runs, problems: Path) -> list[list[str]]:
-    """A row for each problem whose task is whole: the suite's first setting, or the best one if it is better than that.
+def advice_rows(suites: Sequence[Suite], runs: Runs, problems: Path) -> tuple[list[list[str]], list[str]]:
+    """A row for each problem whose task is whole, and a sentence for those whose advice would be ``against`` itself.
 
-    What is better is decided by the differences from the best, adjusted for all settings of the task; how much better
-    than ``against`` by Welch's test, adjusted for all rows. Where ``against`` is what would be taken, there is no row.
+    The advice is the suite's first setting, or the best one if it is better than that by the differences from the best,
+    adjusted for all settings of the task. How much better it is than ``against`` is said by Welch's test, adjusted for
+    all rows.
     """
     rankings, defaults = rank_tasks(suites, runs), {suite.name: next(iter(suite.baselines)) for suite in suites}
     sizes = {f"{suite.name}/{task}": len(suite.baselines) for suite in suites for task in suite.tasks}
-    entries = [
-        entry
-        for entry in yaml.safe_load(problems.read_text(encoding="utf-8"))
-        if entry["task"] in rankings and len(rankings[entry["task"]].rows) == sizes[entry["task"]]
-    ]
-    taken = {entry["task"]: _take(rankings[entry["task"]], defaults[entry["task"].split("/")[0]]) for entry in entries}
-    asked = [Planned(entry["task"], taken[entry["task"]], entry["against"], "better", "") for entry in entries]
-    compared = {one.planned.task: one for one in compare(asked, runs)}
-    return [
-        _advice_row(entry["problem"], compared[entry["task"]], rankings[entry["task"]], runs)
-        for entry in entries
-        if entry["task"] in compared and taken[entry["task"]] != entry["against"]
-    ]
+    names, asked, undecided = dict[str, str](), [], []
+    for entry in yaml.safe_load(problems.read_text(encoding="utf-8")):
+        task, ranking = entry["task"], rankings.get(entry["task"])
+        if ranking is None or len(ranking.rows) < sizes[task]:
+            continue
+        taken = _take(ranking, defaults[task.split("/")[0]])
+        if taken == entry["against"]:
+            undecided.append(f"In `{task}` `{taken}` itself cannot be told from the best: there is no advice.")
+        else:
+            names[task] = entry["problem"]
+            asked.append(Planned(task, taken, entry["against"], BETTER, ""))
+    rows = [_advice_row(names[one.planned.task], one, rankings[one.planned.task], runs) for one in compare(asked, runs)]
+    return rows, undecided
 
 
 def _take(ranking: Ranking, default: str) -> str:
@@ -79,7 +76,7 @@ def _take(ranking: Ranking, default: str) -> str:
 
 
 def _advice_row(problem: str, compared: Compared, ranking: Ranking, runs: Runs) -> list[str]:
-    planned, (reached, other), (low, high) = compared.planned, compared.means, compared.interval
+    planned, (reached, other) = compared.planned, compared.means
     row = row_of(ranking, planned.first)
     interval = f" ({ranking.metric.interval_cell(*row.interval)})" if row is not None and row.interval else ""
     against = f"{planned.second}: {ranking.metric.format(other)}"
@@ -89,26 +86,32 @@ def _advice_row(problem: str, compared: Compared, ranking: Ranking, runs: Runs) 
         f"{problem}: `{planned.task}`",
         f"`{planned.first}`",
         f"{compared.metric} {ranking.metric.format(reached)}{interval}",
-        f"{against}; {compared.ratio:.2f} times the error ({low:.2f} to {high:.2f})",
+        f"{against}; {_ratio(compared, ' times the error')}",
         f"{p_text(compared.p)}; {among}",
         _cost(runs[planned.task, planned.first], runs[planned.task, planned.second]),
     ]
 
 
 def _cost(own: Sequence[RunRecord], other: Sequence[RunRecord]) -> str:
-    seconds, others = (_mean(group, CPU_SECONDS) for group in (own, other))
-    parameters = _mean(own, PARAMETERS)
-    return f"{seconds:.0f} s of a core, {seconds / others:.1f} times; {parameters:,.0f} parameters"
-
-
-def _mean(runs: Sequence[RunRecord], key: str) -> float:
-    return fmean(run.results[key] for run in runs if key in run.results)
+    """Seconds of training, how many times those of the other, if it was trained, and parameters."""
+    seconds, others = (
+        [run.results[CPU_SECONDS] for run in group if CPU_SECONDS in run.results] for group in (own, other)
+    )
+    times = f", {fmean(seconds) / fmean(others):.1f} times" if others else ""
+    parameters = fmean(run.results[PARAMETERS] for run in own if PARAMETERS in run.results)
+    return f"{fmean(seconds):.0f} s of a core{times}; {parameters:,.0f} parameters"
 
 
 def _found_row(one: Compared) -> list[str]:
-    planned, (low, high) = one.planned, one.interval
+    planned = one.planned
     metric = f", {one.metric}" if planned.metric else ""
     question = f"`{planned.first}` against `{planned.second}`{metric}"
     found = one.found if one.found == planned.expected else f"**{one.found}**"
-    ratio = f"{one.ratio:.2f} ({low:.2f} to {high:.2f})"
-    return [planned.task, question, f"{planned.expected}: {planned.source}", found, ratio, p_text(one.p)]
+    return [planned.task, question, f"{planned.expected}: {planned.source}", found, _ratio(one), p_text(one.p)]
+
+
+def _ratio(one: Compared, unit: str = "") -> str:
+    """The ratio of errors and its interval, with the digits that the interval supports."""
+    low, high = one.interval
+    text = f"{{:.{digits_for(low, high)}f}}".format
+    return f"{text(one.ratio)}{unit} ({text(low)} to {text(high)})"

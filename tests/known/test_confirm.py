@@ -120,20 +120,30 @@ def test_the_page_advises_where_a_task_is_whole(tmp_path: Path) -> None:
         ("g2p/french", "defaults"): runs(5.0, 5.1, 5.2),
         ("g2p/french", "none"): runs(9.0, 9.1, 9.2),
     }
-    ((problem, taken, reached, gain, certainty, cost),) = advice_rows([read_suite(str(file))], table, problems)
-    assert (problem, taken) == ("words: `g2p/english`", "`defaults`")
+    (((problem, taken, reached, gain, certainty, cost),), undecided) = advice_rows(
+        [read_suite(str(file))], table, problems
+    )
+    assert (problem, taken, undecided) == ("words: `g2p/english`", "`defaults`", [])
     assert reached.startswith("PER 5.100 (5.0")
-    assert gain.startswith("none: 10.149; 0.50 times the error (0.4")
+    assert gain == "none: 10.149; 0.502 times the error (0.490 to 0.515)"
     assert certainty == "p < 0.001; one of 2 that cannot be told from the best"
     assert cost == "30 s of a core, 1.0 times; 1,000 parameters"
     table["g2p/english", "dot"] = runs(2.0, 2.1, 2.1, 2.0)
-    ((_, taken, *_, certainty, _),) = advice_rows([read_suite(str(file))], table, problems)
+    (((_, taken, *_, certainty, _),), _) = advice_rows([read_suite(str(file))], table, problems)
     assert (taken, certainty) == ("`dot`", "p < 0.001; better than all others")
-    page = "a\n\n<!-- confirmed -->\n\nold\n\n<!-- end -->\n\nb\n\n<!-- questions -->\n\nold\n\n<!-- end -->\n"
+    table["g2p/english", "none"] = runs(2.0, 2.1, 2.2, 2.0)
+    problems.write_text(
+        problems.read_text(encoding="utf-8").replace("against: none", "against: defaults"), encoding="utf-8"
+    )
+    table["g2p/english", "defaults"] = runs(2.0, 2.1, 2.0, 2.0)
+    rows, (sentence,) = advice_rows([read_suite(str(file))], table, problems)
+    assert (rows, sentence.startswith("In `g2p/english` `defaults` itself")) == ([], True)
+    table["g2p/english", "none"] = runs(10.0, 10.2, 10.1, 10.3)
+    page = "a\n\n<!-- confirmed -->\n\nstale\n\n<!-- end -->\n\nb\n\n<!-- questions -->\n\nstale\n\n<!-- end -->\n"
     filled = fill_page(
         page, [read_suite(str(file))], [Planned("g2p/english", "none", "dot", BETTER, "us")], table, problems
     )
-    assert "old" not in filled
+    assert "stale" not in filled
     assert "| g2p/english | `none` against `dot` | better: us | **worse** |" in filled
     assert filled.startswith("a\n\n<!-- confirmed -->\n\n| your problem | take |")
 
