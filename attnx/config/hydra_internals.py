@@ -51,19 +51,3 @@ def clear_hydra() -> None:
     from hydra.core.global_hydra import GlobalHydra
 
     GlobalHydra.instance().clear()
-
-
-def compose_faster() -> None:
-    """Spare Hydra what takes a fourth of each composition: for every group a map of all choices, which references in
-    that group's own list of defaults read, and which is for nothing where it has none.
-    """
-    from hydra._internal import defaults_list
-
-    make_map = defaults_list._create_interpolation_map
-    if make_map.__module__ == __name__:  # it is done
-        return
-
-    def map_if_read(overrides: Any, defaults: list[Any], self_added: bool) -> Any:
-        return make_map(overrides, defaults, self_added) if any(d.is_interpolation() for d in defaults) else None
-
-    defaults_list._create_interpolation_map = map_if_read  # type: ignore[assignment]

@@ -22,7 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from attnx.config.groups import PART_GROUPS, conf_folder
 from attnx.config.hydra_errors import translate_hydra_error
-from attnx.config.hydra_internals import clear_hydra, compose_faster, version_base
+from attnx.config.hydra_internals import clear_hydra, version_base
 from attnx.errors import UserError
 from attnx.registry.part import MULTI_SELECT_KINDS
 from attnx.registry.source_scan import catalog
@@ -114,7 +114,6 @@ def register_configs(config_dir: str | None = None) -> None:
     if config_dir is not None and not os.access(config_dir, os.R_OK | os.X_OK):
         raise UserError(f"--config-dir {config_dir}: cannot be read: Permission denied")
     SearchPath.user_folder = Path(config_dir).resolve() if config_dir else None
-    compose_faster()
     for plugin in (SearchPath, PartSource):
         Plugins.instance().register(plugin)
 

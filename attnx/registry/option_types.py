@@ -75,9 +75,18 @@ PartSpec = Annotated[
 ]
 
 ALIASES: dict[str, Any] = {
-    name: alias
-    for name, alias in list(globals().items())
-    if isinstance(getattr(alias, "__metadata__", (None,))[0], OptionType)
+    "NonNegativeInt": NonNegativeInt,
+    "PositiveInt": PositiveInt,
+    "Width": Width,
+    "Depth": Depth,
+    "StepCount": StepCount,
+    "WorkerCount": WorkerCount,
+    "LengthRatio": LengthRatio,
+    "Probability": Probability,
+    "PositiveFloat": PositiveFloat,
+    "NonNegativeFloat": NonNegativeFloat,
+    "Time": Time,
+    "PartSpec": PartSpec,
 }
 """The types of options that have names of their own."""
 _PLAIN: dict[str, OptionType] = {

@@ -5,18 +5,8 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
-import hydra
-
 import attnx
-from attnx.config.hydra_internals import (
-    BASIC_SWEEPER,
-    basic_sweeper,
-    clear_hydra,
-    compose_faster,
-    override_parser,
-    split_jobs,
-    version_base,
-)
+from attnx.config.hydra_internals import BASIC_SWEEPER, basic_sweeper, override_parser, split_jobs
 
 FOLDER = Path(attnx.__file__).parent
 
@@ -41,19 +31,3 @@ def test_overrides_are_parsed():
     override = override_parser().parse_override("scope.window=1,2")
     assert override.is_sweep_override()
     assert list(override.sweep_string_iterator()) == ["1", "2"]
-
-
-def test_a_faster_composition_resolves_references_of_groups(tmp_path):
-    """Where a list of defaults has some, its map is made; as a user's own files may have."""
-    for name, text in {
-        "config": "defaults: [first: one, second: '${first}']",
-        "first/one": "a: 3",
-        "second/one": "b: 5",
-    }.items():
-        file = tmp_path / f"{name}.yaml"
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    compose_faster()
-    clear_hydra()
-    with hydra.initialize_config_dir(str(tmp_path), **version_base()):
-        assert hydra.compose("config") == {"first": {"a": 3}, "second": {"b": 5}}
