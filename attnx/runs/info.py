@@ -52,7 +52,7 @@ LISTED_STATUSES = (*STARTED, RunStatus.STOPPED, RunStatus.UNKNOWN)
 
 # Types of the values in run.json, and how a message names them.
 INFO_TYPES: Final[dict[str, tuple[type, str]]] = {
-    **dict.fromkeys(("name", "status", "created", "monitor", "error", "data", "budget"), (str, "a text")),
+    **dict.fromkeys(("name", "status", "created", "monitor", "error", "data", "budget", "machine"), (str, "a text")),
     **dict.fromkeys(("fingerprint", "valid_fingerprint", "test_fingerprint"), (str, "a text")),
     **dict.fromkeys(("overrides", "notes", "deleted"), (list, "a list of texts")),
     **dict.fromkeys(("versions", "git"), (dict, "names with values")),

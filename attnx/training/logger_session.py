@@ -29,7 +29,7 @@ from attnx.training.train import PreparedRun
 TAGGED_KINDS = ("task", "model", "attention", "scorer", "scope", "query", "normalizer")
 LOGGED_INFO = (
     "command", "schedule", "derived", "kernels", "compiler", "compiled", "parameters", "flops", "data",
-    "versions", "git"
+    "versions", "git", "machine"
 )  # fmt: skip
 MAX_LENGTH = 120  # characters of a name
 # Keys that are not part of a name: the folder, and the loggers.

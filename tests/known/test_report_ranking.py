@@ -363,6 +363,10 @@ BAD_INPUT: dict[str, tuple[dict[str, dict[str, Any] | None], str]] = {
         {"dot-global2": {"git": {"commit": "ab" * 20}}, "dot-global1": {"git": {"commit": "cd" * 20}}},
         "The runs are of 2 different commits: a difference may come from the code.",
     ),
+    "mixed machines": (
+        {"dot-global2": {"machine": "2 cores of A"}, "dot-global1": {"machine": "4 cores of B"}},
+        "The runs are of 2 different machines: their times cannot be compared.",
+    ),
     "mixed data": (
         {
             "dot-global2": {"fingerprint": "ab"},

@@ -33,7 +33,7 @@ def write(tmp_path, monkeypatch):
 
     def write_run(name: str, value: float | None, seed: int = 1, scorer: str = "dot", scope: str = "global") -> Path:
         parts = {"scorer": {"name": scorer, "hidden_size": 8}, "scope": {"name": scope}, "task": {"name": "g2p"}}
-        info = {"fingerprint": "f00d", "created": f"2031-01-0{seed}"}
+        info = {"fingerprint": "f00d", "created": f"2031-01-0{seed}", "machine": "2 cores of Turing"}
         info["git"] = {"commit": "0123456789abcdef", "changed": seed == 2}
         files: dict[str, Any] = {}
         if value is None:
@@ -86,7 +86,8 @@ def test_a_row_has_all_of_its_run(table):
     assert run.intervals == {"test_wer": (1.5, 30.25)}
     assert run.curves == {"valid_per": {5: 7.75, 20: 8.5, 30: 8.0, 40: 8.25}}
     assert run.length_errors == {1: LengthErrors(2, 1, 1, 2), 2: LengthErrors(1, 1, 1, 2)}
-    assert (run.commit, run.data, run.created) == ("0123456789ab+", "f00d", "2031-01-02")
+    facts = (run.commit, run.machine, run.data, run.created)
+    assert facts == ("0123456789ab+", "2 cores of Turing", "f00d", "2031-01-02")
     (folder,) = load_runs(["all/3"])
     assert (run.commit, run.test, run.length_errors) == (folder.commit, folder.test, folder.length_errors)
 

@@ -76,6 +76,7 @@ def test_info_and_configuration_name_parts(run_folder):
     assert (info["format"], info["status"], info["steps"]) == (1, "finished", 5)
     assert info["command"].startswith("attnx +scorer=additive +scope=local")
     assert info["versions"]["attnx"] == attnx.__version__
+    assert " cores of " in info["machine"]
     text = (run_folder / "config.yaml").read_text(encoding="utf-8")
     config = yaml.safe_load(text)
     assert (config["scorer"]["name"], config["scope"]["name"], config["task"]["name"]) == ("additive", "local", "g2p")

@@ -187,7 +187,7 @@ def training_ended_early(runs: Sequence[RunRecord]) -> list[str]:
 
 
 def unequal_conditions(runs: Sequence[RunRecord]) -> list[str]:
-    """A sentence for each condition in which runs differ: steps, training data, commits."""
+    """A sentence for each condition in which runs differ: steps, training data, commits, machines."""
     sentences = []
     counts = [int(run.results[STEPS]) for run in runs if STEPS in run.results]
     if len(set(counts)) > 1:
@@ -204,4 +204,6 @@ def unequal_conditions(runs: Sequence[RunRecord]) -> list[str]:
         )
     if (commits := len({run.commit for run in runs if run.commit})) > 1:
         sentences.append(f"The runs are of {commits} different commits: a difference may come from the code.")
+    if (machines := len({run.machine for run in runs if run.machine})) > 1:
+        sentences.append(f"The runs are of {machines} different machines: their times cannot be compared.")
     return sentences

@@ -120,6 +120,7 @@ def _load(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
         created=str(info.get("created") or ""),
         budget=str(info.get("budget") or ""),
         commit=commit[:COMMIT_LENGTH] + ("+" if commit and git.get("changed") else ""),
+        machine=str(info.get("machine") or ""),
         data=str(info.get("fingerprint") or ""),
         test=examples.digest,
         examples=examples if examples.digest else None,

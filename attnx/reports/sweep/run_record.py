@@ -39,6 +39,7 @@ class RunRecord:
     created: str = ""
     budget: str = ""  #: ``time`` if its clock ended it, ``steps`` if not; "" if unknown
     commit: str = ""  #: of the code, with a plus if files were changed; "" if unknown
+    machine: str = ""  #: its processor and GPUs; "" if unknown
     data: str = ""  #: the fingerprint of the training data; "" if unknown
     test: str = ""  #: the digest of the test examples; "" if they were not saved
     examples: EvaluatedExamples | None = None  #: the test examples, if they were saved in the run's folder

@@ -21,7 +21,7 @@ from attnx.reports.sweep.settings import varied_keys
 from attnx.runs.info import RunStatus
 from attnx.runs.results import Curve, Interval
 
-FACTS = ("seed", "status", "test", "data", "commit", "created", "budget", "monitor", "maximize", "error")
+FACTS = ("seed", "status", "test", "data", "commit", "machine", "created", "budget", "monitor", "maximize", "error")
 DETAILS = ("curve", "length_errors")
 SUITE = "suite"  # before what says which suite, task and mechanism a run is of
 CHOICE = "config."  # before a choice that has the name of a fact
@@ -129,7 +129,7 @@ def _read_row(row: dict[str, str], choices: Iterable[str], where: str) -> RunRec
             maximize=maximize == "true",
             length_errors=errors,
             lacks=lacks,
-            **{name: facts[name] for name in ("monitor", "created", "budget", "commit", "data", "test", "error")},
+            **{name: facts[name] for name in FACTS if name not in ("seed", "status", "maximize")},
         )
     except (ValueError, TypeError) as error:
         raise UserError(f"{where}: cannot be read: {error}") from None
