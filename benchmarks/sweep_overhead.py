@@ -1,4 +1,4 @@
-"""What a job of a sweep costs beyond its own work, forked from a process with all imports or started anew.
+"""What a job costs beyond its own work, forked by a sweep from a process with all imports or as a command of its own.
 
 python benchmarks/sweep_overhead.py [JOBS]
 """
@@ -32,8 +32,8 @@ def main() -> None:
         table = Table(title=f"{jobs} tiny jobs, seconds; the work of one (train, test, draw) takes {work:.2f}")
         for column in ("each job", "a job", "beyond its work", "the complete sweep", "beyond its jobs"):
             table.add_column(column, justify="right")
-        for name, fork in (("forked", "true"), ("started anew", "false")):
-            total, job_seconds = swept(name.partition(" ")[0], fork, jobs)
+        for name, train in (("forked", swept), ("a command", train_one_by_one)):
+            total, job_seconds = train(jobs)
             seconds_per_job = statistics.median(job_seconds)
             row = [seconds_per_job, seconds_per_job - work, total, total - sum(job_seconds)]
             table.add_row(name, *(f"{seconds:.2f}" for seconds in row))
@@ -49,22 +49,23 @@ def alone(number: int) -> float:
     return time.perf_counter() - started
 
 
-def swept(name: str, fork: str, jobs: int) -> tuple[float, list[float]]:
+def swept(jobs: int) -> tuple[float, list[float]]:
     """Seconds of a complete sweep, and of each of its jobs."""
-    seeds = ",".join(map(str, range(jobs)))
-    command = [
-        sys.executable,
-        "-m",
-        "attnx",
-        "-m",
-        f"seed={seeds}",
-        f"name={name}",
-        f"hydra.launcher.fork={fork}",
-        *JOB,
-    ]
+    total = timed_command("-m", f"seed={','.join(map(str, range(jobs)))}", "name=forked", *JOB)
+    return total, [job.seconds for job in read_sweep("multirun/forked").jobs]
+
+
+def train_one_by_one(jobs: int) -> tuple[float, list[float]]:
+    """Seconds of all commands, and of each."""
+    seconds = [timed_command(f"seed={number}", f"folder=own/{number}", *JOB) for number in range(jobs)]
+    return sum(seconds), seconds
+
+
+def timed_command(*words: str) -> float:
+    """Seconds of a command of attnx."""
     started = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - started, [job.seconds for job in read_sweep(f"multirun/{name}").jobs]
+    subprocess.run([sys.executable, "-m", "attnx", *words], check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - started
 
 
 if __name__ == "__main__":

@@ -67,8 +67,7 @@ in sweeps a,b choice(a,b) range(1,4) glob(*) interval(0,1).
 Hydra's flags that attnx has are listed by attnx --help all.
 
 Those about sweeps:
-  hydra/launcher=NAME             where jobs run: processes, slurm, slurm_here;
-                                  with its package joblib
+  hydra/launcher=NAME             where jobs run: processes or slurm
   hydra/sweeper=NAME              who chooses the jobs: grid, or search (Optuna)
   hydra.launcher.KEY=VALUE        shown by attnx --cfg hydra -p hydra.launcher
   hydra.sweeper.KEY=VALUE         shown by attnx --cfg hydra -p hydra.sweeper

@@ -30,9 +30,8 @@ from attnx.sweeps.equal_budgets import (
     is_equalized,
 )
 from attnx.sweeps.expand_overrides import SweepRequest, check_dependencies, expand_sweep, without_hydra_overrides
-from attnx.sweeps.external_launchers import run_one_job
 from attnx.sweeps.gpus import count_parallel_jobs, visible_gpus
-from attnx.sweeps.preflight import FORKING_LAUNCHER, check_files, check_jobs, is_local
+from attnx.sweeps.preflight import check_files, check_jobs
 from attnx.sweeps.processes import ForkServerProcesses
 from attnx.sweeps.record import (
     get_or_add_job,
@@ -47,7 +46,7 @@ from attnx.sweeps.record import (
     save_sweep,
     sync_from_folder,
 )
-from attnx.sweeps.session import Configs, SweepSession, job_environment, request_stop_by_signal
+from attnx.sweeps.session import Configs, SweepSession, job_environment
 from attnx.sweeps.stored_overrides import reject_unsafe_overrides
 from attnx.sweeps.summary import failure_message, note_sweep_end, report_detached, report_sweep, write_sweep_report
 from attnx.training.distributed.launched_rank import reject_launched_sweep
@@ -93,8 +92,6 @@ def sweep(args: SweepArgs, folder: Path | None = None, shared: ForkServerProcess
     if folders := [override for override in overrides if override.lstrip("+").startswith("folder=")]:
         raise UserError(f"{folders[-1]}: each job of a sweep has its own folder; name the sweep by name=...")
     reject_folder_overrides(overrides)
-    if jobs := [override for override in overrides if override.lstrip("+").startswith("hydra.launcher.n_jobs=")]:
-        raise UserError(f"{jobs[-1]}: -j says how many jobs run at a time; write -j {jobs[-1].partition('=')[2]}")
     request = expand_sweep(overrides, args.config_dir)
     if args.jobs:
         request = request._replace(jobs=[*map(list, args.jobs)])
@@ -107,12 +104,12 @@ def sweep(args: SweepArgs, folder: Path | None = None, shared: ForkServerProcess
     if equal_jobs:
         request = request._replace(jobs=[job.overrides for job in equal_jobs])
         configs = {overrides_key(job): compose(job, args.config_dir) for job in request.jobs}
-    gpus = visible_gpus() if request.launcher == FORKING_LAUNCHER else []
+    gpus = [] if request.is_on_slurm else visible_gpus()
     max_parallel = count_parallel_jobs(args.max_parallel, configs.values(), gpus)
-    check_equal_time(configs.values(), max_parallel, request.cluster)
-    if request.cluster and args.max_parallel != 1 and not request.is_search:
-        limit = "set hydra.launcher.array_parallelism" if request.cluster == "slurm" else "use hydra/launcher=processes"
-        raise UserError(f"-j {args.max_parallel}: this launcher submits all jobs at once; {limit}")
+    check_equal_time(configs.values(), max_parallel)
+    if request.is_on_slurm and args.max_parallel != 1 and not request.is_search:
+        advice = "SLURM gets all jobs at once; set hydra.launcher.array_parallelism"
+        raise UserError(f"-j {args.max_parallel}: {advice}")
     is_fresh = is_fresh and not _continues_after_requeue(folder)
     pending = request.jobs if is_fresh else _check_folder(folder, overrides, request, configs)
     checked = _checked_processes(pending, request, configs, max_parallel)
@@ -152,11 +149,10 @@ def _run_sweep(running: SweepSession, args: SweepArgs, request: SweepRequest, eq
     lines = describe_match(equal_jobs, [*running.configs.values()]) if equal_jobs else []
     for line in [*lines, *describe_length(record, running.configs.values())]:
         print_line(line, flush=True)
-    words = [*args.flags, *_hydra_overrides(record.path, args, request, running.max_parallel), *args.overrides]
-    is_signaled = request.launcher == FORKING_LAUNCHER  # the session signals its jobs itself
+    words = [*args.flags, *_hydra_overrides(record.path, args, request), *args.overrides]
     try:
-        with running, contextlib.nullcontext() if is_signaled else request_stop_by_signal(record):
-            code = run_hydra(words, run_one_job, args.config_dir)
+        with running:
+            code = run_hydra(words, lambda config: None, args.config_dir)
     except (KeyboardInterrupt, Exception) as error:
         note_sweep_end(record, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
         if is_sweep(record.path):
@@ -185,8 +181,11 @@ def _equalize(request: SweepRequest, configs: Configs) -> list[EqualJob]:
 def _checked_processes(
     jobs: Sequence[Sequence[str]], request: SweepRequest, configs: Configs, max_parallel: int
 ) -> Iterator[ForkServerProcesses | None]:
-    """Check jobs that will run on this machine; give the fork server that did so, if they are forked from it, too."""
-    if not jobs or not is_local(request.launcher, request.cluster):
+    """Check jobs that run on this machine, and give the fork server that did so; None for SLURM, or without jobs.
+
+    What jobs find on another machine is not known here.
+    """
+    if not jobs or request.is_on_slurm:
         yield None
         return
     if not request.environment:  # else only jobs know the variables in paths
@@ -194,10 +193,7 @@ def _checked_processes(
     environment = {**job_environment(max_parallel), **request.environment}
     with contextlib.closing(session.start_fork_server(environment)) as fork_server:
         check_jobs(jobs, configs, environment, fork_server)
-        if request.launcher == FORKING_LAUNCHER:
-            yield fork_server
-            return
-    yield None
+        yield fork_server
 
 
 def resume_sweep(folder: Path, max_parallel: int | str | None = None, config_dir: str | None = None) -> int:
@@ -263,15 +259,13 @@ def _check_folder(
     return pending
 
 
-def _hydra_overrides(folder: Path, args: SweepArgs, request: SweepRequest, max_parallel: int) -> Iterator[str]:
-    """Overrides for Hydra: the folder, attnx's grid sweeper in place of Hydra's, the number of jobs under joblib."""
+def _hydra_overrides(folder: Path, args: SweepArgs, request: SweepRequest) -> Iterator[str]:
+    """Overrides for Hydra: the folder, and attnx's grid sweeper in place of Hydra's."""
     quoted = str(folder).replace("\\", "\\\\").replace("'", "\\'")
     yield f"hydra.sweep.dir='{quoted}'"
     has_sweeper = any(override.startswith("hydra/sweeper=") for override in args.overrides)
     if request.sweeper == BASIC_SWEEPER and not has_sweeper:
         yield "hydra/sweeper=grid"
-    if "joblib" in request.launcher:
-        yield f"hydra.launcher.n_jobs={max_parallel}"
 
 
 def _sweep_folder(overrides: Sequence[str], configs: Configs) -> Path:

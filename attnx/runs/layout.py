@@ -67,7 +67,6 @@ PROGRESS_VARIABLE: Final = "ATTNX_PROGRESS"
 # its measurement, and a search's trials.
 SWEEP_JSON: Final = "sweep.json"
 SWEEP_LOCK: Final = "sweep.lock"
-STOP_REQUEST: Final = "stop_requested"
 STEP_TIME: Final = "step_time.json"
 STEP_TIME_LOCK: Final = "step_time.lock"
 STUDY: Final = "study.db"

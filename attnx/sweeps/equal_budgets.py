@@ -15,7 +15,7 @@ from attnx.files.process import available_cores
 from attnx.models.resolve import resolve_model
 from attnx.registry.plugin_errors import report_plug_in_errors
 from attnx.runs.sweep import Sweep, split_override
-from attnx.sweeps.expand_overrides import PLUGIN_MODULE, SweepRequest
+from attnx.sweeps.expand_overrides import SweepRequest
 from attnx.sweeps.match_widths import FEEDFORWARD, Match, match_widths, setting_key, width_keys, with_values
 from attnx.sweeps.preflight import read_task_data
 from attnx.sweeps.summary import measured_steps
@@ -50,8 +50,8 @@ def check_equal_cost(request: SweepRequest, configs: Sequence[Config]) -> None:
     """Check that the jobs of a sweep can be made to cost the same.
 
     Raises:
-        UserError: they are matched by different costs, a search or another launcher chooses them, or a width or the
-            number of steps, which is to be solved, is swept.
+        UserError: they are matched by different costs, a search chooses them, or a width or the number of steps, which
+            is to be solved, is swept.
     """
     words = [f"match={config['match']}" for config in configs if config["match"]]
     words += ["budget=flops" for config in configs if config["budget"] == "flops"]
@@ -63,8 +63,6 @@ def check_equal_cost(request: SweepRequest, configs: Sequence[Config]) -> None:
         raise UserError(
             f"{word}: a search chooses its jobs as it goes, and all are measured before the first starts; leave it out"
         )
-    if not request.launcher.startswith(PLUGIN_MODULE):
-        raise UserError(f"{word}: needs hydra/launcher=processes or slurm, not another launcher")
     if "budget=flops" in words and len({bool(config["trainer"]["batch_tokens"]) for config in configs}) > 1:
         raise UserError("budget=flops: some jobs have trainer.batch_tokens, others trainer.batch_size; use one of them")
     solved = {MAX_STEPS: "budget=flops"} if "budget=flops" in words else {}
@@ -167,25 +165,17 @@ def time_limits(configs: Iterable[Mapping[str, Any]], budget: str) -> list[str]:
     return sorted({trainer["max_time"] for trainer in timed if trainer.get("max_time")})
 
 
-def check_equal_time(configs: Iterable[Mapping[str, Any]], max_parallel: int, cluster: str) -> None:
+def check_equal_time(configs: Iterable[Mapping[str, Any]], max_parallel: int) -> None:
     """Check that jobs which are compared at equal time have equal shares of this machine.
 
     Raises:
-        UserError: more jobs run at a time than there are cores, or the launcher does not limit their number.
+        UserError: more jobs run at a time than there are cores.
     """
-    configs = [*configs]
-    if not time_limits(configs, "time"):
-        return
     cores = available_cores()
-    if max_parallel > cores:
+    if time_limits(configs, "time") and max_parallel > cores:
         raise UserError(
             f"budget=time needs a core for each job, and this machine has {cores} for -j {max_parallel}; "
             f"use -j {cores} or fewer"
-        )
-    if cluster == "local" and len(configs) > 1:
-        raise UserError(
-            "budget=time needs an equal share of the machine for each job, and hydra/launcher=slurm_here runs all "
-            "jobs at once; use hydra/launcher=processes"
         )
 
 

@@ -16,9 +16,8 @@ from attnx.registry.dependencies import require_package
 PLUGIN_MODULE = "hydra_plugins.attnx"
 GRID_SWEEPERS = (f"{PLUGIN_MODULE}.GridSweeper", BASIC_SWEEPER)
 SEARCH_SWEEPER = f"{PLUGIN_MODULE}.OptunaSweeper"
+PROCESS_LAUNCHER = f"{PLUGIN_MODULE}.ProcessLauncher"
 SLURM_LAUNCHER = f"{PLUGIN_MODULE}.SlurmLauncher"
-# Packages that Hydra plug-ins of others need, and the extras of attnx that install both.
-EXTRAS = {"joblib": "joblib", "submitit": "slurm"}
 
 
 class SweepRequest(NamedTuple):
@@ -27,9 +26,8 @@ class SweepRequest(NamedTuple):
     jobs: list[list[str]]  #: the overrides of each job; for a search, of one job that it could choose
     is_search: bool  #: whether the sweeper chooses the jobs as it goes
     sweeper: str  #: class of Hydra's sweeper
-    launcher: str  #: class of Hydra's launcher
+    is_on_slurm: bool = False  #: whether SLURM runs the jobs, and not processes of this machine
     environment: Mapping[str, str] = {}  #: further environment variables of the jobs
-    cluster: str = ""  #: where the launcher submits jobs: ``slurm`` or ``local``; "" for other launchers
     is_detached: bool = False  #: whether the command ends when the launcher has submitted the jobs
     search_parts: Mapping[str, Mapping[str, Any]] = {}  #: the sampler and the pruner of a search, with their options
 
@@ -55,18 +53,19 @@ def _expand(overrides: Sequence[str]) -> SweepRequest:
     parser = override_parser(has_globs=True)
     first_job = _first_values(parser.parse_overrides(list(overrides)))
     if first_job is None:
-        return SweepRequest([], False, GRID_SWEEPERS[0], "")
+        return SweepRequest([], False, GRID_SWEEPERS[0])
     reject_ambiguous(canonicalize_overrides(without_hydra_overrides(first_job)))
     node = compose("config", first_job, return_hydra_config=True).hydra
+    if (launcher := str(node.launcher._target_)) not in (PROCESS_LAUNCHER, SLURM_LAUNCHER):
+        raise UserError(f"{launcher}: attnx has two launchers, hydra/launcher=processes and slurm; use one of them")
     params = [f"{name}={value}" for name, value in (node.sweeper.get("params") or {}).items()]
     parsed = parser.parse_overrides([*params, *overrides])
     request = SweepRequest(
         jobs=[],
         is_search=str(node.sweeper._target_) not in GRID_SWEEPERS,
         sweeper=str(node.sweeper._target_),
-        launcher=str(node.launcher._target_),
+        is_on_slurm=launcher == SLURM_LAUNCHER,
         environment={str(name): str(value) for name, value in node.job.env_set.items()},
-        cluster=str(node.launcher.get("cluster", "")),
         is_detached=bool(node.launcher.get("detach", False)),
     )
     globs = [item.input_line for item in parsed if is_glob(item)]
@@ -111,10 +110,7 @@ def without_hydra_overrides(overrides: Sequence[str]) -> list[str]:
 
 def check_dependencies(request: SweepRequest) -> None:
     """Check that the packages of the sweeper and the launcher are installed, and have what is asked of them."""
-    for module, extra in EXTRAS.items():
-        if any(f"hydra_{module}_" in target for target in (request.sweeper, request.launcher)):
-            require_package(module, extra, f"a sweep that {module} runs")
-    if request.launcher == SLURM_LAUNCHER:
+    if request.is_on_slurm:
         require_package("submitit", "slurm", "a sweep that SLURM runs")
     if request.sweeper == SEARCH_SWEEPER:
         require_package("optuna", "optuna", "a search")

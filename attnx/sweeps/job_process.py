@@ -17,6 +17,7 @@ from attnx.errors import ExitCode, Interrupted, UserError, exit_code_for, type_a
 from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import read_mapping
 from attnx.files.printable import printable
+from attnx.files.process import interrupt_with_parent
 from attnx.registry.plugin_errors import find_plug_in
 from attnx.runs.layout import CHECKPOINTS, LAST, LOG_TXT, PROGRESS, PROGRESS_VARIABLE, RUN_JSON, RUN_LOCK
 from attnx.runs.plugin_copies import current_code
@@ -57,6 +58,14 @@ def run_job(spec: JobSpec) -> int:
         _report(error, progress)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return code
+
+
+def run_alone(parent: int, lock: int, spec: JobSpec) -> int:
+    """Run one job in a process that ``parent`` started for it, and that keeps ``lock`` open; return the exit code."""
+    os.set_inheritable(lock, False)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    interrupt_with_parent(parent)
+    return run_job(spec)
 
 
 def _report(error: BaseException, progress: Path) -> None:

@@ -77,43 +77,39 @@ class SessionLauncher(Launcher):
 
 
 class ProcessLauncher(SessionLauncher):
-    """Runs each job in a process of its own; ``fork`` forks one that has imported everything, instead of a new one."""
+    """Runs each job in a process of its own, a fork of one that has imported everything."""
 
     __module__ = PLUGIN_MODULE
 
-    def __init__(self, fork: bool = True) -> None:
-        self.fork = fork
-
     def run_jobs(self, session: SweepSession, pending: Iterator[tuple[SweepJob, JobSpec]]) -> None:
         """Run jobs on this machine, several at a time."""
-        session.use_fork = self.fork
         session.run(pending)
 
 
 class SlurmLauncher(SessionLauncher):
-    """Submits jobs to SLURM, or with ``cluster=local`` runs them here as SLURM would.
+    """Submits jobs to SLURM.
 
     Options are as submitit calls them; with ``detach`` it returns when the jobs are submitted. See
-    :mod:`attnx.sweeps.external_launchers`.
+    :mod:`attnx.sweeps.slurm_jobs`.
     """
 
     __module__ = PLUGIN_MODULE
 
-    def __init__(self, cluster: str, detach: bool = False, **options: Any) -> None:
-        self.cluster, self.detach, self.options = cluster, detach, options
+    def __init__(self, detach: bool = False, **options: Any) -> None:
+        self.detach, self.options = detach, options
 
     def run_jobs(self, session: SweepSession, pending: Iterator[tuple[SweepJob, JobSpec]]) -> None:
         """Submit jobs, and wait for them unless detached."""
-        from attnx.sweeps.external_launchers import RemoteJob, SlurmQueue, leave_out_queued, submit, wait
+        from attnx.sweeps.slurm_jobs import RemoteJob, SlurmQueue, leave_out_queued, submit, wait
 
         path, created, variables = str(session.sweep.path), session.sweep.created, self.variables
-        is_local = self.cluster == "local"
         submissions = [
-            (job, RemoteJob(path, created, job.index, spec.config, variables, spec.working_folder, is_local))
+            (job, RemoteJob(path, created, job.index, spec.config, variables, spec.working_folder))
             for job, spec in pending
         ]
         if self.detach:
             submissions = leave_out_queued(session, submissions)
-        waiting = submit(session, self.cluster, self.options, submissions)
+        waiting = submit(session, self.options, submissions)
         if not self.detach:
-            wait(session, waiting, SlurmQueue(session.screen.print) if self.cluster == "slurm" else None)
+            wait(session, waiting, SlurmQueue(session.screen.print))
+        session.reject_stop()

@@ -20,27 +20,18 @@ from attnx.files.printable import show_waiting
 from attnx.inference.validate import check_named_files
 from attnx.registry.plugin_errors import report_plug_in_errors
 from attnx.runs.sweep import Sweep, SweepJob, overrides_key
-from attnx.sweeps.expand_overrides import PLUGIN_MODULE
 from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.match_widths import setting_key
-from attnx.sweeps.processes import Processes
+from attnx.sweeps.processes import ForkServerProcesses
 from attnx.sweeps.session import Configs
 
-# Launchers whose jobs run on this machine. What jobs find on another machine is not known here.
-FORKING_LAUNCHER = f"{PLUGIN_MODULE}.ProcessLauncher"
-LOCAL_LAUNCHERS = (FORKING_LAUNCHER, ".JoblibLauncher")
 WAITING = "checking what the jobs will read ..."
 CHECK_TARGET, ERRORS_FILE, CHECK_JOB, WAIT_SECONDS = "attnx.sweeps.preflight:check_settings", "refused.json", -1, 60.0
 MAX_DRAWN_EXAMPLES = 1000  # of a task that draws its training split; all of them have the same form
 
 
-def is_local(launcher: str, cluster: str) -> bool:
-    """Whether a launcher, given by its class and its cluster, runs jobs on this machine."""
-    return launcher.endswith(LOCAL_LAUNCHERS) or cluster == "local"
-
-
 def check_jobs(
-    jobs: Sequence[Sequence[str]], configs: Configs, environment: Mapping[str, str], processes: Processes
+    jobs: Sequence[Sequence[str]], configs: Configs, environment: Mapping[str, str], processes: ForkServerProcesses
 ) -> None:
     """Refuse jobs that would be rejected; they are checked in one process, started as the jobs will be."""
     groups = _group_by_setting(jobs, configs)
@@ -49,7 +40,7 @@ def check_jobs(
 
 
 def find_errors(
-    settings: Sequence[Mapping[str, Any]], environment: Mapping[str, str], processes: Processes
+    settings: Sequence[Mapping[str, Any]], environment: Mapping[str, str], processes: ForkServerProcesses
 ) -> list[str]:
     """Why each of some settings would be rejected, "" if it would not be; one process tries them, started as jobs are.
 

@@ -1,4 +1,4 @@
-"""Start the processes of a sweep's jobs, and report how they end: forks of a server, or a new Python a job."""
+"""Start the processes of a sweep's jobs, forks of a server that has imported everything, and report how they end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from typing import Any, cast
 from attnx.files.process import ChildProcess, interrupt_with_parent, spawn
 from attnx.sweeps.job_process import JobSpec, ignore_slurm_signals, run_job
 
-POLL_SECONDS = 0.05
 # Exit code of a job whose fork server died; no process can have it.
 SERVER_DIED = 256
 # Modules that runs import. None of them starts a thread, which a fork would not survive.
@@ -118,43 +117,6 @@ class ForkServerProcesses:
         self.server.wait()
 
 
-class SubprocessProcesses:
-    """Starts a new Python for each job, which imports everything itself, and keeps the lock file open."""
-
-    is_ready = True
-
-    def __init__(self, lock: int) -> None:
-        self.lock = lock
-        self.processes: dict[int, ChildProcess] = {}
-
-    def start(self, job: int, spec: JobSpec) -> None:
-        """Start a job."""
-        self.processes[job] = spawn(partial(run_alone, os.getpid(), self.lock, spec), spec.environment, [self.lock])
-
-    def send_signal(self, job: int, signum: int) -> None:
-        """Send a signal to a job's process, unless it has ended."""
-        if job in self.processes:
-            self.processes[job].send_signal(signum)
-
-    def wait(self, seconds: float) -> list[tuple[int, int]]:
-        """Wait for jobs to end, at most so long; return those that did."""
-        deadline = time.monotonic() + seconds
-        while not any(process.has_ended() for process in self.processes.values()) and time.monotonic() < deadline:
-            time.sleep(POLL_SECONDS)
-        jobs = [job for job, process in self.processes.items() if process.exit_code is not None]
-        return [(job, self.processes.pop(job).exit_code or 0) for job in jobs]
-
-    def close(self) -> None:
-        """Start no more jobs, interrupt the running ones, and wait until all processes have ended."""
-        for process in self.processes.values():
-            process.send_signal(signal.SIGINT)
-        for process in self.processes.values():
-            process.wait()
-
-
-Processes = ForkServerProcesses | SubprocessProcesses
-
-
 def serve(connection: int) -> None:
     """Serve until the sweep closes the connection; the process of each job ends here, too.
 
@@ -166,14 +128,6 @@ def serve(connection: int) -> None:
     spec = _ForkServer(Connection(connection)).serve()
     if spec is not None:
         _exit_quickly(run_job(spec))
-
-
-def run_alone(parent: int, lock: int, spec: JobSpec) -> int:
-    """Run one job in a process that ``parent`` started for it; return the exit code."""
-    os.set_inheritable(lock, False)
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    interrupt_with_parent(parent)
-    return run_job(spec)
 
 
 def _exit_quickly(code: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import signal
@@ -19,12 +18,11 @@ from attnx.errors import ExitCode, Stopped
 from attnx.files.process import FORKING_ENVIRONMENT, available_cores, describe_exit
 from attnx.registry.plugin_files import folders
 from attnx.runs.info import RunStatus
-from attnx.runs.layout import STOP_REQUEST
 from attnx.runs.run import JobProgress, Run
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.gpus import VISIBLE_GPUS, choose_gpus, count_needed_gpus
 from attnx.sweeps.job_process import JobSpec
-from attnx.sweeps.processes import SERVER_DIED, ForkServerProcesses, Processes, SubprocessProcesses
+from attnx.sweeps.processes import SERVER_DIED, ForkServerProcesses
 from attnx.sweeps.record import note_job_end, note_progress, note_start, save_sweep, sync_from_folder, timestamp
 from attnx.sweeps.summary import LiveTable
 from attnx.training.callbacks.stop_signal import StopSignal
@@ -39,14 +37,13 @@ Configs = Mapping[tuple[tuple[str, str], ...], Mapping[str, Any]]
 
 @dataclass
 class SweepSession:
-    """The running sweep; as a context it ends its processes."""
+    """The running sweep; as a context it notes the signals that ask it to stop, and ends its processes."""
 
     sweep: Sweep  #: the sweep
     configs: Configs  #: the configurations that are composed and checked already
     max_parallel: int  #: how many jobs run at a time
     lock: int  #: file descriptor of the folder's lock file
     fork_server: ForkServerProcesses | None = None  #: the process that jobs are forked from, if it was started already
-    use_fork: bool = True  #: whether jobs are forked
     gpus: Sequence[str] = ()  #: the ids of those that jobs share, each as few others as there can be
     #: the overrides of jobs with the widths and steps that were solved, by those that the command gives
     solved: Mapping[tuple[tuple[str, str], ...], Sequence[str]] = field(default_factory=dict)
@@ -55,7 +52,6 @@ class SweepSession:
 
     def __post_init__(self) -> None:
         self.screen = LiveTable(Console(), self.max_parallel)
-        self.processes: Processes | None = None
         self.running: dict[int, float] = {}  # job -> when it was started
         self.gpus_of_jobs: dict[int, list[str]] = {}  # of those that run
         self.progress: dict[int, JobProgress] = {}
@@ -66,16 +62,23 @@ class SweepSession:
     def __enter__(self) -> SweepSession:
         global _current
         _current = self
+        self.stop_signal.__enter__()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """End the processes. Ctrl-C under another launcher becomes a message that says how to resume."""
+        """End the processes.
+
+        Raises:
+            Stopped: a signal asked the sweep to stop; the message says how to resume.
+        """
         global _current
         _current = None
-        if self.processes is not None and not self.is_shared:
-            self.processes.close()
-        if isinstance(error, KeyboardInterrupt) and not isinstance(error, Stopped):
-            raise make_stop_error(self.sweep, signal.SIGINT) from error
+        if self.fork_server is not None and not self.is_shared:
+            self.fork_server.close()
+        self.stop_signal.__exit__()
+        is_stopped = self.stop_signal.signum or isinstance(error, KeyboardInterrupt)
+        if is_stopped and not isinstance(error, Stopped):
+            raise self._stop_error() from error
 
     def run(
         self,
@@ -93,9 +96,10 @@ class SweepSession:
         Raises:
             Stopped: by Ctrl-C or another signal: the running jobs saved and ended; the message says how to resume.
         """
-        processes = self.processes = self.processes or self._start_processes()
+        processes = self.fork_server = self.fork_server or start_fork_server(job_environment(self.max_parallel))
+        processes.set_lock(self.lock)
         has_more = True
-        with self.screen.live or nullcontext(), self.stop_signal:
+        with self.screen.live or nullcontext():
             while self.running or (has_more and not self.stop_signal.signum):
                 while has_more and not self.stop_signal.signum and self._has_room(processes):
                     has_more = self._start_next(jobs, processes)
@@ -105,14 +109,20 @@ class SweepSession:
                         on_job_end(self._end(self.sweep.jobs[index], code))
                 self._update_progress(processes, should_prune)
                 self.screen.show(self.sweep, self.progress)
-        if self.stop_signal.signum:
-            # A KeyboardInterrupt ends Hydra's loop over jobs; SystemExit would end it silently.
-            raise make_stop_error(self.sweep, self.stop_signal.signum)
+        self.reject_stop()
 
-    def _has_room(self, processes: Processes) -> bool:
+    def reject_stop(self) -> None:
+        """Raise Stopped if a signal asked the sweep to stop: a KeyboardInterrupt, which ends Hydra's loop over jobs."""
+        if self.stop_signal.signum:
+            raise self._stop_error()
+
+    def _stop_error(self) -> Stopped:
+        return Stopped(f"resume with: {self.sweep.resume_command}", self.stop_signal.signum or signal.SIGINT)
+
+    def _has_room(self, processes: ForkServerProcesses) -> bool:
         return processes.is_ready and len(self.running) < self.max_parallel
 
-    def _start_next(self, jobs: Iterator[tuple[SweepJob, JobSpec]], processes: Processes) -> bool:
+    def _start_next(self, jobs: Iterator[tuple[SweepJob, JobSpec]], processes: ForkServerProcesses) -> bool:
         """Start the next job; return whether there was one."""
         if (pending := next(jobs, None)) is None:
             return False
@@ -133,7 +143,7 @@ class SweepSession:
             self.screen.gpus[job.index] = ",".join(str(self.gpus.index(gpu)) for gpu in chosen)
         return spec._replace(environment={**spec.environment, VISIBLE_GPUS: ",".join(chosen)})
 
-    def _update_progress(self, processes: Processes, should_prune: Callable[[SweepJob], bool]) -> None:
+    def _update_progress(self, processes: ForkServerProcesses, should_prune: Callable[[SweepJob], bool]) -> None:
         for index in self.running:
             job = self.sweep.jobs[index]
             self.progress[index] = Run(self.sweep.folder(job)).progress
@@ -169,7 +179,7 @@ class SweepSession:
                 job.error = "its folder was deleted while it ran"
         note_job_end(folder, job.status, job.error)
 
-    def _send_stops(self, processes: Processes) -> None:
+    def _send_stops(self, processes: ForkServerProcesses) -> None:
         """Send the running jobs a signal for each time that the user has asked to stop since the last call."""
         if self.stop_signal.stop_count and not self._sent_stops:
             self.screen.report_stop()
@@ -178,13 +188,6 @@ class SweepSession:
             self._sent_stops += 1
             for index in self.running:
                 processes.send_signal(index, signum)
-
-    def _start_processes(self) -> Processes:
-        if not self.use_fork:
-            return SubprocessProcesses(self.lock)
-        fork_server = self.fork_server or start_fork_server(job_environment(self.max_parallel))
-        fork_server.set_lock(self.lock)
-        return fork_server
 
     def job_spec(self, job: SweepJob, config: Mapping[str, Any], **variables: str) -> JobSpec:
         """The spec of a job, with further environment variables."""
@@ -222,11 +225,6 @@ def objective(job: SweepJob) -> float:
     return -job.best if job.maximize else job.best
 
 
-def has_session() -> bool:
-    """Whether this process runs the sweep, and is no worker of its launcher."""
-    return _current is not None
-
-
 def current_session() -> SweepSession:
     """The running sweep; a RuntimeError without one, as where another program uses attnx's launcher or sweepers."""
     if _current is None:
@@ -235,44 +233,3 @@ def current_session() -> SweepSession:
 
 
 _current: SweepSession | None = None
-
-
-def is_stop_requested(sweep: Path) -> bool:
-    """Whether the jobs of the sweep in a folder are asked to save and end."""
-    return (sweep / STOP_REQUEST).exists()
-
-
-def make_stop_error(sweep: Sweep, signum: int) -> Stopped:
-    """The error of a command that a signal has stopped; it says how to go on."""
-    return Stopped(f"resume with: {sweep.resume_command}", signum)
-
-
-@contextlib.contextmanager
-def request_stop_by_signal(sweep: Sweep) -> Iterator[None]:
-    """Ask a sweep's jobs to save and end when this process gets a signal; a second one ends the launcher.
-
-    The launcher goes on until they have ended: to interrupt it would kill them.
-
-    Raises:
-        Stopped: there was a signal; with how to resume.
-    """
-
-    def request_stop(_: int) -> None:
-        if stop_signal.stop_count > 1:
-            raise KeyboardInterrupt
-        (sweep.path / STOP_REQUEST).touch()
-
-    stop_signal = StopSignal(request_stop)
-    (sweep.path / STOP_REQUEST).unlink(missing_ok=True)  # of a command that was killed
-    error = None
-    try:
-        with stop_signal:
-            yield
-    except (KeyboardInterrupt, Exception) as caught:
-        if not stop_signal.signum:
-            raise
-        error = caught
-    finally:
-        (sweep.path / STOP_REQUEST).unlink(missing_ok=True)
-    if stop_signal.signum:
-        raise make_stop_error(sweep, stop_signal.signum) from error

@@ -13,7 +13,7 @@ from attnx.runs.sweep import Sweep
 
 # Options of Hydra's launchers and sweepers that are numbers or words. The others are commands, classes or variables.
 LAUNCHER_OPTIONS = (
-    "fork n_jobs detach partition account qos constraint timeout_min nodes tasks_per_node "
+    "detach partition account qos constraint timeout_min nodes tasks_per_node "
     "cpus_per_task gpus_per_node mem_gb array_parallelism max_num_timeout signal_delay_s"
 )
 SAFE_KEYS = {f"hydra.launcher.{name}" for name in LAUNCHER_OPTIONS.split()}

@@ -25,7 +25,7 @@ from attnx.sweeps.expand_overrides import PLUGIN_MODULE, build_optuna_part, read
 from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.launchers import ProcessLauncher, SlurmLauncher
 from attnx.sweeps.record import get_or_add_job, save_sweep, sync_from_folder
-from attnx.sweeps.session import SweepSession, current_session, has_session, is_stop_requested, objective
+from attnx.sweeps.session import SweepSession, current_session, objective
 
 
 class OptunaSweeper(Sweeper):
@@ -74,7 +74,6 @@ class OptunaSweeper(Sweeper):
         self.trials: dict[int, list[Any]] = {}  # job -> its unfinished trials, the first of which reports
         self.failed: set[int] = set()  # jobs that this command has tried in vain
         if isinstance(self.launcher, ProcessLauncher):
-            session.use_fork = self.launcher.fork
             session.run(self._suggest_jobs(session, self.launcher), self._record_trial, self._should_prune)
         else:
             self._run_batches(session)
@@ -157,8 +156,8 @@ class OptunaSweeper(Sweeper):
         return len(progress.curve) > reported and is_training and bool(trial.should_prune())
 
     def _run_batches(self, session: SweepSession) -> None:
-        """Run ``max_parallel`` jobs at a time under another launcher, which prunes nothing."""
-        while not is_stop_requested(session.sweep.path):
+        """Run ``max_parallel`` jobs at a time under SLURM, where nothing is pruned."""
+        while True:
             jobs = [job for job in (self._suggest_job(session) for _ in range(session.max_parallel)) if job]
             if not jobs:
                 return
@@ -188,7 +187,7 @@ class GridSweeper(Sweeper):
 
     def sweep(self, arguments: list[str]) -> None:
         """Run all jobs."""
-        if listed := current_session().listed if has_session() else ():
+        if listed := current_session().listed:
             self.sweeper.split_arguments = lambda overrides, max_batch_size: [[*listed]]
         self.sweeper.sweep(arguments)
 

@@ -31,7 +31,7 @@ from attnx.inference.model_cost import ModelCost
 from attnx.inference.trace_decoding import open_tracer
 from attnx.reports.pages.decoding_trace import ExampleTrace
 from attnx.runs.alignments import Alignment, read_saved_alignments
-from attnx.sweeps import external_launchers, session
+from attnx.sweeps import session
 from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.processes import ForkServerProcesses
 
@@ -277,9 +277,8 @@ class KeptServer:
 
 @pytest.fixture
 def shared_server(server, monkeypatch):
-    """Sweeps fork their jobs from the one server, also those that a launcher of others runs in this process."""
+    """Sweeps fork their jobs from the one server."""
     monkeypatch.setattr(session, "start_fork_server", lambda environment: KeptServer(server))
-    monkeypatch.setattr(external_launchers, "SubprocessProcesses", lambda lock: KeptServer(server))
     # Else Hydra composes each sweep once more, to read whether hydra.mode contradicts -m.
     monkeypatch.setattr("hydra._internal.hydra.Hydra.get_mode", lambda *_, **__: None)
 

@@ -129,11 +129,3 @@ def test_jobs_of_equal_time_have_their_own_cores(command, small, words, monkeypa
     assert (many.code, many.err.count("\n")) == (2, 1)
     assert "this machine has 2 for -j 3; use -j 2 or fewer" in many.err
     assert not Path("multirun").exists()
-
-
-def test_a_launcher_that_runs_all_jobs_at_once_is_refused():
-    configs = [{"budget": "time", "trainer": {"max_time": "00:00:01"}}] * 2
-    with pytest.raises(UserError, match="slurm_here runs all jobs at once"):
-        equal_budgets.check_equal_time(configs, 1, "local")
-    equal_budgets.check_equal_time(configs[:1], 1, "local")
-    equal_budgets.check_equal_time([{**config, "budget": "steps"} for config in configs], 1, "local")

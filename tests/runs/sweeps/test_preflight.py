@@ -11,7 +11,7 @@ from attnx.errors import UserError
 from attnx.runs.sweep import overrides_key, read_sweep
 from attnx.sweeps import preflight
 from attnx.sweeps.job_process import JobSpec
-from attnx.sweeps.preflight import check_jobs, check_settings, is_local
+from attnx.sweeps.preflight import check_jobs, check_settings
 
 
 @pytest.fixture
@@ -142,11 +142,3 @@ def test_settings_are_checked_with_few_drawn_examples(monkeypatch):
             check_jobs([job], {overrides_key(job): {"task": task, "seed": 1}}, {}, InlineServer())
         assert task["examples"] == examples
     assert numbers == [preflight.MAX_DRAWN_EXAMPLES, 300]
-
-
-def test_only_local_jobs_are_checked_locally():
-    assert is_local("hydra_plugins.attnx.ProcessLauncher", "")
-    assert is_local("hydra_plugins.attnx.SlurmLauncher", "local")
-    assert is_local("hydra_plugins.hydra_joblib_launcher.joblib_launcher.JoblibLauncher", "")
-    assert not is_local("hydra_plugins.attnx.SlurmLauncher", "slurm")
-    assert not is_local("hydra_plugins.mine.CloudLauncher", "")

@@ -86,7 +86,6 @@ def test_an_entry_that_could_run_code_is_refused(entry, write_record, command, m
         "hydra/sweeper=search",
         "hydra.launcher.partition=gpu",
         "hydra.launcher.timeout_min=60",
-        "hydra.launcher.fork=false",
         "hydra.sweeper.n_trials=20",
         "+hydra.sweeper.params.decoder.hidden_size='7,11'",
     ],

@@ -20,13 +20,14 @@ import pytest
 import yaml
 from rich.console import Console
 
+from attnx.cli import sweep as sweep_command
 from attnx.errors import Stopped, UserError
 from attnx.runs.run import Run
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
-from attnx.sweeps import external_launchers
-from attnx.sweeps.external_launchers import lock_job
+from attnx.sweeps import slurm_jobs
 from attnx.sweeps.record import save_sweep
-from attnx.sweeps.session import SweepSession, request_stop_by_signal
+from attnx.sweeps.session import SweepSession
+from attnx.sweeps.slurm_jobs import lock_job
 
 UncompletedJobError = pytest.importorskip("submitit.core.utils").UncompletedJobError
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -191,9 +192,9 @@ def asks(monkeypatch):
             calls[0] += 1
             return remaining.pop(0)()
 
-        monkeypatch.setattr(external_launchers, "queued_jobs", answer)
-        monkeypatch.setattr(external_launchers, "SQUEUE_SECONDS", 0.0)
-        monkeypatch.setattr(external_launchers, "POLL_SECONDS", 0.0)
+        monkeypatch.setattr(slurm_jobs, "queued_jobs", answer)
+        monkeypatch.setattr(slurm_jobs, "SQUEUE_SECONDS", 0.0)
+        monkeypatch.setattr(slurm_jobs, "POLL_SECONDS", 0.0)
         return calls
 
     return set_up
@@ -216,7 +217,7 @@ def test_a_requeued_job_is_awaited(submitted_sweep, asks, work_folder):
         return back()
 
     calls = asks(missing, back, missing, back, done)
-    external_launchers.wait(running, waiting, external_launchers.SlurmQueue(pytest.fail))
+    slurm_jobs.wait(running, waiting, slurm_jobs.SlurmQueue(pytest.fail))
     assert calls == [5]
     assert read_sweep(running.sweep.path).jobs[0].status == "finished"
 
@@ -226,7 +227,7 @@ def test_a_job_missing_from_slurm_was_interrupted(status, submitted_sweep, asks)
     running, waiting = submitted_sweep
     says(running, status)
     calls = asks(set, set)
-    external_launchers.wait(running, waiting, external_launchers.SlurmQueue(pytest.fail))
+    slurm_jobs.wait(running, waiting, slurm_jobs.SlurmQueue(pytest.fail))
     assert calls == [2]
     assert read_sweep(running.sweep.path).jobs[0].status == "interrupted"
     assert json.loads((running.sweep.path / "0" / "run.json").read_text(encoding="utf-8"))["status"] == "interrupted"
@@ -245,7 +246,7 @@ def test_without_slurm_commands_job_files_are_read(submitted_sweep, asks, work_f
         return fail()
 
     asks(fail, fail, fail_as_it_ends)
-    external_launchers.wait(running, waiting, external_launchers.SlurmQueue(messages.append))
+    slurm_jobs.wait(running, waiting, slurm_jobs.SlurmQueue(messages.append))
     assert messages == ["squeue failed: no controller; waiting for what the jobs write themselves"]
     assert read_sweep(running.sweep.path).jobs[0].status == "finished"
 
@@ -259,20 +260,20 @@ def test_the_last_requeue_is_reported_in_one_line(submitted_sweep, asks, monkeyp
         says(running, "interrupted")
         raise UncompletedJobError("Job not requeued because: timed-out too many times.")
 
-    monkeypatch.setattr(external_launchers, "run_unless_done", count_call)
-    external_launchers.RemoteJob(str(running.sweep.path), None, 0, {}, {}, str(work_folder), False)()
+    monkeypatch.setattr(slurm_jobs, "run_unless_done", count_call)
+    slurm_jobs.RemoteJob(str(running.sweep.path), None, 0, {}, {}, str(work_folder))()
     (work_folder / "result.pkl").touch()
     asks(lambda: {"4711_0"})
-    external_launchers.wait(running, waiting, external_launchers.SlurmQueue(pytest.fail))
+    slurm_jobs.wait(running, waiting, slurm_jobs.SlurmQueue(pytest.fail))
     (job,) = read_sweep(running.sweep.path).jobs
-    assert (job.status, job.error) == ("failed", external_launchers.NOT_REQUEUED)
+    assert (job.status, job.error) == ("failed", slurm_jobs.NOT_REQUEUED)
 
 
 def test_a_job_that_ended_before_attnx_started_has_failed(submitted_sweep, asks, work_folder):
     """As on a machine without the working folder, or by a wrong ``setup``."""
     running, waiting = submitted_sweep
     asks(set, set)
-    external_launchers.wait(running, waiting, external_launchers.SlurmQueue(pytest.fail))
+    slurm_jobs.wait(running, waiting, slurm_jobs.SlurmQueue(pytest.fail))
     (job,) = read_sweep(running.sweep.path).jobs
     printed = work_folder / "stderr.txt"
     assert (job.status, job.error) == ("failed", f"it ended before attnx started; what it printed is in {printed}")
@@ -281,13 +282,13 @@ def test_a_job_that_ended_before_attnx_started_has_failed(submitted_sweep, asks,
 def test_a_queued_job_of_a_sweep_that_started_over_does_nothing(submitted_sweep, monkeypatch, work_folder):
     """It would train its own configuration in the folder of another job."""
     started: list[str] = []
-    monkeypatch.setattr(external_launchers, "run_unless_done", lambda sweep, *_: started.append(sweep.created))
+    monkeypatch.setattr(slurm_jobs, "run_unless_done", lambda sweep, *_: started.append(sweep.created))
     running, _ = submitted_sweep
     jobs = []
     for created in ("2031-05-07T11:13:17", "2031-05-07T11:17:19"):
         running.sweep.created = created
         save_sweep(running.sweep)
-        jobs.append(external_launchers.RemoteJob(str(running.sweep.path), created, 0, {}, {}, str(work_folder), False))
+        jobs.append(slurm_jobs.RemoteJob(str(running.sweep.path), created, 0, {}, {}, str(work_folder)))
     for job in jobs:
         job()
     assert started == ["2031-05-07T11:17:19"]
@@ -296,17 +297,27 @@ def test_a_queued_job_of_a_sweep_that_started_over_does_nothing(submitted_sweep,
 def test_a_stopped_command_leaves_slurm_its_jobs(submitted_sweep, asks):
     running, waiting = submitted_sweep
     calls = asks(lambda: {"4711_0"}, lambda: signal.raise_signal(signal.SIGTERM) or {"4711_0"})
-    with pytest.raises(Stopped, match="resume with: attnx resume ") as caught, request_stop_by_signal(running.sweep):
-        external_launchers.wait(running, waiting, external_launchers.SlurmQueue(pytest.fail))
+    with pytest.raises(Stopped, match="resume with: attnx resume ") as caught, running:
+        slurm_jobs.wait(running, waiting, slurm_jobs.SlurmQueue(pytest.fail))
     assert (caught.value.signum, calls) == (signal.SIGTERM, [2])
     assert list(waiting) == ["4711_0"]
 
 
-def test_submissions_use_a_new_folder(work_folder):
+def test_ctrl_c_prints_how_to_resume(sweep, monkeypatch):
+    def press(*_: Any) -> int:
+        signal.raise_signal(signal.SIGINT)
+        return 0
+
+    monkeypatch.setattr(sweep_command, "run_hydra", press)
+    answer = sweep("scorer=dot", "name=one")
+    assert (answer.code, answer.err) == (130, "attnx: interrupted; resume with: attnx resume multirun/one\n")
+    assert read_sweep("multirun/one").status == "interrupted"
+    assert answer.out.splitlines()[-1] == "multirun/one/report.html"
+
+
+def test_submissions_use_a_new_folder(slurm, work_folder):
     """A result that was laid ready would be unpickled."""
-    folders = [
-        Path(external_launchers._executor(work_folder / "one", "local", {"timeout_min": 1}).folder) for _ in range(2)
-    ]
+    folders = [Path(slurm_jobs._executor(work_folder / "one", {"timeout_min": 1}).folder) for _ in range(2)]
     assert folders[0] != folders[1]
     assert {folder.parent.parent for folder in folders} == {work_folder / "one" / ".submitit"}
     assert {folder.parent.stat().st_mode & 0o777 for folder in folders} == {0o700}

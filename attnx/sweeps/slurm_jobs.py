@@ -1,4 +1,4 @@
-"""Jobs under other launchers: Hydra's of others (joblib), and SLURM, however often it requeues a job, by submitit."""
+"""Jobs that SLURM runs, submitted by submitit and awaited however often they are requeued."""
 
 from __future__ import annotations
 
@@ -10,28 +10,26 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attnx.config.compose import check_config
-from attnx.config.hydra_session import plain_config
 from attnx.errors import ExitCode, UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.file_lock import wait_for_lock
+from attnx.files.process import spawn
 from attnx.runs.info import DONE_STATUSES, RunStatus
 from attnx.runs.layout import LOG_TXT, PROGRESS
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
-from attnx.sweeps.expand_overrides import without_hydra_overrides
-from attnx.sweeps.job_process import JobSpec
-from attnx.sweeps.processes import SubprocessProcesses
-from attnx.sweeps.record import get_or_add_job, note_job_end, note_start, save_sweep, sync_from_folder, timestamp
-from attnx.sweeps.session import SweepSession, has_session, is_stop_requested, objective, signal_error
+from attnx.sweeps.job_process import JobSpec, run_alone
+from attnx.sweeps.record import note_job_end, note_start, save_sweep, sync_from_folder, timestamp
+from attnx.sweeps.session import SweepSession, signal_error
 from attnx.sweeps.summary import best_text
 from attnx.training.distributed.slurm import queued_jobs, requeue
 
 # Time between two looks at the jobs' files.
 POLL_SECONDS = 1.0
-# Options that submitit names alike on all clusters; the others are SLURM's own.
+# Options that submitit names alike on all clusters; before the others it wants slurm_.
 SHARED_OPTIONS = ("name", "timeout_min", "nodes", "tasks_per_node", "cpus_per_task", "gpus_per_node", "mem_gb",
                   "stderr_to_stdout")  # fmt: skip
 # Time between two calls of squeue, which loads the cluster's controller.
@@ -43,48 +41,14 @@ SUBMITIT_FOLDER = ".submitit"
 NOT_REQUEUED = "SLURM's time limit was reached, and the job was requeued hydra.launcher.max_num_timeout times"
 
 
-def run_one_job(config: Any) -> float:
-    """Run one job that Hydra composed in a subprocess; return the objective."""
-    from hydra.core.hydra_config import HydraConfig
-
-    hydra = HydraConfig.get()
-    working_folder = Path(hydra.runtime.cwd)
-    os.chdir(working_folder)
-    sweep = read_sweep(working_folder / hydra.sweep.dir)
-    job = get_or_add_job(sweep, without_hydra_overrides(list(hydra.overrides.task)))
-    try:
-        checked = check_config(plain_config(config), job.overrides)
-    except UserError as error:
-        write_error(sweep.folder(job), str(error))
-    else:
-        if not has_session():  # a worker, whom the terminal's Ctrl-C reaches, too: the command decides
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-        run_unless_done(sweep, job, checked, dict(os.environ))
-    sync_from_folder(sweep, job)
-    return objective(job)
-
-
-def run_unless_done(
-    sweep: Sweep,
-    job: SweepJob,
-    config: Mapping[str, Any],
-    environment: Mapping[str, str],
-    ends_with_command: bool = True,
-) -> None:
-    """Run one job of a checked configuration in a subprocess, unless it is done by now.
-
-    A job that ends with the sweep's command saves and ends, or does not start, if that is asked to stop.
-    """
+def run_unless_done(sweep: Sweep, job: SweepJob, config: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+    """Run one job of a checked configuration in a process of its own, unless it is done by now."""
     folder = sweep.folder(job)
-
-    def should_stop() -> bool:
-        return ends_with_command and is_stop_requested(sweep.path)
-
     with lock_job(folder) as lock:
         sync_from_folder(sweep, job)
-        if job.status not in DONE_STATUSES and not should_stop():
+        if job.status not in DONE_STATUSES:
             spec = JobSpec({**config, "folder": str(folder)}, job.overrides, environment, str(Path.cwd()))
-            _run(folder, spec, lock, should_stop)
+            _run(folder, spec, lock)
 
 
 @contextlib.contextmanager
@@ -99,19 +63,16 @@ def lock_job(folder: Path) -> Iterator[int]:
         os.close(file)
 
 
-def _run(folder: Path, spec: JobSpec, lock: int, should_stop: Callable[[], bool]) -> None:
-    processes, is_stopped = SubprocessProcesses(lock), False
-    processes.start(0, spec)
+def _run(folder: Path, spec: JobSpec, lock: int) -> None:
+    process = spawn(partial(run_alone, os.getpid(), lock, spec), spec.environment, [lock])
     try:
-        while not (exits := processes.wait(POLL_SECONDS)):
-            if not is_stopped and should_stop():
-                processes.send_signal(0, signal.SIGINT)
-                is_stopped = True
-    except BaseException:  # launchers stop their jobs in several ways
-        processes.close()
+        process.wait()
+    except BaseException:  # submitit requeues the job and exits
+        process.send_signal(signal.SIGINT)
+        process.wait()
         raise
     # SLURM sent the job a signal that submitit has this process ignore.
-    code = exits[0][1]
+    code = process.exit_code or 0
     if code == ExitCode.INTERRUPTED and (message := requeue(signal.SIGTERM)):
         sys.exit(message)
     if error := signal_error(code):
@@ -131,7 +92,6 @@ class RemoteJob:
     """One job as it is submitted: plain values, composed and checked.
 
     ``sweep`` is the sweep's folder, and ``created`` when it was created: if it has started over since, nothing runs.
-    ``ends_with_command`` says whether the job ends if the sweep's command is stopped.
     """
 
     sweep: str
@@ -140,7 +100,6 @@ class RemoteJob:
     config: Mapping[str, Any]
     variables: Mapping[str, str]
     working_folder: str
-    ends_with_command: bool
 
     def __call__(self) -> None:
         """Run the job on the cluster."""
@@ -153,7 +112,7 @@ class RemoteJob:
         job = sweep.jobs[self.index]
         try:
             environment = {**os.environ, **self.variables}
-            run_unless_done(sweep, job, self.config, environment, self.ends_with_command)
+            run_unless_done(sweep, job, self.config, environment)
         except UncompletedJobError:  # submitit will not requeue it again
             write_error(sweep.folder(job), NOT_REQUEUED)
 
@@ -189,12 +148,12 @@ class SlurmQueue:
 
 
 def submit(
-    session: SweepSession, cluster: str, options: Mapping[str, Any], submissions: Sequence[tuple[SweepJob, RemoteJob]]
+    session: SweepSession, options: Mapping[str, Any], submissions: Sequence[tuple[SweepJob, RemoteJob]]
 ) -> dict[str, tuple[SweepJob, Any]]:
-    """Submit jobs to a cluster, with options as submitit calls them; return them by the cluster's ids, with handles."""
+    """Submit jobs, with options as submitit calls them; return them by SLURM's ids, with submitit's handles."""
     if not submissions:
         return {}
-    executor = _executor(session.sweep.path, cluster, options)
+    executor = _executor(session.sweep.path, options)
     note_start(session.sweep, [job for job, _ in submissions])
     with executor.batch():  # one job array
         handles = [executor.submit(remote) for _, remote in submissions]
@@ -223,7 +182,7 @@ def leave_out_queued(
     return [(job, remote) for job, remote in submissions if job.cluster_job not in queued]
 
 
-def _executor(sweep: Path, cluster: str, options: Mapping[str, Any]) -> Any:
+def _executor(sweep: Path, options: Mapping[str, Any]) -> Any:
     """Submitit's executor, in a new folder: submitit unpickles results, so nobody may have written there before."""
     from submitit import AutoExecutor
 
@@ -231,31 +190,25 @@ def _executor(sweep: Path, cluster: str, options: Mapping[str, Any]) -> Any:
     limits = {"slurm_max_num_timeout": options.pop("max_num_timeout")} if "max_num_timeout" in options else {}
     folder = sweep / SUBMITIT_FOLDER / secrets.token_hex(4)
     folder.mkdir(parents=True, mode=0o700)
-    executor = AutoExecutor(folder=folder / "%j", cluster=cluster, **limits)
-    prefixes = {name: "" if name in SHARED_OPTIONS else f"{cluster}_" for name in options}
-    executor.update_parameters(**{f"{prefixes[name]}{name}": value for name, value in options.items()})
+    executor = AutoExecutor(folder=folder / "%j", cluster="slurm", **limits)
+    executor.update_parameters(
+        **{name if name in SHARED_OPTIONS else f"slurm_{name}": value for name, value in options.items()}
+    )
     return executor
 
 
-def wait(session: SweepSession, waiting: dict[str, tuple[SweepJob, Any]], queue: SlurmQueue | None) -> None:
-    """Wait until each job, by the cluster's id, has ended and will not be requeued, and record how.
+def wait(session: SweepSession, waiting: dict[str, tuple[SweepJob, Any]], queue: SlurmQueue) -> None:
+    """Wait until each job, by SLURM's id, has ended and will not be requeued, and record how.
 
-    Without SLURM's ``queue`` the jobs run on this machine, and end if the command is stopped. With it they go on, and a
-    KeyboardInterrupt is raised.
+    If the command is asked to stop, it returns, and the jobs go on.
     """
-    while waiting:
-        if queue is not None and is_stop_requested(session.sweep.path):
-            raise KeyboardInterrupt
-        if queue is None:
-            ended = {job_id for job_id, (_, handle) in waiting.items() if handle.done()}
-        else:
-            ended = queue.ended_jobs(waiting)
+    while waiting and not session.stop_signal.signum:
+        ended = queue.ended_jobs(waiting)
         for job_id, (job, handle) in list(waiting.items()):
             current = replace(job)
             if handle.paths.result_pickle.exists():
                 sync_from_folder(session.sweep, current)
-            # An interrupted job may be requeued. A process of this machine is waited for, so that none is left.
-            if job_id in ended or (queue is not None and current.status in (*DONE_STATUSES, RunStatus.FAILED)):
+            if job_id in ended or current.status in (*DONE_STATUSES, RunStatus.FAILED):  # an interrupted one may return
                 del waiting[job_id]
                 _note_end(session, job, handle.paths.stderr)
         if waiting:
