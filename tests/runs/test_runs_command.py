@@ -22,12 +22,12 @@ import yaml
 from rich.console import Console
 
 from attnx.cli.commands import runs
-from attnx.cli.commands.runs import prune, table
+from attnx.cli.commands.runs import table
 from attnx.files.bounded_files import read_mapping
 from attnx.runs.info import read_config
-from attnx.runs.layout import README, SWEEP_LOCK
+from attnx.runs.layout import SWEEP_LOCK
 from attnx.runs.run import lock_run
-from attnx.runs.sweep import Sweep, SweepJob, read_sweep
+from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import open_record, save_sweep
 from tests.run_folder import write_run_folder
 
@@ -256,8 +256,8 @@ def test_an_unreadable_run_is_left_out_with_its_reason(write_run, command):
         "multirun/new/run.json",
         "multirun/torn/config.yaml",
     ]
-    command("runs", "prune", "what=folders", "--yes")
-    assert sorted(path.name for path in Path("multirun").iterdir()) == ["cut", "list", "new", "torn"]
+    command("runs", "prune", "keep=none", "--yes")
+    assert {path.parents[1].name for path in Path("multirun").rglob("*.ckpt")} == {"cut", "list", "new", "torn"}
 
 
 MISTAKES = {
@@ -276,10 +276,9 @@ MISTAKES = {
     "--json --csv": "--csv and --json cannot go together",
     "prune --json": "attnx runs prune has no flag --json",
     "prune keep=bst": "keep=bst: expected one of best, last, none",
-    "prune what=all --yes": "what=all: expected one of checkpoints, folders",
     "prune scoerr=dot --yes": "no run here has a key 'scoerr'",
     "prune --yess": "unknown flag --yess; did you mean --yes?",
-    "prune what=folders nowhere --yes": "nowhere: not a folder",
+    "prune nowhere --yes": "nowhere: not a folder",
 }
 
 
@@ -293,16 +292,6 @@ def test_mistakes_give_one_line_and_delete_nothing(write_run, command):
         assert answer.err.startswith("attnx: "), words
         assert message in answer.err, words
         assert answer.err.count("\n") == 1, words
-    assert everything() == files_before
-
-
-def test_an_empty_folder_name_deletes_nothing(write_run, command):
-    """It is not the working folder."""
-    write_run("mine")
-    files_before = everything()
-    for words in ((), ("--yes",)):
-        answer = command("runs", "prune", *words, "", "what=folders")
-        assert answer == (2, "", "attnx: an argument of attnx runs is empty, perhaps from an unset variable\n")
     assert everything() == files_before
 
 
@@ -361,13 +350,6 @@ def test_the_kept_checkpoint_can_be_selected(write_run, command, keep, stays, un
     assert (files(done), files(cut)) == (stays, unfinished)
 
 
-def test_the_run_of_the_working_folder_is_deleted(write_run, command, monkeypatch):
-    folder = write_run("multirun/done").absolute()
-    monkeypatch.chdir(folder)
-    assert command("runs", "prune", ".", "what=folders", "--yes").code == 0
-    assert not folder.exists()
-
-
 def test_without_the_selected_checkpoint_the_other_is_kept(write_run, command):
     run = write_run("multirun/a")
     (run / "checkpoints" / "best.ckpt").unlink()
@@ -383,8 +365,6 @@ def test_running_runs_are_unchanged(write_run, command):
     assert "left alone: 1 running" in answer.out
     assert files(stopped) == set()
     assert read_mapping(stopped / "run.json")["status"] == "interrupted"  # it does not look alive for being written to
-    answer = command("runs", "prune", "what=folders", "--yes")
-    assert not stopped.exists()
     assert {path: (alive / path).read_bytes() for path in content_before} == content_before
 
 
@@ -394,64 +374,27 @@ def test_a_locked_run_is_running(write_run, command, monkeypatch):
     content_before = everything()
     with lock_run(run):
         assert paths(command, "status=running") == ["multirun/resumed"]
-        answer = command("runs", "prune", "what=folders", "--yes")
+        answer = command("runs", "prune", "keep=none", "--yes")
         assert answer.out == "left alone: 1 running\nnothing to delete\n"
         monkeypatch.setattr("attnx.runs.run.is_lock_held", lambda path: False)
-        answer = command("runs", "prune", "what=folders", "--yes")
+        answer = command("runs", "prune", "keep=none", "--yes")
         assert (answer.code, "multirun/resumed: another process trains this run" in answer.err) == (1, True)
     assert everything() == content_before
 
 
-def test_the_best_or_last_run_of_each_sweep_is_kept(sweep, write_run, command):
-    write_run("multirun/single", valid=2.0)
-
-    def goes(*words: str) -> list[str]:
-        lines = command("runs", "prune", "what=folders", "sort=path", *words).out.splitlines()
-        return [line.split()[0] for line in lines if "the whole folder" in line]
-
-    assert goes("keep=best") == ["multirun/three/0", "multirun/three/2"]
-    assert goes("keep=last") == ["multirun/three/0", "multirun/three/1"]
-    assert goes() == ["multirun/single", "multirun/three/0", "multirun/three/1", "multirun/three/2"]
-    assert goes("keep=best", "scorer!=cosine") == ["multirun/three/2"]
-    for folder in sweep.path.glob("*/run.json"):
-        folder.write_text(json.dumps({**read_mapping(folder), "maximize": True}), encoding="utf-8")
-    assert goes("keep=best") == ["multirun/three/0", "multirun/three/1"]
-
-
-def test_a_job_without_a_folder_is_repeated(sweep, command):
-    shown = command("runs", "prune", "what=folders", "scorer=dot")
-    again = "three: 1 job(s) are trained anew by `attnx resume multirun/three`, or by the command of the sweep"
-    assert again in shown.out.splitlines()
-    command("runs", "prune", "what=folders", "scorer=dot", "--yes")
-    assert not (sweep.path / "0").exists()
-    record = read_sweep(sweep.path)
-    assert (record.status, [job.status for job in record.jobs]) == ("interrupted", ["waiting", "finished", "finished"])
-    assert "waiting" in (sweep.path / README).read_text(encoding="utf-8")
-    command("runs", "prune", "keep=none", "--yes")  # without checkpoints a finished job stays finished
+def test_a_job_without_a_folder_is_repeated(sweep):
+    """The user deletes run folders, and jobs without weights stay finished."""
+    shutil.rmtree(sweep.path / "0")
+    shutil.rmtree(sweep.path / "1" / "checkpoints")
     resumed = open_record(sweep.path, "attnx -m ...", ["scorer=dot,cosine,additive"], None)
     assert [job.status for job in resumed.jobs] == ["waiting", "finished", "finished"]
-
-
-def test_a_damaged_sweep_loses_nothing(sweep, command):
-    record = sweep.path / "sweep.json"
-    record.write_text(record.read_text(encoding="utf-8")[:50], encoding="utf-8")
-    answer = command("runs", "prune", "what=folders", "--yes")
-    assert answer.code == 2
-    assert f"{record}" in answer.err
-    assert sorted(path.name for path in sweep.path.iterdir() if path.is_dir()) == ["0", "1", "2"]
-
-
-def test_a_search_does_not_repeat_a_deleted_job(sweep, command):
-    (sweep.path / "study.db").touch()
-    shown = command("runs", "prune", "what=folders").out
-    assert "three: a search tries nothing twice, so 3 job(s) stay undone after this" in shown
 
 
 def test_a_running_sweep_is_refused(sweep, command):
     with (sweep.path / SWEEP_LOCK).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         files_before = everything()
-        for words in (["prune"], ["prune", "--yes"], ["prune", "what=folders", "scorer=dot", "--yes"]):
+        for words in (["prune"], ["prune", "--yes"], ["prune", "keep=none", "scorer=dot", "--yes"]):
             answer = command("runs", *words)
             assert (answer.code, answer.out) == (2, "")
             assert "this sweep is running; end it, or leave it out with 'name!=three/*'" in answer.err
@@ -469,9 +412,8 @@ def test_a_sweep_that_was_killed_is_not_running(sweep, command):
     sweep.jobs[1].status = "running"
     save_sweep(sweep)
     (sweep.path / SWEEP_LOCK).touch()
-    answer = command("runs", "prune", "what=folders", "status=stopped", "--yes")
-    assert (answer.code, answer.err, folder.exists()) == (0, "", False)
-    assert [job.status for job in read_sweep(sweep.path).jobs] == ["finished", "waiting", "finished"]
+    answer = command("runs", "prune", "status=stopped", "keep=none", "--yes")
+    assert (answer.code, answer.err, files(folder)) == (0, "", set())
 
 
 def test_links_are_not_followed(write_run, command):
@@ -484,52 +426,7 @@ def test_links_are_not_followed(write_run, command):
     (inside / "checkpoints").symlink_to(linked.resolve())
     assert paths(command) == ["multirun/inside"]
     assert command("runs", "prune", "--yes") == (0, "nothing to delete\n", "")
-    answer = command("runs", "prune", "multirun/link", "what=folders", "--yes")
-    assert (answer.code, answer.out) == (2, "")
-    assert "multirun/link: is a link, and prune follows none; name the folder" in answer.err
-    assert command("runs", "prune", "what=folders", "--yes").code == 0
     assert files(outside) == {"best.ckpt", "best-2.ckpt", "last.ckpt"}
-    assert not inside.exists()
-    assert Path("multirun/link").is_symlink()
-
-
-def test_a_link_in_a_sweep_is_not_written_through(write_run, command):
-    """Its README says what remains."""
-    folder = write_run("multirun/one/0")
-    save_sweep(Sweep(Path("multirun/one"), "attnx -m", [], jobs=[SweepJob(0, [], "finished")]))
-    Path("mine").write_text("safe", encoding="utf-8")
-    Path("multirun/one/README.md").symlink_to(Path("mine").resolve())
-    answer = command("runs", "prune", "what=folders", "--yes")
-    assert answer.code == 2
-    assert "multirun/one/README.md: is a link that leads out of" in answer.err
-    assert (folder.exists(), Path("mine").read_text(encoding="utf-8")) == (True, "safe")
-
-
-def test_only_run_folders_are_deleted(write_run, command):
-    write_run("multirun/runs/one")
-    for path in ("multirun/notes.txt", "multirun/runs/thesis.tex", "multirun/other/checkpoints/best.ckpt"):
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text("mine", encoding="utf-8")
-    assert command("runs", "prune", "what=folders", "--yes").code == 0
-    assert sorted(map(str, (path for path in Path("multirun").rglob("*") if path.is_file()))) == [
-        "multirun/notes.txt",
-        "multirun/other/checkpoints/best.ckpt",
-        "multirun/runs/thesis.tex",
-    ]
-
-
-def test_an_interrupted_deletion_leaves_no_partial_run(write_run, command, monkeypatch):
-    write_run("multirun/one")
-
-    def cut_off(folder: Path) -> None:
-        (folder / "results.json").unlink()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(shutil, "rmtree", cut_off)
-    assert command("runs", "prune", "what=folders", "--yes").code == 130
-    assert command("runs", "--paths").out == ""
-    (half,) = Path("multirun").iterdir()
-    assert half.name.startswith(".one.")
 
 
 def test_deleted_checkpoints_are_recorded_first(write_run, command, monkeypatch):
@@ -546,24 +443,6 @@ def test_deleted_checkpoints_are_recorded_first(write_run, command, monkeypatch)
     assert read_mapping(run / "run.json")["deleted"] == noted
     command("runs", "prune", "--yes")
     assert (files(run), read_mapping(run / "run.json")["deleted"]) == ({"best.ckpt"}, noted)
-
-
-def test_an_undeletable_folder_is_reported(write_run, command, monkeypatch):
-    write_run("multirun/one")
-    monkeypatch.setattr(prune.Path, "rename", lambda path, new: (_ for _ in ()).throw(PermissionError(13, "no")))
-    answer = command("runs", "prune", "what=folders", "--yes")
-    assert answer.code == 1
-    assert answer.err.startswith("attnx: multirun/one: not deleted, or only in part: ")
-    assert "0 bytes freed" in answer.out
-
-
-def test_what_is_left_of_a_folder_is_named(write_run, command, monkeypatch):
-    """It was hidden before it was emptied."""
-    write_run("multirun/one")
-    monkeypatch.setattr(prune.shutil, "rmtree", lambda path: (_ for _ in ()).throw(PermissionError(13, "no")))
-    answer = command("runs", "prune", "what=folders", "--yes")
-    (hidden,) = Path("multirun").glob(".one.*.deleted")
-    assert answer.err.endswith(f"; what is left of it is in {hidden}\n")
 
 
 def test_a_folder_that_cannot_be_read_is_named(write_run, command, monkeypatch):
@@ -586,7 +465,7 @@ def test_the_command_imports_neither_torch_nor_hydra(write_run):
     check = """
 import sys
 from attnx.cli.main import run
-asked = ["", "--json", "scorer=dot sort=test_per", "prune what=folders --yes"]
+asked = ["", "--json", "scorer=dot sort=test_per", "prune keep=none --yes"]
 for words in asked:
     run(["runs", *words.split()])
 found = {"torch", "lightning", "hydra", "omegaconf", "matplotlib"} & set(sys.modules)
@@ -607,7 +486,7 @@ def documented_uses() -> list[list[str]]:
 
 
 def test_some_uses_are_documented():
-    assert len(documented_uses()) >= 11
+    assert len(documented_uses()) >= 9
 
 
 @pytest.mark.parametrize("words", documented_uses(), ids=shlex.join)

@@ -2,8 +2,8 @@
 status, result, the options in which they differ, creation, duration, size.
 
   attnx runs              list runs, the newest first
-  attnx runs prune        show what would be deleted; with --yes delete it. Runs
-                          that are running are left alone.
+  attnx runs prune        show which weights would be deleted; with --yes delete
+                          them. Runs that are running are left alone.
 
 filters and options:
   KEY=VALUE,VALUE         any key of config.yaml (scorer, scope.window, seed) or
@@ -14,16 +14,14 @@ filters and options:
   since=2d until=DATE     created within two days; before a date
   sort=KEY sort=-KEY      ascending, descending
   limit=N                 the first N
-  what=checkpoints        prune weights; results and pictures stay (the default)
-  what=folders            prune whole run folders
-  keep=best|last|none     which weights of a run stay (best); of folders, which
-                          run of each sweep (none)
+  keep=best|last|none     prune: which weights of a run stay (best)
 
 Examples:
   attnx runs scorer=additive status=failed seed=1,2
   attnx runs multirun/scorers 'test_per<10' sort=test_per limit=5
   attnx compare $(attnx runs scorer=additive limit=3 --paths)
-  attnx runs prune until=30d what=checkpoints --yes
+  attnx runs prune until=30d --yes
+  rm -r $(attnx runs status=failed --paths)
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ from typing import NamedTuple
 
 from rich.filesize import decimal
 
-from attnx.cli.commands.runs.prune import KEEP, WHAT, delete, plan_deletions, refuse_running, show_plan
+from attnx.cli.commands.runs.prune import KEEP, delete, plan_deletions, show_plan
 from attnx.cli.commands.runs.table import columns_of, print_columns, print_csv, print_json
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import is_count
@@ -53,7 +51,7 @@ FORMS: dict[str | None, Callable[[Sequence[Run]], None]] = {
     "--csv": print_csv,
     "--paths": lambda runs: print(text_for(sys.stdout, "\n".join(str(run.path) for run in runs))) if runs else None,
 }
-OPTIONS = {"list": ("sort", "limit"), "prune": ("sort", "limit", "what", "keep")}
+OPTIONS = {"list": ("sort", "limit"), "prune": ("sort", "limit", "keep")}
 
 
 class RunsQuery(NamedTuple):
@@ -115,9 +113,8 @@ def _set_option(options: dict[str, str], key: str, value: str, action: str) -> N
         raise UserError(f"{key}={value} goes with attnx runs prune only")
     if key in options:
         raise UserError(f"{key} is set twice; leave one out")
-    choices = {"what": WHAT, "keep": KEEP}.get(key)
-    if choices and value not in choices:
-        raise UserError(f"{key}={value}: expected one of {', '.join(choices)}")
+    if key == "keep" and value not in KEEP:
+        raise UserError(f"keep={value}: expected one of {', '.join(KEEP)}")
     if key == "limit" and not is_count(value):
         raise UserError(f"limit={value}: expected a whole number, 1 or more")
     if not value.removeprefix("-"):
@@ -164,9 +161,7 @@ def select_runs(query: RunsQuery) -> list[Run]:
 
 
 def _prune(runs: Sequence[Run], query: RunsQuery, is_confirmed: bool) -> int:
-    what = query.options.get("what", "checkpoints")
-    deletions = plan_deletions(runs, what, query.options.get("keep", "best" if what == "checkpoints" else "none"))
-    refuse_running(deletions, query.folders)
+    deletions = plan_deletions(runs, query.options.get("keep", "best"))
     show_plan(deletions, runs)
     if not deletions:
         print("nothing to delete")
