@@ -301,8 +301,6 @@ def test_two_classes_of_one_name_are_refused(cell):
     assert message == "the scorer 'shifted' is already registered by a_notebook; rename the one in a_notebook"
 
 
-# Fails for a core part whose file was not imported yet: both stay registered, `part` describes the one, `find` gives
-# the other.
 @pytest.mark.parametrize("imported", [True, False])
 def test_the_name_of_a_core_part_is_refused(cell, monkeypatch, imported):
     """Whether or not the core's part was used before."""
@@ -328,7 +326,6 @@ def test_the_name_of_a_core_part_is_refused(cell, monkeypatch, imported):
         ("list[int]", "[3]", [5], 5),
         ("int | None", "None", 3, "3"),
         ("str | None", "None", "a", 1),
-        # These three fail as values: only a type that stands alone is recognized, not one within another.
         ("PositiveInt | None", "None", 3, 0),
         ("list[PositiveInt]", "[3]", [5], [0]),
         ("Literal['a', 'b'] | None", "None", "a", "c"),

@@ -330,14 +330,11 @@ BAD_INPUT: dict[str, tuple[dict[str, dict[str, Any] | None], str]] = {
         {"dot-global2": {"value": math.nan}},
         "Means are over 2 to 3 seeds: those over fewer have wider intervals.",
     ),
-    "infinity": ({"dot-global2": {"value": math.inf}}, "Means are over 2 to 3 seeds: those over fewer"),
     "1e308": ({"dot-global2": {"value": 1e308}}, NO_NUMBER),
-    "-1e308": ({"dot-global2": {"value": -1e308}}, NO_NUMBER),
     "only 1e308": (
         {f"dot-global{seed}": {"value": 1e308} for seed in range(3)},
         "Not ranked, since PER is no number: **dot, global**.",
     ),
-    "a failed seed": ({"dot-global2": {"value": None}}, NO_NUMBER),
     "identical values": (
         {f"dot-global{seed}": {"value": 7.0} for seed in range(3)},
         "All seeds of **dot, global** have the same PER, so this counts as exact: are they one run?",
@@ -451,11 +448,6 @@ def test_digits_follow_from_the_intervals(write):
         assert f"MSE {expected} over 2 seeds" in only(folders).rankings[0].verdict[0]
 
 
-def test_different_training_data_are_reported(write):
-    folders = [write(name, 7.0, scorer=name, fingerprint=name) for name in ("dot", "mlp")]
-    assert only(folders).rankings[0].verdict[-1].startswith("The runs were trained on 2 different data sets: ")
-
-
 def test_with_one_seed_test_examples_are_compared(write):
     """100 of 400 words only the second has wrong, and 40 both."""
     first, two = [1] * 40 + [0] * 360, [1] * 140 + [0] * 260
@@ -528,16 +520,6 @@ def test_saved_draws_are_used_where_scores_cannot_be_recomputed(write):
     assert [row.difference for row in only(folders).rankings[0].rows] == [None] * 3
     (folders[0] / "resampled.npz").write_bytes(b"no archive")
     assert [row.difference for row in only(folders[:2]).rankings[0].rows] == [None] * 2
-
-
-def test_one_seed_without_predictions_gives_no_verdict(write):
-    comparison = only([write("one", 7.0, scorer="dot"), write("two", 9.0, scorer="mlp")])
-    first, second = comparison.rankings[0].verdict
-    assert first == (
-        "**dot** is first with PER 7.00 % with one seed, but the differences cannot be tested: there is one seed each, "
-        "and no predictions to count this metric from."
-    )
-    assert second == "Train each setting with several seeds, `seed=1,2,3`."
 
 
 def test_predictions_that_contradict_the_score_are_not_used(write):
@@ -618,12 +600,6 @@ def test_a_folder_that_is_being_deleted_is_no_run(write, tmp_path):
     write("all/0", 7.0)
     write("all/.1.0011aabb.deleted", 5.0, 2)
     assert [run.path.name for run in load_runs([tmp_path / "all"])] == ["0"]
-
-
-def test_small_values_keep_their_digits(write):
-    folders = [write(name, value, scorer=name, metric="mse") for name, value in (("dot", 1.1e-6), ("mlp", 2.2e-5))]
-    (first, _), format_value = only(folders).rankings[0].rows, only(folders).rankings[0].metric.format
-    assert float(format_value(first.mean)) == pytest.approx(1.1e-6)
 
 
 def test_a_row_of_latex_may_begin_with_a_bracket(write, tmp_path):

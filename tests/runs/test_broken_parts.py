@@ -488,6 +488,7 @@ class Mine(SequenceTask):
 @pytest.mark.parametrize(
     ("line", "second", "message"),
     [
+        ("valid_wer", "valid_wer", ""),
         ("valid_wer", "valid_per", "monitor is 'valid_per'; logged are valid_loss, valid_perplexity, valid_wer"),
         ("return SequenceData", "SequenceData", "it returned None instead of a SequenceData"),
         ('return {"wer"', '{"wer"', "it returned no dictionary of torchmetrics Metrics"),
@@ -508,15 +509,12 @@ def test_check_tries_a_task(line, second, message, work_folder, command):
     (work_folder / "plugins").mkdir()
     broken = TASK.replace(line, second)
     broken = broken.replace("test=0.2))", "test=0.2)))") if "lambda splits" in second else broken
-    for name, text in (("sound", TASK), ("mine", broken)):
-        (work_folder / "plugins" / f"{name}.py").write_text(
-            HEAD + text.replace('"mine"', f'"{name}"'), encoding="utf-8"
-        )
-    assert command("check", "sound").code == 0
+    (work_folder / "plugins" / "mine.py").write_text(HEAD + broken, encoding="utf-8")
     answer = command("check", "mine")
-    assert answer.code == 2
-    assert f"the task 'mine', {work_folder}/plugins/mine.py:" in answer.out
-    assert message in answer.out
+    assert answer.code == (2 if message else 0)
+    if message:
+        assert f"the task 'mine', {work_folder}/plugins/mine.py:" in answer.out
+        assert message in answer.out
 
 
 def test_check_takes_options(plug, command):

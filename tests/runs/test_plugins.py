@@ -17,7 +17,6 @@ from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.inference.load import open_run
 from attnx.registry import source_scan
-from attnx.registry.plugin_code import source_files
 from attnx.sweeps.expand_overrides import expand_sweep
 from attnx.sweeps.session import SweepSession
 from attnx.training.fit import fit
@@ -279,21 +278,6 @@ def installed_package(work_folder, monkeypatch):
     return site
 
 
-def test_a_package_in_a_plug_in_folder_is_code_of_its_parts(work_folder):
-    """Its __init__ runs before what lies in it; a folder that others may write to is not run."""
-    (work_folder / "plugins" / "pack").mkdir(parents=True)
-    for name, text in {"pack/__init__.py": "", "pack/size.py": "SIZE = 7\n"}.items():
-        (work_folder / "plugins" / name).write_text(text, encoding="utf-8")
-    scorer = f"from attnx.plugins.pack.size import SIZE\n{SCORER.format(name='near')}"
-    (work_folder / "plugins" / "near.py").write_text(scorer, encoding="utf-8")
-    source_scan.scan_files.cache_clear()
-    part = registry.describe("scorer", "near")
-    assert sorted(source_files([part])) == ["near.py", "pack/__init__.py", "pack/size.py"]
-    (work_folder / "plugins" / "pack").chmod(0o777)
-    with pytest.raises(ImportError, match="pack: anybody may write to it"):
-        importlib.import_module("attnx.plugins.pack.size")
-
-
 def test_an_installed_package_offers_parts_by_an_entry_point(installed_package, run, command, monkeypatch):
     assert "far_parts" not in sys.modules
     assert "package far_parts" in command("list", "scorer=far").out
@@ -331,38 +315,16 @@ def test_a_broken_entry_point_is_reported_and_others_work(installed_package, com
     assert "far" in answer.out.split()
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "message"),
-    [
-        (SCORER.format(name="mine").replace("class Mine(nn.Module):", "class Mine(nn.Module)"), 11, "expected ':'"),
-        (SCORER.format(name="mine").replace('"scorer", "mine"', '"scorrer", "mine"'), 10, "there is no kind 'scorrer'"),
-        (
-            SCORER.format(name="mine").replace("steep: PositiveFloat = 2.0", "steep=2.0"),
-            20,
-            "option 'steep': needs a type",
-        ),
-        (
-            SCORER.format(name="mine").replace("PositiveFloat = 2.0", "complex = 2.0"),
-            20,
-            "cannot have the type complex",
-        ),
-        (
-            SCORER.format(name="mine").replace("PositiveFloat = 2.0", "PositiveFloat = -2.0"),
-            20,
-            "its default -2.0 is not a number above 0",
-        ),
-        (SCORER.format(name="dot"), 11, "'dot' is already registered"),
-    ],
-)
-def test_a_broken_plug_in_is_reported_and_others_work(text, line, message, plug, command):
+def test_a_broken_plug_in_is_reported_and_others_work(plug, command):
+    """In one line that names file and line."""
+    text = SCORER.format(name="mine").replace("class Mine(nn.Module):", "class Mine(nn.Module)")
     path = plug("broken", text)
     plug("fine", NORMALIZER)
     answer = command("list", "normalizer")
     assert answer.code == 0
     assert answer.err.count("\n") == 1
     assert answer.err.startswith("attnx: plug-in left out: ")
-    assert f"{path}:{line}: " in answer.err
-    assert message in answer.err
+    assert f"{path}:11: expected ':'" in answer.err
     assert "squares" in answer.out.split()
     assert type(build(scorer="dot", query_size=3, memory_size=3).scorer).__module__ == "attnx.attention.scorers.dot"
 
@@ -374,27 +336,3 @@ def test_a_plug_in_written_later_is_found(plug):
     assert compose(["scorer=second"])["scorer"]["steep"] == 2.0
     plug("second", SCORER.format(name="second").replace("PositiveFloat = 2.0", "PositiveFloat = 4.0")).touch()
     assert compose(["scorer=second"])["scorer"]["steep"] == 4.0
-
-
-def test_two_plug_ins_of_one_name_are_reported(plug, command):
-    first, second = plug("a", SCORER.format(name="twin")), plug("b", SCORER.format(name="twin"))
-    answer = command("list", "scorer=twin")
-    assert f"{second}:11: the scorer 'twin' is already registered at {first}:11" in answer.err
-    assert answer.out.startswith("scorer=twin")
-
-
-@pytest.mark.parametrize("open_to_all", ["plugins", "plugins/mine.py"])
-def test_a_plug_in_writable_by_others_is_left_out_with_a_warning(open_to_all, plug, work_folder, command):
-    plug("mine", SCORER.format(name="mine"))
-    mode = (work_folder / open_to_all).stat().st_mode
-    (work_folder / open_to_all).chmod(mode | 0o002)
-    answer = command("scorer=mine", "--cfg", "job")
-    assert answer.code == 2
-    assert f"attnx: plug-in left out: {work_folder / open_to_all}: anybody may write to it" in answer.err
-    assert "unknown scorer 'mine'" in answer.err
-    with pytest.raises(
-        UserError, match=f"unknown scorer 'mine'.*left out: {work_folder / open_to_all}: anybody may write"
-    ):
-        compose(["scorer=mine"])
-    (work_folder / open_to_all).chmod(mode | 0o020)  # a group is trusted
-    assert compose(["scorer=mine"])["scorer"]["name"] == "mine"

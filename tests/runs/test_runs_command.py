@@ -501,8 +501,6 @@ def test_a_documented_use_works(write_run, command, words):
     assert answer.code == 0
     assert "Traceback" not in answer.err
     assert answer.out or "none left" in answer.err
-    assert "Traceback" not in answer.err
-    assert answer.out or "none left" in answer.err
 
 
 def test_opening_a_pruned_run_names_the_deletion(run, command):
