@@ -60,9 +60,9 @@ Plug-ins are the files in plugins/ and in the folders of $ATTNX_PLUGINS.
 Runs land in multirun/."""
 
 HYDRA_PAGE = """\
-attnx composes configurations with Hydra, https://hydra.cc, and hands sweeps to
-it. Choices are Hydra's overrides: KEY=VALUE, +KEY=VALUE, ~KEY, lists [a,b], and
-in sweeps a,b choice(a,b) range(1,4) glob(*) interval(0,1).
+attnx composes configurations with Hydra, https://hydra.cc. Choices are Hydra's
+overrides: KEY=VALUE, +KEY=VALUE, ~KEY, lists [a,b], and in sweeps a,b
+choice(a,b) range(1,4) glob(*) interval(0,1).
 
 Hydra's flags that attnx has are listed by attnx --help all.
 

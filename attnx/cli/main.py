@@ -168,7 +168,7 @@ def _help(words: Sequence[str]) -> int:
 
 def _compose_and_run(argv: Sequence[str]) -> int:
     """Train, sweep or show a configuration."""
-    from attnx.cli.training_args import TrainingParser, hydra_flags
+    from attnx.cli.training_args import TrainingParser
     from attnx.config.compose import canonicalize_overrides, compose, reject_repeated
 
     arguments = TrainingParser().parse(argv)
@@ -177,7 +177,7 @@ def _compose_and_run(argv: Sequence[str]) -> int:
 
         print(f"attnx {__version__}" if arguments.version else HYDRA_PAGE)
         return 0
-    overrides, config_dir, flags = arguments.overrides, arguments.config_dir, hydra_flags(arguments)
+    overrides, config_dir = arguments.overrides, arguments.config_dir
     if arguments.shell_completion:
         from attnx.cli.completion import complete
 
@@ -188,9 +188,9 @@ def _compose_and_run(argv: Sequence[str]) -> int:
         from attnx.cli.sweep import SweepArgs, sweep
 
         with steady_output():
-            return sweep(SweepArgs(flags, canonicalize_overrides(overrides), config_dir, arguments.jobs or 1))
+            return sweep(SweepArgs(canonicalize_overrides(overrides), config_dir, arguments.jobs or 1))
     if arguments.cfg or arguments.info or arguments.package or arguments.resolve:
-        return _show_config(arguments, flags)
+        return _show_config(arguments)
     if launched_rank() and not any(re.match(r"[+~]*trainer(\.devices)?[=@]", word) for word in overrides):
         overrides = ["trainer=ddp", *overrides]
     config = compose(overrides, config_dir)
@@ -211,7 +211,7 @@ def _reject_sweep_options(config: dict[str, Any]) -> None:
         )
 
 
-def _show_config(arguments: argparse.Namespace, flags: Sequence[str]) -> int:
+def _show_config(arguments: argparse.Namespace) -> int:
     """Print a configuration if it is valid: that which would run, checked and complete; else Hydra prints it."""
     from attnx.config.compose import canonicalize_overrides, compose
 
@@ -223,10 +223,11 @@ def _show_config(arguments: argparse.Namespace, flags: Sequence[str]) -> int:
         print(yaml.safe_dump(config, sort_keys=False), end="")
         return 0
     from attnx.cli.hydra_main import print_from_hydra
+    from attnx.cli.training_args import hydra_flags
     from attnx.sweeps.expand_overrides import without_hydra_overrides
 
     compose(without_hydra_overrides(overrides), config_dir)
-    return print_from_hydra(flags, canonicalize_overrides(overrides), config_dir)
+    return print_from_hydra(hydra_flags(arguments), canonicalize_overrides(overrides), config_dir)
 
 
 def _select(config: Any, package: str | None) -> Any:

@@ -222,7 +222,7 @@ class SuiteCommand:
         if all(run is not None and run.status == RunStatus.FINISHED for run in runs):
             return
         print_line(f"attnx: {label}", flush=True)
-        args = SweepArgs(["--multirun"], self.hydra, self.config_dir, self.max_parallel, jobs, self.command_line)
+        args = SweepArgs(self.hydra, self.config_dir, self.max_parallel, jobs, self.command_line)
         try:
             sweep(args, self._folder(mechanism, stage), self.server)
         except UserError as error:  # the others go on

@@ -1,4 +1,4 @@
-"""``attnx -m``: checks a sweep's command line, and has Hydra run the jobs that are not done."""
+"""``attnx -m``: checks a sweep's command line, and runs the jobs that are not done."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import contextlib
 import hashlib
 import shlex
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from attnx.cli.hydra_main import run_hydra
 from attnx.config.compose import compose
 from attnx.config.hydra_errors import reject_folder_overrides
-from attnx.config.hydra_internals import BASIC_SWEEPER
 from attnx.errors import RunFailed, UserError
 from attnx.files.printable import print_line
+from attnx.registry.dependencies import require_package
 from attnx.registry.plugin_code import reject_parts_of_this_process
 from attnx.runs.info import DONE_STATUSES
 from attnx.runs.layout import RUN_JSON, SWEEP_JSON, SWEEPS, refuse_links
-from attnx.runs.sweep import Sweep, is_sweep, overrides_key, read_sweep
+from attnx.runs.sweep import Sweep, SweepJob, is_sweep, overrides_key, read_sweep
 from attnx.sweeps import session
 from attnx.sweeps.equal_budgets import (
     EqualJob,
@@ -29,7 +29,7 @@ from attnx.sweeps.equal_budgets import (
     equalize,
     is_equalized,
 )
-from attnx.sweeps.expand_overrides import SweepRequest, check_dependencies, expand_sweep, without_hydra_overrides
+from attnx.sweeps.expand_overrides import SweepRequest, expand_sweep, without_hydra_overrides
 from attnx.sweeps.gpus import count_parallel_jobs, visible_gpus
 from attnx.sweeps.preflight import check_files, check_jobs
 from attnx.sweeps.processes import ForkServerProcesses
@@ -46,7 +46,9 @@ from attnx.sweeps.record import (
     save_sweep,
     sync_from_folder,
 )
+from attnx.sweeps.search import OptunaSearch, build_optuna_part
 from attnx.sweeps.session import Configs, SweepSession, job_environment
+from attnx.sweeps.slurm_jobs import run_on_slurm
 from attnx.sweeps.stored_overrides import reject_unsafe_overrides
 from attnx.sweeps.summary import failure_message, note_sweep_end, report_detached, report_sweep, write_sweep_report
 from attnx.training.distributed.launched_rank import reject_launched_sweep
@@ -54,13 +56,12 @@ from attnx.training.distributed.slurm import is_requeued, slurm_job
 
 
 class SweepArgs(NamedTuple):
-    """A sweep's command line: Hydra's flags, overrides, the user's configuration folder, and its ``-j``.
+    """A sweep's command line: overrides, the user's configuration folder, and its ``-j``.
 
     ``jobs`` are the overrides of each job, where they form no grid; then ``overrides`` are Hydra's alone, and
     ``command_line`` is what the user has typed.
     """
 
-    flags: Sequence[str]
     overrides: Sequence[str]
     config_dir: str | None = None
     max_parallel: int | str = 1
@@ -99,8 +100,8 @@ def sweep(args: SweepArgs, folder: Path | None = None, shared: ForkServerProcess
     for config in configs.values():
         reject_parts_of_this_process(config, "the processes of a sweep")
     folder = folder or _sweep_folder(overrides, configs)
-    check_dependencies(request)
-    asked, equal_jobs = request.jobs, _equalize(request, configs)
+    _check_packages(request)
+    equal_jobs = _equalize(request, configs)
     if equal_jobs:
         request = request._replace(jobs=[job.overrides for job in equal_jobs])
         configs = {overrides_key(job): compose(job, args.config_dir) for job in request.jobs}
@@ -118,26 +119,15 @@ def sweep(args: SweepArgs, folder: Path | None = None, shared: ForkServerProcess
             print_line(f"{folder} is now {renamed}", flush=True)
         with lock_folder(folder) as lock:
             record = open_record(folder, args.command(), overrides, args.config_dir, max_parallel)
-            solved = {overrides_key(job): words for job, words in zip(asked, request.jobs, strict=True)}
-            running = SweepSession(
-                record,
-                configs,
-                max_parallel,
-                lock,
-                fork_server,
-                gpus=gpus,
-                solved=solved,
-                listed=args.jobs,
-                is_shared=shared is not None,
-            )
-            return _run_sweep(running, args, request, equal_jobs)
+            variables, is_shared = request.environment, shared is not None
+            running = SweepSession(record, configs, max_parallel, lock, fork_server, gpus, variables, is_shared)
+            return _run_sweep(running, request, equal_jobs)
 
 
-def _run_sweep(running: SweepSession, args: SweepArgs, request: SweepRequest, equal_jobs: Sequence[EqualJob]) -> int:
+def _run_sweep(running: SweepSession, request: SweepRequest, equal_jobs: Sequence[EqualJob]) -> int:
     """Run the jobs of a sweep that are not done, and report; return the exit code."""
     record = running.sweep
-    for job in () if request.is_search else request.jobs:
-        get_or_add_job(record, job)
+    jobs = [get_or_add_job(record, job) for job in request.jobs if not request.is_search]
     for equal_job in equal_jobs:
         get_or_add_job(record, equal_job.overrides).match = equal_job.note or None
     if record.is_done and not request.is_search:
@@ -149,10 +139,9 @@ def _run_sweep(running: SweepSession, args: SweepArgs, request: SweepRequest, eq
     lines = describe_match(equal_jobs, [*running.configs.values()]) if equal_jobs else []
     for line in [*lines, *describe_length(record, running.configs.values())]:
         print_line(line, flush=True)
-    words = [*args.flags, *_hydra_overrides(record.path, args, request), *args.overrides]
     try:
         with running:
-            code = run_hydra(words, lambda config: None, args.config_dir)
+            _run_jobs(running, request, jobs)
     except (KeyboardInterrupt, Exception) as error:
         note_sweep_end(record, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
         if is_sweep(record.path):
@@ -160,10 +149,34 @@ def _run_sweep(running: SweepSession, args: SweepArgs, request: SweepRequest, eq
         if isinstance(error, KeyboardInterrupt | UserError):
             raise
         raise RunFailed(failure_message(record, error)) from error
-    if request.is_detached and not code:
+    if request.is_detached:
         return report_detached(record)
     note_sweep_end(record, "failed")
-    return report_sweep(record) or code
+    return report_sweep(record)
+
+
+def _run_jobs(running: SweepSession, request: SweepRequest, jobs: Sequence[SweepJob]) -> None:
+    """Run the jobs of a grid, or those that a search chooses, on this machine or on SLURM."""
+    launch = partial(run_on_slurm, running, options=request.launcher) if request.is_on_slurm else running.run
+    if not request.is_search:
+        launch(running.pending(jobs))
+        return
+    search = OptunaSearch(running, request.search, request.space)
+    if request.is_on_slurm:
+        search.run_in_batches(launch)
+    else:
+        search.run()
+
+
+def _check_packages(request: SweepRequest) -> None:
+    """Check that the packages which a sweep needs are installed, and have what is asked of them."""
+    if request.is_on_slurm:
+        require_package("submitit", "slurm", "a sweep that SLURM runs")
+    if request.is_search:
+        require_package("optuna", "optuna", "a search")
+        for kind in ("sampler", "pruner"):
+            if part := request.search[kind]:
+                build_optuna_part(kind, part)
 
 
 def _equalize(request: SweepRequest, configs: Configs) -> list[EqualJob]:
@@ -218,7 +231,7 @@ def resume_sweep(folder: Path, max_parallel: int | str | None = None, config_dir
         return 0
     is_listed = not without_hydra_overrides(stored.overrides)
     listed = tuple(job.overrides for job in stored.jobs) if is_listed else ()
-    args = SweepArgs(["--multirun"], stored.overrides, config_dir, max_parallel or stored.max_parallel, listed)
+    args = SweepArgs(stored.overrides, config_dir, max_parallel or stored.max_parallel, listed)
     return sweep(args._replace(command_line=stored.command if is_listed else ""), folder)
 
 
@@ -257,15 +270,6 @@ def _check_folder(
         if (run / RUN_JSON).is_file():
             reject_other_code(run)
     return pending
-
-
-def _hydra_overrides(folder: Path, args: SweepArgs, request: SweepRequest) -> Iterator[str]:
-    """Overrides for Hydra: the folder, and attnx's grid sweeper in place of Hydra's."""
-    quoted = str(folder).replace("\\", "\\\\").replace("'", "\\'")
-    yield f"hydra.sweep.dir='{quoted}'"
-    has_sweeper = any(override.startswith("hydra/sweeper=") for override in args.overrides)
-    if request.sweeper == BASIC_SWEEPER and not has_sweeper:
-        yield "hydra/sweeper=grid"
 
 
 def _sweep_folder(overrides: Sequence[str], configs: Configs) -> Path:

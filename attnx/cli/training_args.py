@@ -70,9 +70,9 @@ class TrainingParser(Parser):
 
 
 def hydra_flags(arguments: argparse.Namespace) -> list[str]:
-    """The flags of a command line that Hydra takes, as words."""
-    words = ["--multirun"] if arguments.multirun else []
-    for flag in ("cfg", "package", "info", "shell_completion"):
+    """The flags by which Hydra shows a configuration, as words."""
+    words = []
+    for flag in ("cfg", "package", "info"):
         if value := getattr(arguments, flag):
             words += [f"--{flag.replace('_', '-')}", value]
     return [*words, "--resolve"] if arguments.resolve else words

@@ -15,15 +15,6 @@ def version_base() -> dict[str, str]:
     return {"version_base": "1.3"} if hydra.__version__.startswith("1.3.") else {}
 
 
-def basic_sweeper(**options: Any) -> Any:
-    """Hydra's grid sweeper, which does not compose the jobs before it launches them: attnx has checked them."""
-    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-
-    sweeper = BasicSweeper(**options)
-    sweeper.validate_batch_is_legal = lambda batch: None  # type: ignore[method-assign]
-    return sweeper
-
-
 def is_glob(override: Any) -> bool:
     """Whether a parsed override is a pattern of names, as ``scorer=glob(*)``."""
     from hydra.core.override_parser.types import ValueType

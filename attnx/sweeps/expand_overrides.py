@@ -1,35 +1,41 @@
-"""Expand a sweep's command line into jobs, or a search's space, before anything runs; find its launcher and sweeper."""
+"""Expand a sweep's command line into jobs, or a search's space, before anything runs."""
 
 from __future__ import annotations
 
-import inspect
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from attnx.config.compose import canonicalize_overrides, reject_ambiguous
 from attnx.config.hydra_internals import BASIC_SWEEPER, is_glob, override_parser, split_jobs
-from attnx.errors import UserError, suggest
-from attnx.registry.dependencies import require_package
+from attnx.errors import UserError
 
-# Hydra takes plug-ins from the package hydra_plugins only; see attnx.sweeps.sweepers.
-PLUGIN_MODULE = "hydra_plugins.attnx"
-GRID_SWEEPERS = (f"{PLUGIN_MODULE}.GridSweeper", BASIC_SWEEPER)
-SEARCH_SWEEPER = f"{PLUGIN_MODULE}.OptunaSweeper"
-PROCESS_LAUNCHER = f"{PLUGIN_MODULE}.ProcessLauncher"
-SLURM_LAUNCHER = f"{PLUGIN_MODULE}.SlurmLauncher"
+# What attnx has of the two groups of Hydra's that a sweep chooses from.
+CHOICES = {"launcher": "processes and slurm", "sweeper": "grid and search"}
 
 
 class SweepRequest(NamedTuple):
     """A sweep as the command line asks for it."""
 
     jobs: list[list[str]]  #: the overrides of each job; for a search, of one job that it could choose
-    is_search: bool  #: whether the sweeper chooses the jobs as it goes
-    sweeper: str  #: class of Hydra's sweeper
-    is_on_slurm: bool = False  #: whether SLURM runs the jobs, and not processes of this machine
+    launcher: Mapping[str, Any] = {}  #: the launcher's options, of ``cluster=slurm`` as submitit calls them
+    search: Mapping[str, Any] = {}  #: the options of a search; empty for a grid
+    space: Sequence[str] = ()  #: the overrides that say what is searched, and the others
     environment: Mapping[str, str] = {}  #: further environment variables of the jobs
-    is_detached: bool = False  #: whether the command ends when the launcher has submitted the jobs
-    search_parts: Mapping[str, Mapping[str, Any]] = {}  #: the sampler and the pruner of a search, with their options
+
+    @property
+    def is_search(self) -> bool:
+        """Whether the jobs are chosen as the sweep goes."""
+        return bool(self.search)
+
+    @property
+    def is_on_slurm(self) -> bool:
+        """Whether SLURM runs the jobs, and not processes of this machine."""
+        return self.launcher.get("cluster") == "slurm"
+
+    @property
+    def is_detached(self) -> bool:
+        """Whether the command ends when the jobs are submitted."""
+        return bool(self.launcher.get("detach"))
 
 
 def expand_sweep(overrides: Sequence[str], config_dir: str | None = None) -> SweepRequest:
@@ -53,20 +59,18 @@ def _expand(overrides: Sequence[str]) -> SweepRequest:
     parser = override_parser(has_globs=True)
     first_job = _first_values(parser.parse_overrides(list(overrides)))
     if first_job is None:
-        return SweepRequest([], False, GRID_SWEEPERS[0])
+        return SweepRequest([])
     reject_ambiguous(canonicalize_overrides(without_hydra_overrides(first_job)))
     node = compose("config", first_job, return_hydra_config=True).hydra
-    if (launcher := str(node.launcher._target_)) not in (PROCESS_LAUNCHER, SLURM_LAUNCHER):
-        raise UserError(f"{launcher}: attnx has two launchers, hydra/launcher=processes and slurm; use one of them")
-    params = [f"{name}={value}" for name, value in (node.sweeper.get("params") or {}).items()]
-    parsed = parser.parse_overrides([*params, *overrides])
+    launcher, sweeper = _options(node, "launcher"), _options(node, "sweeper")
+    overrides = [*(f"{name}={value}" for name, value in (sweeper.get("params") or {}).items()), *overrides]
+    parsed = parser.parse_overrides(overrides)
     request = SweepRequest(
         jobs=[],
-        is_search=str(node.sweeper._target_) not in GRID_SWEEPERS,
-        sweeper=str(node.sweeper._target_),
-        is_on_slurm=launcher == SLURM_LAUNCHER,
+        launcher=launcher,
+        search=sweeper if "n_trials" in sweeper else {},
+        space=without_hydra_overrides(overrides),
         environment={str(name): str(value) for name, value in node.job.env_set.items()},
-        is_detached=bool(node.launcher.get("detach", False)),
     )
     globs = [item.input_line for item in parsed if is_glob(item)]
     if request.is_search and globs:
@@ -77,11 +81,21 @@ def _expand(overrides: Sequence[str]) -> SweepRequest:
         )
     if request.is_search:
         check_intervals(parsed)
-        parts = {kind: dict(node.sweeper[kind]) for kind in ("sampler", "pruner") if node.sweeper.get(kind)}
-        return request._replace(jobs=[without_hydra_overrides(_first_values(parsed) or [])], search_parts=parts)
+        return request._replace(jobs=[without_hydra_overrides(_first_values(parsed) or [])])
     if intervals := [item.input_line for item in parsed if item.is_sweep_override() and item.is_interval_sweep()]:
         raise UserError(f"{intervals[0]}: a grid cannot try an interval; add hydra/sweeper=search, or list values")
     return request._replace(jobs=[without_hydra_overrides(job) for job in split_jobs(parsed)])
+
+
+def _options(node: Any, kind: str) -> dict[str, Any]:
+    """The options of the launcher or the sweeper; attnx's have no class, and Hydra's basic sweeper is its grid."""
+    from omegaconf import OmegaConf
+
+    options: dict[str, Any] = OmegaConf.to_container(node[kind], resolve=True)  # type: ignore[assignment]
+    if options.pop("_target_", BASIC_SWEEPER) != BASIC_SWEEPER:
+        name = node.runtime.choices[f"hydra/{kind}"]
+        raise UserError(f"hydra/{kind}={name}: attnx has {CHOICES[kind]}; use one of them")
+    return options
 
 
 def _first_values(parsed: list[Any]) -> list[str] | None:
@@ -108,44 +122,6 @@ def without_hydra_overrides(overrides: Sequence[str]) -> list[str]:
     return [override for override in overrides if not override.lstrip("+~").startswith(("hydra.", "hydra/"))]
 
 
-def check_dependencies(request: SweepRequest) -> None:
-    """Check that the packages of the sweeper and the launcher are installed, and have what is asked of them."""
-    if request.is_on_slurm:
-        require_package("submitit", "slurm", "a sweep that SLURM runs")
-    if request.sweeper == SEARCH_SWEEPER:
-        require_package("optuna", "optuna", "a search")
-        for kind, part in request.search_parts.items():
-            build_optuna_part(kind, part)
-
-
-def read_search_space(overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """The distributions of Optuna that overrides name, by key, and the overrides that fix a value.
-
-    >>> read_search_space(["optimizer.lr=tag(log,interval(0.001,0.1))", "model.layers=range(1,7,2)", "seed=1"])[0]
-    {'optimizer.lr': FloatDistribution(high=0.1, log=True, low=0.001, step=None), \
-'model.layers': IntDistribution(high=5, log=False, low=1, step=2)}
-    """
-    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-
-    space: dict[str, Any] = {}
-    fixed: list[str] = []
-    for override in override_parser().parse_overrides(list(overrides)):
-        key = override.get_key_element()
-        if not override.is_sweep_override():
-            fixed.append(override.input_line)
-        elif override.is_interval_sweep():
-            interval = override.value()
-            is_whole = isinstance(interval.start, int) and isinstance(interval.end, int)
-            kind = IntDistribution if is_whole else FloatDistribution
-            space[key] = kind(interval.start, interval.end, log="log" in interval.tags)
-        elif override.is_range_sweep() and len(values := list(override.value().range())) > 1:
-            kind = IntDistribution if all(isinstance(value, int) for value in values) else FloatDistribution
-            space[key] = kind(min(values), max(values), step=abs(values[1] - values[0]))
-        else:
-            space[key] = CategoricalDistribution([*override.sweep_string_iterator()])
-    return space, fixed
-
-
 def check_intervals(parsed: list[Any]) -> None:
     """Check the intervals that a search draws from."""
     for override in parsed:
@@ -158,28 +134,3 @@ def check_intervals(parsed: list[Any]) -> None:
             raise UserError(f"{place}: expected interval(low, high) with low below high")
         if "log" in interval.tags and interval.start <= 0:
             raise UserError(f"{place}: a logarithmic scale begins above 0")
-
-
-def build_optuna_part(kind: str, part: Mapping[str, Any]) -> Any:
-    """Build a ``sampler`` or ``pruner`` of Optuna from its name and options.
-
-    Raises:
-        UserError: Optuna has no such class, or it has no such option or value.
-    """
-    import optuna
-
-    module, place = {"sampler": optuna.samplers, "pruner": optuna.pruners}[kind], f"hydra.sweeper.{kind}"
-    names = [name for name in module.__all__ if name.lower().endswith(kind) and not name.startswith("Base")]
-    name, options = str(part.get("name")), {key: value for key, value in part.items() if key != "name"}
-    if name not in names:
-        raise UserError(f"{place}.name={name}: Optuna has no such {kind}{suggest(name, names)}")
-    parameters = inspect.signature(getattr(module, name)).parameters
-    if unknown := [option for option in options if option not in parameters]:
-        remedy = f"leave it out: ~{place}.{unknown[0]}"
-        raise UserError(f"{place}.{unknown[0]}: {name} has no such option{suggest(unknown[0], parameters)}; {remedy}")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            return getattr(module, name)(**options)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{place}: {name}: {error}") from error

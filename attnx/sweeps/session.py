@@ -1,12 +1,11 @@
-"""The running sweep, which Hydra's launchers and sweepers share: runs its jobs, several at a time, and stops them."""
+"""The running sweep: runs its jobs, several at a time, and stops them."""
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,16 +13,25 @@ from typing import Any
 
 from rich.console import Console
 
-from attnx.errors import ExitCode, Stopped
+from attnx.config.compose import compose
+from attnx.errors import ExitCode, Stopped, UserError
 from attnx.files.process import FORKING_ENVIRONMENT, available_cores, describe_exit
 from attnx.registry.plugin_files import folders
-from attnx.runs.info import RunStatus
+from attnx.runs.info import DONE_STATUSES, RunStatus
 from attnx.runs.run import JobProgress, Run
-from attnx.runs.sweep import Sweep, SweepJob
+from attnx.runs.sweep import Sweep, SweepJob, overrides_key
 from attnx.sweeps.gpus import VISIBLE_GPUS, choose_gpus, count_needed_gpus
 from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.processes import SERVER_DIED, ForkServerProcesses
-from attnx.sweeps.record import note_job_end, note_progress, note_start, save_sweep, sync_from_folder, timestamp
+from attnx.sweeps.record import (
+    note_job_end,
+    note_progress,
+    note_start,
+    reject_other_config,
+    save_sweep,
+    sync_from_folder,
+    timestamp,
+)
 from attnx.sweeps.summary import LiveTable
 from attnx.training.callbacks.stop_signal import StopSignal
 
@@ -45,9 +53,7 @@ class SweepSession:
     lock: int  #: file descriptor of the folder's lock file
     fork_server: ForkServerProcesses | None = None  #: the process that jobs are forked from, if it was started already
     gpus: Sequence[str] = ()  #: the ids of those that jobs share, each as few others as there can be
-    #: the overrides of jobs with the widths and steps that were solved, by those that the command gives
-    solved: Mapping[tuple[tuple[str, str], ...], Sequence[str]] = field(default_factory=dict)
-    listed: Sequence[Sequence[str]] = ()  #: the overrides of each job, if they form no grid
+    variables: Mapping[str, str] = field(default_factory=dict)  #: further environment variables of the jobs
     is_shared: bool = False  #: whether other sweeps use the fork server, too
 
     def __post_init__(self) -> None:
@@ -60,8 +66,6 @@ class SweepSession:
         self._sent_stops = 0
 
     def __enter__(self) -> SweepSession:
-        global _current
-        _current = self
         self.stop_signal.__enter__()
         return self
 
@@ -71,14 +75,29 @@ class SweepSession:
         Raises:
             Stopped: a signal asked the sweep to stop; the message says how to resume.
         """
-        global _current
-        _current = None
         if self.fork_server is not None and not self.is_shared:
             self.fork_server.close()
         self.stop_signal.__exit__()
         is_stopped = self.stop_signal.signum or isinstance(error, KeyboardInterrupt)
         if is_stopped and not isinstance(error, Stopped):
             raise self._stop_error() from error
+
+    def pending(self, jobs: Iterable[SweepJob]) -> Iterator[tuple[SweepJob, JobSpec]]:
+        """Those jobs that are not done, each once, with their specs; a job that cannot be composed has failed."""
+        for job in {job.index: job for job in jobs}.values():
+            if job.status in DONE_STATUSES:
+                continue
+            try:
+                config = self.configs.get(overrides_key(job.overrides))
+                config = config or compose(job.overrides, self.sweep.config_dir)
+                reject_other_config(self.sweep.folder(job), config)
+            except UserError as error:
+                job.status, job.error = RunStatus.FAILED, str(error)
+                self.screen.report_job(self.sweep, job)
+                continue
+            environment = {**job_environment(self.max_parallel), **self.variables}
+            config = {**config, "folder": str(self.sweep.folder(job))}
+            yield job, JobSpec(config, job.overrides, environment, str(Path.cwd()))
 
     def run(
         self,
@@ -112,7 +131,7 @@ class SweepSession:
         self.reject_stop()
 
     def reject_stop(self) -> None:
-        """Raise Stopped if a signal asked the sweep to stop: a KeyboardInterrupt, which ends Hydra's loop over jobs."""
+        """Raise Stopped if a signal asked the sweep to stop."""
         if self.stop_signal.signum:
             raise self._stop_error()
 
@@ -189,11 +208,6 @@ class SweepSession:
             for index in self.running:
                 processes.send_signal(index, signum)
 
-    def job_spec(self, job: SweepJob, config: Mapping[str, Any], **variables: str) -> JobSpec:
-        """The spec of a job, with further environment variables."""
-        environment = {**job_environment(self.max_parallel), **variables}
-        return JobSpec({**config, "folder": str(self.sweep.folder(job))}, job.overrides, environment, str(Path.cwd()))
-
 
 def job_environment(max_parallel: int) -> dict[str, str]:
     """The environment of a job: this process's, absolute plug-in folders, and the job's share of the threads."""
@@ -216,20 +230,3 @@ def signal_error(code: int) -> str | None:
         return None
     advice = "; if memory ran out, lower trainer.batch_size, or -j" if code == -signal.SIGKILL else ""
     return f"its process {describe_exit(code)}{advice}"
-
-
-def objective(job: SweepJob) -> float:
-    """What a search minimizes: a job's best validation value, negated where higher is better; NaN if it has none."""
-    if job.status != "finished" or job.best is None:
-        return math.nan
-    return -job.best if job.maximize else job.best
-
-
-def current_session() -> SweepSession:
-    """The running sweep; a RuntimeError without one, as where another program uses attnx's launcher or sweepers."""
-    if _current is None:
-        raise RuntimeError("attnx's launcher and sweepers work within `attnx -m` only")
-    return _current
-
-
-_current: SweepSession | None = None

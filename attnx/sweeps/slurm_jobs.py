@@ -147,6 +147,25 @@ class SlurmQueue:
         return {job_id for job_id, count in self._misses.items() if count >= MAX_MISSES}
 
 
+def run_on_slurm(session: SweepSession, jobs: Iterable[tuple[SweepJob, JobSpec]], options: Mapping[str, Any]) -> None:
+    """Submit jobs with the launcher's options, and wait until they have ended unless these say ``detach``.
+
+    Raises:
+        Stopped: by Ctrl-C or another signal; the jobs go on, and the message says how to resume.
+    """
+    path, created, variables = str(session.sweep.path), session.sweep.created, session.variables
+    submissions = [
+        (job, RemoteJob(path, created, job.index, spec.config, variables, spec.working_folder)) for job, spec in jobs
+    ]
+    is_detached = options.get("detach")
+    if is_detached:
+        submissions = leave_out_queued(session, submissions)
+    waiting = submit(session, options, submissions)
+    if not is_detached:
+        wait(session, waiting, SlurmQueue(session.screen.print))
+    session.reject_stop()
+
+
 def submit(
     session: SweepSession, options: Mapping[str, Any], submissions: Sequence[tuple[SweepJob, RemoteJob]]
 ) -> dict[str, tuple[SweepJob, Any]]:
@@ -186,7 +205,7 @@ def _executor(sweep: Path, options: Mapping[str, Any]) -> Any:
     """Submitit's executor, in a new folder: submitit unpickles results, so nobody may have written there before."""
     from submitit import AutoExecutor
 
-    options = dict(options)
+    options = {name: value for name, value in options.items() if name not in ("cluster", "detach")}
     limits = {"slurm_max_num_timeout": options.pop("max_num_timeout")} if "max_num_timeout" in options else {}
     folder = sweep / SUBMITIT_FOLDER / secrets.token_hex(4)
     folder.mkdir(parents=True, mode=0o700)

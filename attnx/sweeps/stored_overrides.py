@@ -17,7 +17,7 @@ LAUNCHER_OPTIONS = (
     "cpus_per_task gpus_per_node mem_gb array_parallelism max_num_timeout signal_delay_s"
 )
 SAFE_KEYS = {f"hydra.launcher.{name}" for name in LAUNCHER_OPTIONS.split()}
-SAFE_KEYS |= {f"hydra.sweeper.{name}" for name in ("n_trials", "seed", "max_batch_size")}
+SAFE_KEYS |= {f"hydra.sweeper.{name}" for name in ("n_trials", "seed")}
 PARAMS_PREFIX = "hydra.sweeper.params."
 SEARCH_PREFIXES = ("hydra.sweeper.sampler.", "hydra.sweeper.pruner.")
 QUOTES = "'\""

@@ -279,8 +279,6 @@ class KeptServer:
 def shared_server(server, monkeypatch):
     """Sweeps fork their jobs from the one server."""
     monkeypatch.setattr(session, "start_fork_server", lambda environment: KeptServer(server))
-    # Else Hydra composes each sweep once more, to read whether hydra.mode contradicts -m.
-    monkeypatch.setattr("hydra._internal.hydra.Hydra.get_mode", lambda *_, **__: None)
 
 
 @pytest.fixture

@@ -159,7 +159,7 @@ CONFIGURATIONS = {
     "trainer.max_steps=5 trainer.max_steps=7": ["trainer.max_steps is set twice, by trainer.max_steps=5 and"],
     "seed=1 ++seed=1": ["seed is set twice"],
     "-m seed=1,2 seed=3": ["seed is set twice"],
-    "-m seed=1,2 hydra.sweeper.max_batch_size=1 hydra.sweeper.max_batch_size=2": ["max_batch_size is set twice"],
+    "-m seed=1,2 hydra.launcher.cluster=slurm hydra.launcher.cluster=null": ["cluster is set twice"],
     "-m seed=1,2 -j 2 --jobs=3": ["--jobs is given twice"],
     "trainer.patience=5": ["trainer.patience=5 has no effect beside trainer.num_validations=6", "=7 or more"],
     "trainer.precision=tf32 trainer.accelerator=cpu": ["trainer.precision=tf32 has no effect"],

@@ -112,7 +112,7 @@ def test_the_configuration_folder_must_be_given_to_resume(write_record, command,
     calls: list[Any] = []
     monkeypatch.setattr(sweep_command, "sweep", lambda *overrides: calls.append(overrides) or 0)
     assert command("resume", "multirun/theirs", "--config-dir", "mine", "-j", "3").code == 0
-    assert calls == [(sweep_command.SweepArgs(["--multirun"], ["scorer=dot"], "mine", 3), Path("multirun/theirs"))]
+    assert calls == [(sweep_command.SweepArgs(["scorer=dot"], "mine", 3), Path("multirun/theirs"))]
 
 
 def test_as_many_jobs_run_at_a_time_as_before(write_record, command, monkeypatch):

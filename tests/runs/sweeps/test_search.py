@@ -15,11 +15,13 @@ import pytest
 from attnx.config.compose import compose
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps.record import save_sweep
+from attnx.sweeps.search import OptunaSearch, read_search_space
 from attnx.sweeps.session import SweepSession
 
 optuna = pytest.importorskip("optuna")
 OVERRIDES = ["hydra/sweeper=search", "optimizer.lr=tag(log,interval(0.001,0.1))", "name=found"]
 SEARCH_FOLDER = Path("multirun/found")
+OPTIONS = {"n_trials": 9, "sampler": {"name": "RandomSampler"}, "pruner": None, "seed": 1}
 
 
 def trials() -> list[Any]:
@@ -85,49 +87,36 @@ def test_a_failed_trial_is_tried_again_by_the_next_command(sweep, moody, clear_m
     assert [trial.params for trial in trials()[:2]] == [trial.params for trial in trials()[2:]]
 
 
-def test_a_job_that_failed_is_not_tried_twice_by_one_command(sweeper, work_folder):
+def test_a_job_that_failed_is_not_tried_twice_by_one_command(search):
     """Though its values are suggested again."""
-
-    class Launcher:
-        def pending_jobs(self, session: SweepSession, jobs: list[SweepJob]) -> Iterator[tuple[SweepJob, None]]:
-            return ((job, None) for job in jobs if job.status != "finished")
-
-    with SweepSession(Sweep(work_folder / "s", "attnx -m", []), {}, 1, -1) as running:
-        started = []
-        for job, _ in sweeper._suggest_jobs(running, Launcher()):
-            job.status, job.best = ("failed", None) if job.values == {"scorer": "dot"} else ("finished", 3.0)
-            sweeper._record_trial(job)
-            started.append(job.index)
+    started = []
+    for job, _ in search._jobs():
+        job.status, job.best = ("failed", None) if job.values == {"scorer": "dot"} else ("finished", 3.0)
+        search._record_trial(job)
+        started.append(job.index)
     assert started == [0, 1]
-    states = [trial.state.name for trial in sweeper.study.get_trials()]
+    states = [trial.state.name for trial in search.study.get_trials()]
     assert states == ["FAIL", "FAIL", "COMPLETE", "FAIL", "COMPLETE", "COMPLETE", "FAIL"]
 
 
 def test_a_job_that_is_tested_is_not_pruned(work_folder):
     """Its training has ended, and it would lose its results."""
-    from hydra.core.plugins import Plugins
-
-    Plugins.instance()
-    from attnx.sweeps.sweepers import OptunaSweeper
-
     sweep = Sweep(work_folder / "s", "attnx -m", [])
     sweep.path.mkdir()
     pruner = {"name": "MedianPruner", "n_startup_trials": 1, "n_warmup_steps": 1}
-    sweeper = OptunaSweeper(9, {"name": "RandomSampler"}, pruner, 1, None)
-    with SweepSession(sweep, {}, 1, -1) as running:
-        sweeper.space = {"optimizer.lr": optuna.distributions.FloatDistribution(0.1, 0.9)}
-        sweeper.fixed, sweeper.trials, sweeper.failed = [], {}, set()
-        sweeper.study = sweeper._open_study(sweep.path)
-        done = sweeper._suggest_job(running)
-        curve(sweep.folder(done), [5.0] * 5, maximize=False)
-        sweeper._should_prune(done)
-        done.status, done.best = "finished", 5.0
-        sweeper._record_trial(done)
-        # A validation of warm-up prunes nothing, the next ones do, the last one does not.
-        for count, is_pruned in ((1, False), (2, True), (4, True), (5, False)):
-            job = sweeper._suggest_job(running)
-            curve(sweep.folder(job), [9.0] * count, maximize=False)
-            assert sweeper._should_prune(job) is is_pruned, count
+    search = OptunaSearch(
+        SweepSession(sweep, {}, 1, -1), {**OPTIONS, "pruner": pruner}, ["optimizer.lr=interval(0.1,0.9)"]
+    )
+    done = search._suggest_job()
+    curve(sweep.folder(done), [5.0] * 5, maximize=False)
+    search._should_prune(done)
+    done.status, done.best = "finished", 5.0
+    search._record_trial(done)
+    # A validation of warm-up prunes nothing, the next ones do, the last one does not.
+    for count, is_pruned in ((1, False), (2, True), (4, True), (5, False)):
+        job = search._suggest_job()
+        curve(sweep.folder(job), [9.0] * count, maximize=False)
+        assert search._should_prune(job) is is_pruned, count
 
 
 def test_an_invalid_trial_fails_and_others_continue(sweep):
@@ -156,87 +145,70 @@ def curve(folder: Path, values: list[float], maximize: bool, status: str = "runn
 
 @pytest.mark.parametrize("maximize", [False, True])
 def test_a_trial_below_the_median_is_pruned(maximize, work_folder):
-    from hydra.core.plugins import Plugins
-
-    Plugins.instance()
-    from attnx.sweeps.sweepers import OptunaSweeper
-
     sign = -1 if maximize else 1
     sweep = Sweep(work_folder / "s", "attnx -m", [])
     sweep.path.mkdir()
     pruner = {"name": "MedianPruner", "n_startup_trials": 1}
-    sweeper = OptunaSweeper(9, {"name": "RandomSampler"}, pruner, 1, None)
-    with SweepSession(sweep, {}, 1, -1) as running:
-        sweeper.space = {"optimizer.lr": optuna.distributions.FloatDistribution(0.1, 0.9)}
-        sweeper.fixed, sweeper.trials, sweeper.failed = [], {}, set()
-        sweeper.study = sweeper._open_study(sweep.path)
-        done = sweeper._suggest_job(running)
-        assert done is not None
-        curve(sweep.folder(done), [sign * 9.0, sign * 5.0, sign * 3.0], maximize)
-        assert not sweeper._should_prune(done)  # there is nothing to compare it with
-        done.status, done.best, done.maximize = "finished", sign * 3.0, maximize
-        sweeper._record_trial(done)
-        for values, expected in (([8.0], False), ([10.0], True), ([8.0, 6.0], True), ([8.0, 4.0], False)):
-            job = sweeper._suggest_job(running)
-            assert job is not None
-            curve(sweep.folder(job), [sign * value for value in values], maximize)
-            assert sweeper._should_prune(job) is expected
-            assert not sweeper._should_prune(job)  # nothing new was found since
-            job.status = "pruned"
-            sweeper._record_trial(job)
-    states = [trial.state.name for trial in sweeper.study.get_trials()]
+    search = OptunaSearch(
+        SweepSession(sweep, {}, 1, -1), {**OPTIONS, "pruner": pruner}, ["optimizer.lr=interval(0.1,0.9)"]
+    )
+    done = search._suggest_job()
+    assert done is not None
+    curve(sweep.folder(done), [sign * 9.0, sign * 5.0, sign * 3.0], maximize)
+    assert not search._should_prune(done)  # there is nothing to compare it with
+    done.status, done.best, done.maximize = "finished", sign * 3.0, maximize
+    search._record_trial(done)
+    for values, expected in (([8.0], False), ([10.0], True), ([8.0, 6.0], True), ([8.0, 4.0], False)):
+        job = search._suggest_job()
+        assert job is not None
+        curve(sweep.folder(job), [sign * value for value in values], maximize)
+        assert search._should_prune(job) is expected
+        assert not search._should_prune(job)  # nothing new was found since
+        job.status = "pruned"
+        search._record_trial(job)
+    states = [trial.state.name for trial in search.study.get_trials()]
     assert states == ["COMPLETE", *["PRUNED"] * 4]
-    assert sweeper.study.best_value == 3.0
+    assert search.study.best_value == 3.0
 
 
 @pytest.fixture
-def sweeper(work_folder):
-    """A search of seven trials in ``s``, to which the scorers of an iterator are suggested."""
-    from hydra.core.plugins import Plugins
-
-    Plugins.instance()
-    from attnx.sweeps.sweepers import OptunaSweeper
+def search(work_folder):
+    """A search of seven trials in ``s``, two at a time, to which the scorers of an iterator are suggested."""
 
     class Suggestions(optuna.samplers.RandomSampler):  # type: ignore[misc]
         def sample_independent(self, *_: Any) -> str:
             return next(scorers)
 
     scorers = iter(["dot", "dot", "mlp", "dot", "mlp", "mlp", "dot"])
-    sweeper = OptunaSweeper(7, {"name": "RandomSampler"}, None, 1, None)
-    (work_folder / "s").mkdir()
-    sweeper.space = {"scorer": optuna.distributions.CategoricalDistribution(["dot", "mlp"])}
-    sweeper.fixed, sweeper.trials, sweeper.failed = [], {}, set()
-    sweeper.study = sweeper._open_study(work_folder / "s")
-    sweeper.study.sampler = Suggestions()
-    return sweeper
+    sweep = Sweep(work_folder / "s", "attnx -m", [])
+    sweep.path.mkdir()
+    search = OptunaSearch(SweepSession(sweep, {}, 2, -1), {**OPTIONS, "n_trials": 7}, ["scorer=choice(dot,mlp)"])
+    search.study.sampler = Suggestions()
+    return search
 
 
-def test_a_trial_of_a_running_job_takes_its_value(sweeper, work_folder):
+def test_a_trial_of_a_running_job_takes_its_value(search):
     """Two of three jobs at a time run, and the third asks until no trial is left."""
-    with SweepSession(Sweep(work_folder / "s", "attnx -m", []), {}, 3, -1) as running:
-        dot, mlp, nothing = (sweeper._suggest_job(running) for _ in range(3))
-        assert (dot.values, mlp.values, nothing) == ({"scorer": "dot"}, {"scorer": "mlp"}, None)
-        for job, best in ((mlp, 3.0), (dot, 5.0)):
-            job.status, job.best = "finished", best
-            sweeper._record_trial(job)
-    assert [trial.value for trial in sweeper.study.get_trials()] == [5.0, 5.0, 3.0, 5.0, 3.0, 3.0, 5.0]
+    dot, mlp, nothing = (search._suggest_job() for _ in range(3))
+    assert (dot.values, mlp.values, nothing) == ({"scorer": "dot"}, {"scorer": "mlp"}, None)
+    for job, best in ((mlp, 3.0), (dot, 5.0)):
+        job.status, job.best = "finished", best
+        search._record_trial(job)
+    assert [trial.value for trial in search.study.get_trials()] == [5.0, 5.0, 3.0, 5.0, 3.0, 3.0, 5.0]
 
 
-def test_a_batch_holds_each_job_once(sweeper, work_folder):
+def test_a_batch_holds_each_job_once(search, work_folder):
     launched: list[list[str]] = []
 
-    class Launcher:
-        def launch(self, job_overrides: list[list[str]], initial_job_idx: int) -> None:
-            launched.extend(job_overrides)
-            for index in range(initial_job_idx, initial_job_idx + len(job_overrides)):
-                curve(work_folder / "s" / str(index), [7.0], maximize=False, status="finished")
-                (work_folder / "s" / str(index) / "README.md").write_text("# A run\n", encoding="utf-8")
+    def launch(jobs: Iterator[tuple[SweepJob, Any]]) -> None:
+        for job, _ in jobs:
+            launched.append(job.overrides)
+            curve(work_folder / "s" / str(job.index), [7.0], maximize=False, status="finished")
+            (work_folder / "s" / str(job.index) / "README.md").write_text("# A run\n", encoding="utf-8")
 
-    sweeper.launcher = Launcher()
-    with SweepSession(Sweep(work_folder / "s", "attnx -m", []), {}, 2, -1) as running:
-        sweeper._run_batches(running)
+    search.run_in_batches(launch)
     assert launched == [["scorer=dot"], ["scorer=mlp"]]
-    assert [trial.value for trial in sweeper.study.get_trials()] == [7.0] * 7
+    assert [trial.value for trial in search.study.get_trials()] == [7.0] * 7
 
 
 def test_the_search_example_composes():
@@ -313,8 +285,6 @@ def test_a_sampler_or_pruner_that_optuna_lacks_is_refused(override, message, com
 
 def test_the_search_space_is_in_hydras_words():
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-
-    from attnx.sweeps.expand_overrides import read_search_space
 
     space, fixed = read_search_space(
         [

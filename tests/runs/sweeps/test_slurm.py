@@ -304,11 +304,10 @@ def test_a_stopped_command_leaves_slurm_its_jobs(submitted_sweep, asks):
 
 
 def test_ctrl_c_prints_how_to_resume(sweep, monkeypatch):
-    def press(*_: Any) -> int:
+    def press(*_: Any) -> None:
         signal.raise_signal(signal.SIGINT)
-        return 0
 
-    monkeypatch.setattr(sweep_command, "run_hydra", press)
+    monkeypatch.setattr(sweep_command, "_run_jobs", press)
     answer = sweep("scorer=dot", "name=one")
     assert (answer.code, answer.err) == (130, "attnx: interrupted; resume with: attnx resume multirun/one\n")
     assert read_sweep("multirun/one").status == "interrupted"

@@ -86,7 +86,6 @@ def test_a_sweep_trains_every_combination(sweep):
     assert not list(grid.rglob("progress.*"))
     assert {path.name for path in grid.iterdir()} == {
         *"0123",
-        "multirun.yaml",
         "sweep.json",
         "sweep.lock",
         "README.md",
@@ -485,7 +484,10 @@ def test_a_pruned_job_stays_stopped(sweep, moody, monkeypatch):
         ("-j 2 scorer=dot", "add -m"),
         ("-m -j 0 scorer=dot,scaled", "--jobs 0: expected a whole number"),
         ("-m -j two scorer=dot,scaled", "--jobs two"),
-        ("-m hydra/launcher=basic scorer=dot,scaled", "two launchers, hydra/launcher=processes and slurm"),
+        (
+            "-m hydra/launcher=basic scorer=dot,scaled",
+            "hydra/launcher=basic: attnx has processes and slurm; use one of them",
+        ),
         ("-m hydra/launcher=slurm -j 2 scorer=dot,scaled", "at once; set hydra.launcher.array_parallelism"),
         ("-m scorer=dot,scaled -j", "needs a value"),
         ("resume nowhere -j 2", "single run"),
