@@ -26,7 +26,6 @@ from attnx.accel.attention import kernels
 from attnx.accel.attention.additive import blocks, cpu
 from attnx.accel.prebuild import start_compiling
 from attnx.attention.factory import build
-from attnx.attention.memory import hide_future
 
 pytestmark = pytest.mark.skipif(cpu._library() is None, reason="no C compiler")
 # Of a block that takes exponentials, and of so few queries that tanh of each sum is taken.
@@ -225,26 +224,6 @@ def test_a_copied_and_pickled_scorer_matches(both):
 
 
 # ---- blocks ----
-
-
-@pytest.mark.parametrize("narrowed", ["not at all", "by pair", "by query", "by position"])
-@pytest.mark.parametrize("scope", ["global", ("local", {"window": 2}), ("local", {"center": "predictive"})], ids=str)
-def test_blocks_of_queries_match_the_complete_read(scope, narrowed, monkeypatch):
-    """Its steps, their masks and what is there for them, at the last block's shorter end too."""
-    rows, queries, positions = 2, 41, 23
-    attention: Any = accel.enable(build(query_size=5, memory_size=11, scope=scope))
-    query_states, states = torch.randn(rows, queries, 5), torch.randn(rows, positions, 11)
-    pairs = {"not at all": None, "by pair": (rows, queries, positions), "by query": (queries, 1)}
-    shape = pairs.get(narrowed, (positions,))
-    inputs = {
-        "allowed_mask": None if shape is None else torch.rand(shape) < 0.7,
-        "steps": torch.stack([torch.arange(queries) // 2, torch.arange(queries).flip(0)]),
-        "dropout_mask": torch.bernoulli(torch.full((rows, queries, positions), 0.7)),
-    }
-    memory = hide_future(attention.make_memory(states), torch.arange(queries) % positions)
-    complete = attention(query_states, memory, **inputs).context
-    monkeypatch.setattr(cpu, "BACKEND", cpu.BACKEND._replace(max_scores_to_keep=0, scores_per_block=1))
-    torch.testing.assert_close(attention(query_states, memory, **inputs).context, complete)
 
 
 # ---- memory ----

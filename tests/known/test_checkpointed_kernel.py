@@ -33,11 +33,6 @@ FITTING = [3 * Q * M, 3 * M + 2, M, 3]
 FACTORS = {"scorer": SCORERS, "scope": SCOPES, "normalizer": NORMALIZERS, "fitting": FITTING}
 
 
-@pytest.fixture(params=FITTING)
-def _fitting(request, monkeypatch):
-    monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: request.param)
-
-
 def both(scorer: Any, scope: Any = "global", normalizer: Any = "softmax") -> tuple[Any, Any]:
     """Attention that reads in chunks, and the same by the definition."""
     plain = build_attention(scorer, scope, normalizer, WIDTH, KEYS, VALUES, {}).eval()
@@ -97,9 +92,10 @@ def test_the_kernel_matches_the_definition(combination, monkeypatch):
         the_same(fast, plain, need_weights=need_weights)
 
 
-@pytest.mark.usefixtures("float64", "_fitting")
-def test_every_option_matches_the_definition():
+@pytest.mark.usefixtures("float64")
+def test_every_option_matches_the_definition(monkeypatch):
     """Steps by row, what the caller allows and keeps, several sources, and a memory that grows."""
+    monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: 3 * M + 2)
     fast, plain = both(MLP, SCOPES[2])
     the_same(fast, plain, steps=torch.tensor([[0, 1, 2, 3, 4], [2, 0, 5, 1, 1], [1, 1, 1, 1, 1], [0, 6, 7, 8, 9]]))
     narrow = torch.rand(B, Q, M) < 0.5

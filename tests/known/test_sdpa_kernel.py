@@ -15,18 +15,16 @@ from attnx.accel.attention.kernels import is_for
 from attnx.accel.attention.sdpa import Sdpa
 from attnx.attention.attention import Attention
 from attnx.attention.factory import build, build_attention
-from attnx.attention.memory import concat_sources, hide_future
+from attnx.attention.memory import hide_future
 
 B, Q, M, WIDTH = 4, 3, 7, 5
 MEMORY_MASK = torch.arange(M) < torch.tensor([7, 4, 1, 0])[:, None]
-SCORERS = ["dot", "scaled", ("scaled", {"scale": "learned"}), "multiplicative", "biased_general", "cosine"]
 SCOPES = ["global", ("local", {"window": 1})]
 
 
-def both(scorer: Any = "dot", scope: Any = "global", temperature: float = 1.0, query: int = WIDTH) -> tuple[Any, Any]:
+def both(scorer: Any = "dot", scope: Any = "global") -> tuple[Any, Any]:
     """Attention that may use kernels, and the same by the definition."""
-    sizes, normalizer = (query, WIDTH, WIDTH), ("softmax", {"temperature": temperature})
-    plain = build_attention(scorer, scope, normalizer, *sizes, {})
+    plain = build_attention(scorer, scope, "softmax", WIDTH, WIDTH, WIDTH, {})
     fast: Any = accel.enable(copy.deepcopy(plain))
     fast.kernels = tuple(kernel for kernel in fast.kernels if isinstance(kernel, Sdpa))
     assert fast.kernels
@@ -73,12 +71,11 @@ def test_supported_scorers_are_inner_products(name):
 
 
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("temperature", [1.0, 0.3])
 @pytest.mark.parametrize("scope", SCOPES, ids=str)
-@pytest.mark.parametrize("scorer", SCORERS, ids=str)
-def test_the_kernel_matches_the_definition(scorer, scope, temperature):
+@pytest.mark.parametrize("scorer", ["dot", "cosine"])
+def test_the_kernel_matches_the_definition(scorer, scope):
     """With padding and an empty row, with all present, with wider values, and with a memory that grows."""
-    fast, plain = both(scorer, scope, temperature, query=WIDTH)
+    fast, plain = both(scorer, scope)
     for memory_mask in (MEMORY_MASK, None, MEMORY_MASK & False):
         the_same(fast, plain, random_operands(), memory_mask)
         the_same(fast, plain, random_operands((B, Q, WIDTH), (B, M, WIDTH), (B, M, 2 * WIDTH)), memory_mask)
@@ -87,18 +84,6 @@ def test_the_kernel_matches_the_definition(scorer, scope, temperature):
         the_same(fast, plain, random_operands(), MEMORY_MASK, allowed_mask=allowed_mask)
     single = random_operands((B, 1, WIDTH), (B, M, WIDTH), (B, M, WIDTH))
     the_same(fast, plain, single, MEMORY_MASK, steps=torch.tensor([[3], [2], [0], [5]]))
-
-
-@pytest.mark.usefixtures("float64")
-def test_a_mask_per_query_is_supported():
-    fast, plain = both(scope=("local", {"window": 1}))
-    queries, states, values = random_operands()
-    reads = []
-    for attention in (fast, plain):
-        memory = hide_future(attention.make_memory(states, MEMORY_MASK, values), torch.tensor([0, 4, 5]))
-        context = attention(queries, concat_sources(memory, memory)).context
-        reads.append((context, *torch.autograd.grad(context.pow(2).sum(), (queries, states, values))))
-    torch.testing.assert_close(*reads)
 
 
 @pytest.mark.usefixtures("float64")
@@ -137,13 +122,6 @@ def test_unsupported_reads_are_left_to_the_definition(monkeypatch):
         assert is_supported(torch.ones(1, steps, 257), wide, wide) is expected
         with torch.no_grad():
             assert is_supported(torch.ones(1, steps, 257), wide, wide)
-
-
-@pytest.mark.usefixtures("float64")
-def test_a_gain_matches_the_definition():
-    """It multiplies the weights, which are nowhere here."""
-    fast, plain = both(scope=("local", {"window": 1, "center": "predictive"}))
-    the_same(fast, plain, random_operands(), MEMORY_MASK)
 
 
 @pytest.mark.usefixtures("float64")
