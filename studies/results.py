@@ -16,7 +16,7 @@ from attnx.files.atomic_files import atomic_write
 from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.run_table import read_run_table, table_text
-from attnx.reports.sweep.settings import key_part
+from attnx.reports.varied_keys import key_part
 from attnx.runs.info import RunStatus
 from attnx.runs.sweep import Sweep, split_override
 from studies.job import Job, Setting

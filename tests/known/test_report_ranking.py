@@ -25,7 +25,8 @@ from attnx.reports.sweep.effects import Effect
 from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.metrics import Metric, choose_scale
 from attnx.reports.sweep.report import write_report
-from attnx.reports.sweep.settings import ABSENT, varied_keys
+from attnx.reports.sweep.settings import ABSENT
+from attnx.reports.varied_keys import varied_keys
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save_sweep
 from tests.run_folder import write_run_folder

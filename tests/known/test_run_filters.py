@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from attnx.cli.commands.runs.table import Column, differing_keys, fit_columns, print_columns
+from attnx.cli.commands.runs.table import Column, fit_columns, print_columns
 from attnx.config.view import dotted_keys
 from attnx.errors import UserError
 from attnx.reports.run_filters import check_keys, matches, parse_filter, sort_key
@@ -127,15 +127,6 @@ def test_a_configuration_is_flattened_to_keys():
     }
     assert dotted_keys({"query": {"token": None}}) == {"query": "token"}
     assert dotted_keys({"logger": {}}) == {"logger": "[]"}
-
-
-def test_differing_keys_are_found():
-    first = {"scorer": "additive", "scorer.hidden_size": 64, "scope": "global", "seed": 1}
-    second = {"scorer": "dot", "scope": "global", "seed": 1}
-    assert differing_keys([first, second]) == ["scorer"]
-    assert differing_keys([first, second, {**first, "scorer.hidden_size": 32}]) == ["scorer", "scorer.hidden_size"]
-    assert differing_keys([first, {"scorer": "additive", "scorer.hidden_size": 64, "seed": 1}]) == ["scope"]
-    assert differing_keys([first]) == []
 
 
 def columns(*widths: int) -> list[Column]:

@@ -18,6 +18,7 @@ from attnx.reports.run.evaluated_examples import EvaluatedExamples, count_by_len
 from attnx.reports.run.evaluation import LENGTH_BINS
 from attnx.reports.significant_digits import format_difference, format_value, format_with_interval
 from attnx.reports.stats.bootstrap import Difference, bootstrap_difference, difference_from_draws
+from attnx.reports.varied_keys import varied_keys
 from attnx.runs.layout import EVALUATIONS
 from attnx.runs.predictions import read_run_or_evaluation
 from attnx.runs.results import Interval
@@ -146,18 +147,10 @@ def _refuse_mixed(runs: Sequence[Run]) -> None:
 
 
 def _option_differences(runs: Sequence[Run]) -> dict[str, list[str | None]]:
-    """The options of each run that differ, by dotted key; None where it has no such option.
-
-    Options that one of several choices has alone follow from the choice and are left out.
-    """
-    options = [dotted_keys(run.config) for run in runs]
-    keys = dict.fromkeys(key for values in options for key in values if key not in LABELS)
-    rows = {key: [choice_text(values[key]) if key in values else None for values in options] for key in keys}
-    differing = {key: values for key, values in rows.items() if len(set(values)) > 1}
+    """The options of each run that differ, by dotted key; None where it has no such option."""
+    options = [dotted_keys({key: value for key, value in run.config.items() if key not in LABELS}) for run in runs]
     return {
-        key: values
-        for key, values in differing.items()
-        if None not in values or key.partition(".")[0] not in differing or "." not in key
+        key: [choice_text(values[key]) if key in values else None for values in options] for key in varied_keys(options)
     }
 
 

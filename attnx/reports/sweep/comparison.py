@@ -16,8 +16,9 @@ from attnx.reports.sweep.effects import Effect, Effects, Factor, Interaction, ef
 from attnx.reports.sweep.length_rates import LengthRates, length_rates
 from attnx.reports.sweep.metrics import list_metrics
 from attnx.reports.sweep.ranking import Ranking, rank_settings
-from attnx.reports.sweep.run_record import DATA, STEPS, RunRecord
-from attnx.reports.sweep.settings import Setting, choose_best, group_by_setting, short_keys, varied_keys
+from attnx.reports.sweep.run_record import STEPS, RunRecord
+from attnx.reports.sweep.settings import Setting, choose_best, group_by_setting, short_keys
+from attnx.reports.varied_keys import DATA, varied_keys
 from attnx.runs.info import RunStatus
 
 TRIED = "tried"  # the column that counts from how many values one was chosen

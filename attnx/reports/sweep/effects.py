@@ -16,7 +16,8 @@ from attnx.reports.stats.analysis_of_variance import SETTINGS, FTest, LevelMean,
 from attnx.reports.stats.multiple_comparisons import SEEDS, SIGNIFICANCE_LEVEL, MeanDifference
 from attnx.reports.sweep.metrics import Scale
 from attnx.reports.sweep.ranking import Ranking
-from attnx.reports.sweep.settings import ABSENT, Setting, first_few, key_part, short_keys
+from attnx.reports.sweep.settings import ABSENT, Setting, first_few, short_keys
+from attnx.reports.varied_keys import key_part
 
 MAX_NUMBERS, QUANTILE_GROUPS = 8, 4  # a choice with more different numbers is grouped
 RANGE = " to "

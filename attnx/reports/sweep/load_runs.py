@@ -10,9 +10,10 @@ from pathlib import Path
 from attnx.config.view import dotted_keys
 from attnx.errors import UserError
 from attnx.reports.run.evaluated_examples import NO_EXAMPLES, count_by_length, read_examples
-from attnx.reports.sweep.run_record import DATA, EARLIEST, RunRecord
+from attnx.reports.sweep.run_record import EARLIEST, RunRecord
 from attnx.reports.sweep.run_table import read_run_table
 from attnx.reports.sweep.settings import override_choice
+from attnx.reports.varied_keys import DATA
 from attnx.runs.info import RunStatus, plugin_records
 from attnx.runs.layout import RUN_JSON, RUNS
 from attnx.runs.results import read_costs

@@ -16,7 +16,6 @@ from attnx.runs.info import RunStatus
 from attnx.runs.results import Curve, Interval
 
 STEPS = "steps"  # the result: how many a run trained for
-DATA = "training data"  # the choice that runs with different training data differ in
 SEED_OVERRIDE = re.compile(r"(^| )seed=\S+")  # in the label of a run
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 

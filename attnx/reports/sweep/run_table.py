@@ -16,8 +16,8 @@ from attnx.errors import UserError, suggest
 from attnx.files.bounded_files import BYTE_ORDER_MARK, MAX_TABLE_BYTES, read_text
 from attnx.files.printable import cell_value, csv_text
 from attnx.reports.run.evaluated_examples import LengthErrors
-from attnx.reports.sweep.run_record import DATA, RunRecord
-from attnx.reports.sweep.settings import varied_keys
+from attnx.reports.sweep.run_record import RunRecord
+from attnx.reports.varied_keys import DATA, varied_keys
 from attnx.runs.info import RunStatus
 from attnx.runs.results import Curve, Interval
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
 from attnx.config.groups import default_choice
-from attnx.config.view import choice_text, names_text, value_text
+from attnx.config.view import choice_text, names_text
 from attnx.errors import UserError
 from attnx.files.parse_number import is_number
 from attnx.registry.part import MULTI_SELECT_KINDS
 from attnx.reports.sweep.metrics import MAX_VALUE, run_value
-from attnx.reports.sweep.run_record import DATA, EARLIEST, RunRecord
+from attnx.reports.sweep.run_record import EARLIEST, RunRecord
 
-KEY_ORDER = ("task", "recipe", "model", "attention", "scorer", "scope", "query", "normalizer", "encoder", "decoder")
 ABSENT = "\N{EN DASH}"
 UNCLEAR_VALUES = ("null", "true", "false", "standard", "none")  # without their key
 MAX_NAMES = 3  # settings named in one sentence
@@ -56,39 +55,6 @@ def override_choice(key: str, value: str) -> str:
     if key in MULTI_SELECT_KINDS:
         return names_text(value.strip("[]").split(","))
     return choice_text(float(value)) if is_number(value) else value.replace(" ", "")
-
-
-def varied_keys(runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The choices in which runs differ; a part's option only if runs with that part differ in it. None is a value, too.
-
-    >>> varied_keys([{"scorer": "mlp", "scorer.depth": 1}, {"scorer": "dot"}])
-    ['scorer']
-    >>> varied_keys([{"scorer": "mlp", "scorer.depth": 1}, {"scorer": "mlp", "scorer.depth": 2}, {"scorer": "dot"}])
-    ['scorer', 'scorer.depth']
-    """
-    texts = [{key: choice_text(value) for key, value in run.items()} for run in runs]
-    keys = [key for key in dict.fromkeys(key for run in texts for key in run) if _differs(key, texts)]
-    # Data that follow from the task's settings are no choice.
-    tasks = [key for key in keys if key_part(key) == "task"]
-    settings_of_data = {(*map(run.get, tasks), run.get(DATA)) for run in texts}
-    if DATA in keys and len(settings_of_data) == len({values[:-1] for values in settings_of_data}):
-        keys.remove(DATA)
-    return sorted(keys, key=lambda key: ((*KEY_ORDER, key_part(key)).index(key_part(key)), "." in key))
-
-
-def _differs(key: str, runs: Sequence[Mapping[str, str]]) -> bool:
-    if key != DATA and "." not in key:
-        return len({run.get(key, value_text(None)) for run in runs}) > 1
-    values: dict[str | None, set[str]] = {}
-    for run in runs:
-        if key in run:
-            values.setdefault(None if key == DATA else run.get(key_part(key)), set()).add(run[key])
-    return any(len(texts) > 1 for texts in values.values())
-
-
-def key_part(key: str) -> str:
-    """The part that an option belongs to: ``scorer`` for ``scorer.depth``."""
-    return key.partition(".")[0]
 
 
 def short_keys(keys: Sequence[str]) -> list[str]:

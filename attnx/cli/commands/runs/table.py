@@ -14,10 +14,11 @@ from rich.segment import Segment, Segments
 from rich.style import Style
 from rich.text import Text
 
-from attnx.config.view import choice_text, value_text
+from attnx.config.view import value_text
 from attnx.files.printable import csv_text, printable, printable_json, text_for
 from attnx.reports.run_filters import options_of
 from attnx.reports.significant_digits import format_value
+from attnx.reports.varied_keys import varied_keys
 from attnx.runs.run import Run
 from attnx.sweeps.summary import STATUS_STYLES, format_duration
 
@@ -99,7 +100,7 @@ def columns_of(runs: Sequence[Run]) -> list[Column]:
         return [value_text(values[key]) if key in values else ABSENT for values in options]
 
     options = [options_of(run) for run in runs]
-    keys = [key for key in differing_keys(options) if key.split(".")[0] not in HIDDEN_KEYS]
+    keys = [key for key in varied_keys(options) if key.split(".")[0] not in HIDDEN_KEYS]
     return [
         column("run", str, lambda run: run.path),
         column("status", str, lambda run: run.status),
@@ -110,17 +111,6 @@ def columns_of(runs: Sequence[Run]) -> list[Column]:
         column("duration", format_duration, lambda run: run.train_seconds, right=True),
         column("size", decimal, lambda run: run.disk_usage.size, right=True),
     ]
-
-
-def differing_keys(options: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The keys with several values, parts first; an option that some runs lack must differ among those that have it."""
-    values: dict[str, set[str]] = {}
-    for run_options in options:
-        for key, value in run_options.items():
-            values.setdefault(key, set()).add(choice_text(value))
-    lacking = {key for key in values if "." not in key and any(key not in run_options for run_options in options)}
-    keys = [key for key, texts in values.items() if len(texts) > 1 or key in lacking]
-    return sorted(keys, key=lambda key: "." in key)
 
 
 def _metric_columns(runs: Sequence[Run]) -> list[Column]:
