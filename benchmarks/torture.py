@@ -44,7 +44,7 @@ SMALL = [
     "trainer.save_top_k=3",
     "trainer.checkpoint_every=3",
 ]
-RUN = [*SMALL, "trainer.max_steps=300", "trainer.num_workers=1"]
+RUN = [*SMALL, "trainer.max_steps=300"]
 SWEEP = [*SMALL, "trainer.max_steps=100", "seed=1,2,3,4"]
 LOOK = 0.0005
 Sign = Callable[[], bool]

@@ -21,7 +21,7 @@ class ArrowRows(Rows):
 
     The file is a stream of record batches, as the ``cache_file_name`` of `datasets.map` is. It has the columns
     ``source`` and ``target``, lists of ids (targets end with ``EOS``), and for data with tags the column ``tag``, each
-    row's index of its tag. Another process opens the file for itself. ``known_fingerprint`` saves reading all rows.
+    row's index of its tag. ``known_fingerprint`` saves reading all rows.
 
     Raises:
         UserError: the file cannot be read, or has other columns.
@@ -49,9 +49,6 @@ class ArrowRows(Rows):
         part, row = self.parts[place], index - self._first_rows[place]
         return Row(part.sources.row(row), part.targets.row(row), index, int(part.tags[row]))
 
-    def __reduce__(self) -> tuple[type[ArrowRows], tuple[Path, str]]:
-        return ArrowRows, (self.path, self.known_fingerprint)
-
     def lengths(self, rows: Integers) -> Integers:
         """Return (rows, 2), the source and target lengths (``EOS`` counted) of ``rows``."""
         places = np.searchsorted(self.starts, rows, side="right") - 1
@@ -74,11 +71,6 @@ class ArrowRows(Rows):
         for part in self.parts:
             digest.update(np.ascontiguousarray(part.tags).data)
         return digest.hexdigest()[:16]
-
-    def rows_by_tag(self) -> Ragged:
-        """Return the row indices of each tag, tag after tag."""
-        tags = np.concatenate([part.tags for part in self.parts])
-        return Ragged(np.argsort(tags, kind="stable"), np.append(0, np.cumsum(np.bincount(tags))))
 
 
 def _map_batch(batch: Any) -> PairDataset:

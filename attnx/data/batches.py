@@ -1,7 +1,7 @@
 """Batches of padded rows.
 
-Everything that runs before the loader's workers fork is NumPy: a torch operator may open an OpenMP region, and a fork
-after one can hang.
+Everything that runs before ranks and jobs of a sweep fork is NumPy: a torch operator may open an OpenMP region, and a
+fork after one can hang.
 """
 
 from __future__ import annotations

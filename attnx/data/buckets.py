@@ -1,12 +1,13 @@
 """Batches of rows of similar length, dealt to ranks; planned pool by pool, so memory does not grow with the corpus.
 
-They are planned by NumPy alone: torch operators before the loader's workers fork can make them hang.
+They are planned by NumPy alone: torch operators before ranks and jobs of a sweep fork can make them hang.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from torch.utils.data import Dataset, Sampler
 
 from attnx.data.batches import Batch, collate
 from attnx.data.dataset import Row, Rows
-from attnx.data.permutation import Integers, Permutation, TemperatureSampler
+from attnx.data.permutation import Integers, Permutation
 from attnx.data.vocabulary import PAD
 from attnx.errors import UserError
 
@@ -28,12 +29,10 @@ class BucketBatches(Sampler[list[int]]):
 
     Shuffled rows are cut into pools. A pool is sorted by the longer side and cut into batches, which are then shuffled.
     One pool is in memory at a time. Batch k of epoch e depends on (seed, e, k) and the rows alone, every epoch has as
-    many batches as the first one, and without a temperature every row is in exactly one of them.
+    many batches as the first one, and every row is in exactly one of them.
 
     With ``tokens`` the number of batches of a pool depends on its rows. Pools therefore have the same rows in every
-    epoch, in another order. Under a temperature, which changes the rows, an epoch that runs out of batches continues
-    with those of the next one, and one with too many is cut. Without ``shuffle`` every epoch is the same: pools and
-    batches in order.
+    epoch, in another order. Without ``shuffle`` every epoch is the same: pools and batches in order.
 
     Args:
         rows: the dataset.
@@ -43,7 +42,6 @@ class BucketBatches(Sampler[list[int]]):
         seed: 0 or more.
         shuffle: another order each epoch (training), or the same (evaluation).
         pool: batches sorted together, about; more means less padding and less randomness.
-        temperature: of sampling by tag; 1 takes every row once.
 
     Raises:
         UserError: a number is out of its range, or not exactly one of ``size`` and ``tokens`` is given.
@@ -57,27 +55,18 @@ class BucketBatches(Sampler[list[int]]):
         seed: int = 0,
         shuffle: bool = True,
         pool: int = 50,
-        temperature: float = 1.0,
     ) -> None:
         limit = tokens if size is None else size
         if limit is None or (size is not None and tokens is not None):
             raise UserError(f"a batch has either a size ({size}) or a number of tokens ({tokens}): set one of them")
         if limit < 1 or pool < 1 or seed < 0:
             raise UserError(f"batch size {limit} and pool {pool} must be 1 or more, seed {seed} 0 or more")
-        if not temperature >= 1 or (temperature > 1 and not shuffle):
-            raise UserError(f"temperature {temperature} must be 1 or more, and 1 if rows are not shuffled")
         self.rows, self.size, self.tokens = rows, size, tokens
         self.seed, self.shuffle = seed, shuffle
-        self.sampled: TemperatureSampler | None = None
-        if temperature > 1:
-            tag_rows, starts = rows.rows_by_tag()
-            self.sampled = TemperatureSampler(tag_rows, starts, temperature, seed)
-        self.has_fixed_pools = shuffle and tokens is not None and temperature == 1
+        self.has_fixed_pools = shuffle and tokens is not None
         self.pool_rows = min(pool * (size or self._typical_size(limit)), max(1, len(rows)))
         self.num_pools = -(-len(rows) // self.pool_rows)
         self.epoch, self.start = 0, 0
-        self._length: int | None = None
-        self._last_counts: tuple[int, Integers] | None = None
 
     def _typical_size(self, tokens: int) -> int:
         """Estimate the rows in a batch of ``tokens``."""
@@ -102,61 +91,46 @@ class BucketBatches(Sampler[list[int]]):
 
     def __len__(self) -> int:
         """Return the number of batches of a complete epoch, whatever ``start`` is; the same for every epoch."""
-        if self._length is None:
-            self._length = int(self._batch_counts(0).sum())
-        return self._length
+        return int(self._batch_counts.sum())
 
     def __iter__(self) -> Iterator[list[int]]:
         """Return the batches of this epoch; a later ``set_epoch`` does not affect them."""
-        return itertools.islice(self._batches(self.epoch, self.start), len(self) - self.start)
+        return self._batches(self.epoch, self.start)
 
     def _batches(self, epoch: int, start: int) -> Iterator[list[int]]:
-        for draw, pools in self._draws(epoch):
-            order = self._order(draw)
-            if start:
-                ends = np.cumsum(self._batch_counts(draw)[pools])
-                skipped = int(np.searchsorted(ends, start, side="right"))
-                start -= int(ends[skipped - 1]) if skipped else 0
-                pools = pools[skipped:]
-            for pool in pools.tolist():
-                rng = np.random.default_rng((self.seed, epoch, 2, pool))
-                # Rows of equal length are shuffled too if pools stay the same.
-                rows, bounds = self._cut_pool(order, pool, rng.permutation if self.has_fixed_pools else None)
-                batches = np.arange(len(bounds) - 1)
-                if self.shuffle:
-                    rng.shuffle(batches)
-                for k in batches[start:].tolist():
-                    yield rows[bounds[k] : bounds[k + 1]]
-                start = 0
+        order, pools = self._order(epoch), np.arange(self.num_pools)
+        if self.has_fixed_pools:
+            pools = np.random.default_rng((self.seed, epoch, 3)).permutation(pools)
+        if start:
+            ends = np.cumsum(self._batch_counts[pools])
+            skipped = int(np.searchsorted(ends, start, side="right"))
+            start -= int(ends[skipped - 1]) if skipped else 0
+            pools = pools[skipped:]
+        for pool in pools.tolist():
+            rng = np.random.default_rng((self.seed, epoch, 2, pool))
+            # Rows of equal length are shuffled too if pools stay the same.
+            rows, bounds = self._cut_pool(order, pool, rng.permutation if self.has_fixed_pools else None)
+            batches = np.arange(len(bounds) - 1)
+            if self.shuffle:
+                rng.shuffle(batches)
+            for k in batches[start:].tolist():
+                yield rows[bounds[k] : bounds[k + 1]]
+            start = 0
 
-    def _draws(self, epoch: int) -> Iterator[tuple[int, Integers]]:
-        """Yield indices of draws of the rows, and the order of their pools."""
-        pools = np.arange(self.num_pools)
-        if not self.shuffle:
-            yield 0, pools
-        elif self.has_fixed_pools:
-            yield 0, np.random.default_rng((self.seed, epoch, 3)).permutation(pools)
-        else:
-            yield from ((draw, pools) for draw in itertools.count(epoch))
-
-    def _order(self, draw: int) -> Order:
-        """Return the map from positions in a draw to rows."""
-        sampled = self.sampled
+    def _order(self, epoch: int) -> Order:
+        """Return the map from positions in an epoch to rows."""
         if not self.shuffle:
             return lambda positions: positions
-        order = Permutation(len(self.rows), (self.seed, draw, 1))
-        return order if sampled is None else lambda positions: sampled.draw(draw, order(positions))
+        return Permutation(len(self.rows), (self.seed, 0 if self.has_fixed_pools else epoch, 1))
 
-    def _batch_counts(self, draw: int) -> Integers:
-        """Return the number of batches in each pool of a draw; with ``tokens`` this reads all lengths."""
+    @cached_property
+    def _batch_counts(self) -> Integers:
+        """The number of batches in each pool, in every epoch; with ``tokens`` this reads all lengths."""
         if self.size is not None:
             ends = np.minimum(np.arange(1, self.num_pools + 1) * self.pool_rows, len(self.rows))
             return -(np.diff(ends, prepend=0) // -self.size)
-        if self._last_counts is None or self._last_counts[0] != draw:
-            order = self._order(draw)
-            counts = [len(self._cut_pool(order, pool)[1]) - 1 for pool in range(self.num_pools)]
-            self._last_counts = draw, np.array(counts, dtype=np.int64)
-        return self._last_counts[1]
+        order = self._order(0)
+        return np.array([len(self._cut_pool(order, pool)[1]) - 1 for pool in range(self.num_pools)], dtype=np.int64)
 
     def _cut_pool(self, order: Order, pool: int, shuffle: Order | None = None) -> tuple[list[int], list[int]]:
         """Return the sorted rows of a pool, and the bounds of its batches."""

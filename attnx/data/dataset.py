@@ -1,4 +1,4 @@
-"""Encoded examples as a torch dataset: ragged NumPy arrays that workers share and that pickle quickly."""
+"""Encoded examples as a torch dataset: ragged NumPy arrays that forked processes share."""
 
 from __future__ import annotations
 
@@ -108,13 +108,9 @@ class Rows(Dataset[Row], ABC):
     def fingerprint(self) -> str:
         """Return a hash of all rows, which changes with the data."""
 
-    @abstractmethod
-    def rows_by_tag(self) -> Ragged:
-        """Return the row indices of each tag, tag after tag."""
-
 
 class PairDataset(Rows):
-    """Encoded examples in a few arrays; forked workers share their memory pages.
+    """Encoded examples in a few arrays; forked ranks and jobs share their memory pages.
 
     Attributes:
         tags: (rows,) index of each row's tag; 0 without tags.
@@ -184,10 +180,6 @@ class PairDataset(Rows):
         for array in (*sides, self.tags, *masks):
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()[:16]
-
-    def rows_by_tag(self) -> Ragged:
-        """Return the row indices of each tag, tag after tag."""
-        return Ragged(np.argsort(self.tags, kind="stable"), np.append(0, np.cumsum(np.bincount(self.tags))))
 
 
 def _scale(side: FeatureScaler, matrix: Matrix | None, missing: float = 0.0) -> Matrix:

@@ -61,7 +61,6 @@ PositiveInt = Annotated[int, _whole(1)]
 Width = Annotated[int, _whole(1, 2**16)]  # of a vector: a square matrix of it has 16 GiB
 Depth = Annotated[int, _whole(1, 2**10)]  # layers, heads or hops, each of which takes time to build
 StepCount = Annotated[int, _whole(0, 2**16)]  # of an output, beyond what its source asks for
-WorkerCount = Annotated[int, _whole(0, 2**10)]  # processes that read data; each takes memory and a start of its own
 LengthRatio = Annotated[float, _number("a number above 0, up to 1,024", lambda value: 0 < value <= 1024)]
 Probability = Annotated[float, _number("a number from 0 up to, not including, 1", lambda value: 0 <= value < 1)]
 PositiveFloat = Annotated[float, _number("a number above 0", lambda value: value > 0)]
@@ -80,7 +79,6 @@ ALIASES: dict[str, Any] = {
     "Width": Width,
     "Depth": Depth,
     "StepCount": StepCount,
-    "WorkerCount": WorkerCount,
     "LengthRatio": LengthRatio,
     "Probability": Probability,
     "PositiveFloat": PositiveFloat,

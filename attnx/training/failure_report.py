@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import time
 import traceback
@@ -18,8 +17,6 @@ from attnx.errors import (
     RunFailed,
     Stopped,
     UserError,
-    error_text,
-    exception_chain,
     explain_write_error,
     is_out_of_memory,
     type_and_text,
@@ -28,10 +25,9 @@ from attnx.files.atomic_files import write_text
 from attnx.registry.plugin_errors import find_plug_in
 from attnx.reports.run.readme import write_run_readme
 from attnx.runs.info import RunStatus, update_info
-from attnx.runs.layout import CONFIG_YAML, ERROR_TXT, RUN_JSON, resume_command
+from attnx.runs.layout import ERROR_TXT, RUN_JSON, resume_command
 from attnx.training.callbacks.nan_guard import PHASES, STEP_NOTE_PREFIX
 from attnx.training.callbacks.stop_signal import StopSignal
-from attnx.training.loaders import is_out_of_shared_memory
 
 
 @contextmanager
@@ -41,7 +37,7 @@ def record_failure(folder: Path, trainer: Mapping[str, Any]) -> Iterator[None]:
     Raises:
         Interrupted: by a signal.
         Stopped: by a signal, and the folder was deleted meanwhile.
-        RunFailed: the disk is full or cannot be written, memory ran out, a data worker died, or the folder was deleted.
+        RunFailed: the disk is full or cannot be written, memory ran out, or the folder was deleted.
     """
     with StopSignal() as stop_signal:
         try:
@@ -96,21 +92,8 @@ def failure_line(error: BaseException, folder: Path, trainer: Mapping[str, Any])
     step_note = "".join(f" {note}" for note in getattr(error, "__notes__", []) if note.startswith(STEP_NOTE_PREFIX))
     if is_out_of_memory(error):
         return f"out of memory{step_note}; start a new run with {_smaller_batch(step_note, trainer)}"
-    if any(map(is_out_of_shared_memory, exception_chain(error))):
-        return (
-            f"the data workers ran out of shared memory (/dev/shm is full): free some of it, or set num_workers: 0 "
-            f"below trainer: in {folder / CONFIG_YAML} (trainer.num_workers=0 of a new run); then resume with: "
-            f"{resume_command(folder)}"
-        )
     if write_error := explain_write_error(error, str(folder)):
         return f"{write_error}, then resume with: {resume_command(folder)}"
-    if match := re.search(
-        r"DataLoader worker \(pid\S* ([\d, ]+)\) (.*?)(?:\. |\.?$)", " ".join(error_text(error).split())
-    ):
-        return (
-            f"a data worker died (process {match[1]} {match[2]}); resume with: {resume_command(folder)}; if it "
-            f"happens again, set trainer.num_workers to 0 in {folder / CONFIG_YAML}"
-        )
     if line := find_plug_in(error):
         return f"{line}; the traceback is in {folder / ERROR_TXT}"
     return ""

@@ -16,7 +16,6 @@ from lightning.pytorch.profilers import AdvancedProfiler, PyTorchProfiler, Simpl
 from lightning.pytorch.strategies import DDPStrategy
 
 from attnx.registry import PositiveFloat, PositiveInt, Probability, Time, register
-from attnx.registry.option_types import WorkerCount
 from attnx.runs.layout import PROFILE
 from attnx.training.callbacks.checkpoint import AtomicCheckpointIO
 from attnx.training.distributed.devices import training_device
@@ -52,14 +51,13 @@ class TrainerOptions:
     saved every ``checkpoint_every`` steps and ``checkpoint_minutes`` minutes, whichever comes first. A batch has
     ``batch_size`` rows, or with ``batch_tokens`` as many as that number holds when padded. ``bucket_pool_batches``
     batches of rows are sorted by length together, which saves padding; with 1, rows of any lengths are in a batch.
-    ``tag_sampling_temperature`` above 1 draws rows of rare tags (languages) more often: in proportion to the number
-    of their rows to the power of 1 / temperature. ``precision=tf32`` lets a GPU round the factors of its products to
-    10 bits. ``ema=0.999`` validates, keeps and tests a moving average of the weights, which keeps 0.999 of itself at
-    each step, less at the first ones. Every ``log_every_n_steps`` steps ``metrics.csv`` gets a row, and so do
-    loggers. ``compile=steps`` has torch compile the steps of a loop over time, for which a run waits; ``graphs`` also
-    records them as CUDA graphs, and ``model`` compiles a transformer's pass. ``profiler`` is one of Lightning's,
-    which writes into the run's folder ``profile`` where the time goes: ``simple`` by call of the trainer,
-    ``advanced`` by Python function, ``pytorch`` by torch's operator.
+    ``precision=tf32`` lets a GPU round the factors of its products to 10 bits. ``ema=0.999`` validates, keeps and tests
+    a moving average of the weights, which keeps 0.999 of itself at each step, less at the first ones. Every
+    ``log_every_n_steps`` steps ``metrics.csv`` gets a row, and so do loggers. ``compile=steps`` has torch compile the
+    steps of a loop over time, for which a run waits; ``graphs`` also records them as CUDA graphs, and ``model``
+    compiles a transformer's pass. ``profiler`` is one of Lightning's, which writes into the run's folder ``profile``
+    where the time goes: ``simple`` by call of the trainer, ``advanced`` by Python function, ``pytorch`` by torch's
+    operator.
     """
 
     max_steps: PositiveInt | None = None
@@ -68,7 +66,6 @@ class TrainerOptions:
     batch_size: PositiveInt = 64
     batch_tokens: PositiveInt | None = None
     bucket_pool_batches: PositiveInt = 50
-    tag_sampling_temperature: PositiveFloat = 1.0
     accumulate_grad_batches: PositiveInt = 1
     num_validations: PositiveInt = 6
     valid_examples: PositiveInt | None = 500
@@ -85,7 +82,6 @@ class TrainerOptions:
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
     devices: PositiveInt | None = 1
     num_nodes: PositiveInt = 1
-    num_workers: WorkerCount = 0
     compile: Literal["off", "steps", "graphs", "model"] = "off"
     profiler: Literal["simple", "advanced", "pytorch"] | None = None
 

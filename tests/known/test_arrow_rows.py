@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -53,13 +52,11 @@ def test_rows_are_read(rows):
         with pytest.raises(IndexError):
             rows[outside]
     assert rows.lengths(np.array([5, 0, 6])).tolist() == [[11, 2], [3, 2], [2, 8]]
-    assert [rows.rows_by_tag().row(tag).tolist() for tag in range(3)] == [[5], [1, 3], [0, 2, 4, 6]]
 
 
 def test_data_without_tags_have_tag_0(tmp_path):
     rows = write_table(tmp_path / "rows.arrow", {"source": SOURCES, "target": TARGETS})
     assert {rows[index].tag for index in range(7)} == {0}
-    assert rows.rows_by_tag().row(0).tolist() == list(range(7))
     assert rows.fingerprint() == PairDataset(Ragged.of(SOURCES), Ragged.of(TARGETS)).fingerprint()
 
 
@@ -77,9 +74,7 @@ def test_narrow_ids_have_the_fingerprint_of_wide_ones(rows, memory, tmp_path):
         assert changed_rows.fingerprint() != memory.fingerprint()
 
 
-@pytest.mark.parametrize(
-    "options", [{"size": 2}, {"tokens": 12}, {"size": 3, "temperature": 3.0}, {"tokens": 9, "temperature": 2.0}]
-)
+@pytest.mark.parametrize("options", [{"size": 2}, {"tokens": 12}])
 def test_batches_are_those_of_memory(rows, memory, options):
     """At equal seeds."""
     for epoch in range(3):
@@ -97,26 +92,12 @@ def test_ids_are_mapped(rows):
             assert not array.flags.owndata
 
 
-def test_another_process_opens_the_file(tmp_path, monkeypatch):
-    """The path is sent, wherever the process stands, and not the rows."""
-    monkeypatch.chdir(tmp_path)
-    rows = write_table(Path("rows.arrow"), {"source": [[4, 5]] * 1009, "target": [[2]] * 1009}, 100)
-    pickled = pickle.dumps(rows)
-    assert len(pickled) < 200 + len(str(tmp_path))
-    monkeypatch.chdir("/")
-    copy = pickle.loads(pickled)
-    assert copy.fingerprint() == rows.fingerprint()
-    loader = DataLoader(copy, batch_sampler=BucketBatches(copy, 100), collate_fn=len, num_workers=1)
-    assert sum(loader) == 1009
-
-
 def test_ranks_have_disjoint_rows(rows):
     """Together they have each row once; so have accumulated batches."""
     indices: list[int] = []
     for rank in range(3):
-        copy = pickle.loads(pickle.dumps(rows))
-        sampler = ShardedBatchSampler(BucketBatches(copy, 4, seed=7), rank, world_size=3, accumulation_steps=2)
-        batches: list[Batch] = list(DataLoader(ShardedDataset(copy), batch_sampler=sampler, collate_fn=collate_shard))
+        sampler = ShardedBatchSampler(BucketBatches(rows, 4, seed=7), rank, world_size=3, accumulation_steps=2)
+        batches: list[Batch] = list(DataLoader(ShardedDataset(rows), batch_sampler=sampler, collate_fn=collate_shard))
         indices += [index for batch in batches for index in batch.row_index.tolist() if index >= 0]
     assert sorted(indices) == list(range(7))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 import torch
@@ -30,10 +28,10 @@ def dataset(every_reference: bool) -> PairDataset:
     return PairDataset.from_pairs(PAIRS, LETTERS, PHONES, every_reference)
 
 
-def dataset_with_lengths(lengths: list[tuple[int, int]], tags: list[int] | None = None) -> PairDataset:
+def dataset_with_lengths(lengths: list[tuple[int, int]]) -> PairDataset:
     """Rows of these source and target lengths."""
     sources, targets = (Ragged.of([[4] * length for length in side]) for side in zip(*lengths, strict=True))
-    return PairDataset(sources, targets, tags=None if tags is None else np.array(tags))
+    return PairDataset(sources, targets)
 
 
 def alike(count: int) -> PairDataset:
@@ -69,7 +67,6 @@ def test_tags_are_numbered_in_order():
     """Without any all rows have number 0; either way a batch carries them."""
     data = PairDataset.from_pairs(PAIRS, LETTERS, PHONES, True, ("de", "et", "fi"))
     assert data.tags.tolist() == [2, 2, 1, 2]
-    assert [rows.tolist() for rows in map(data.rows_by_tag().row, range(3))] == [[], [2], [0, 1, 3]]
     assert collate([data[2], data[3]]).tag.tolist() == [1, 2]
     assert dataset(True).tags.tolist() == [0, 0, 0, 0]
     assert collate([dataset(True)[3]]).tag.tolist() == [0]
@@ -118,15 +115,6 @@ def test_collate_pads_no_wider_than_its_rows():
     batch = collate([dataset(True)[2]])
     assert batch.source.shape == (1, 1)
     assert batch.target.shape == (1, 3)
-
-
-def test_the_dataset_pickles_small():
-    """A copy gives the same rows; 1009 pairs cost bytes, not Python objects (20 ids of 4 bytes, 3 of 8, a tag)."""
-    copy = pickle.loads(pickle.dumps(dataset(True)))
-    assert copy[1].target.tolist() == [5, 4, 5, 2]
-    many = PairDataset.from_pairs([Pair(("a",) * 11, (("X",) * 8,))] * 1009, LETTERS, PHONES, True)
-    assert len(pickle.dumps(many)) < 1009 * (20 * 4 + 3 * 8 + 1) + 1000
-    assert pickle.loads(pickle.dumps(collate)) is collate
 
 
 def test_a_batch_sorts_rows_by_length():
@@ -261,30 +249,6 @@ def test_token_batches_differ_between_epochs():
     assert sorted(map(len, first)) == sorted(map(len, second)) == [2] + [3] * 7 + [9] * 3
 
 
-@pytest.mark.parametrize("limit", [{"size": 7}, {"tokens": 7}])
-def test_temperature_flattens(limit):
-    """Tags of 90 and 10 rows at temperature 2 are drawn 3 to 1, so 75 and 25 times."""
-    rows = dataset_with_lengths([(1, 1)] * 100, tags=[0] * 45 + [1] * 10 + [0] * 45)
-    batches = BucketBatches(rows, **limit, temperature=2.0)
-    epochs = []
-    for epoch in range(2):
-        batches.set_epoch(epoch)
-        epochs.append(np.bincount([row for batch in batches for row in batch], minlength=100))
-    for drawn in epochs:
-        rare = drawn[45:55]
-        assert sorted(rare.tolist()) == [2] * 5 + [3] * 5
-        assert sorted(np.delete(drawn, range(45, 55)).tolist()) == [0] * 15 + [1] * 75
-    assert (epochs[0] + epochs[1] > 0).all(), "what one epoch leaves out comes first in the next"
-
-
-def test_an_infinite_temperature_samples_tags_uniformly():
-    """Three rows of one tag as often as 97 of another; a tag without rows has no share."""
-    rows = dataset_with_lengths([(1, 1)] * 100, tags=[2] * 3 + [0] * 97)
-    drawn = [row for batch in BucketBatches(rows, size=7, temperature=float("inf")) for row in batch]
-    assert sum(row < 3 for row in drawn) == 50
-    assert len(drawn) == 100
-
-
 def test_token_pools_are_shuffled():
     """13 rows of lengths 101 to 113, each too long for a batch with another and, with `pool` 1, a pool of its own."""
     batches = BucketBatches(dataset_with_lengths([(length, 1) for length in range(101, 114)]), tokens=113, pool=1)
@@ -292,12 +256,6 @@ def test_token_pools_are_shuffled():
     batches.set_epoch(1)
     assert sorted(batches) == sorted(first) == [[row] for row in range(13)]
     assert list(batches) != first
-
-
-def test_temperature_one_is_every_row_once():
-    """With tags or without them: the same batches."""
-    tagged = dataset_with_lengths([(1, 1)] * 101, tags=[0] * 50 + [1] * 51)
-    assert list(BucketBatches(tagged, size=7, temperature=1.0)) == list(BucketBatches(alike(101), size=7))
 
 
 @pytest.mark.parametrize(("size", "pool", "seed"), [(0, 50, 0), (3, 0, 0), (3, 50, -1)])
@@ -315,13 +273,6 @@ def test_exactly_one_limit_is_required(limits):
         BucketBatches(alike(2), **limits)
 
 
-@pytest.mark.parametrize(("temperature", "shuffle"), [(0.5, True), (float("nan"), True), (2.0, False)])
-def test_impossible_temperatures_are_refused(temperature, shuffle):
-    """Below 1 rare tags would become rarer; what is judged is judged whole."""
-    with pytest.raises(UserError, match=f"temperature {temperature} must be 1 or more, and 1 if rows are not"):
-        BucketBatches(alike(2), size=1, shuffle=shuffle, temperature=temperature)
-
-
 def test_lightning_finds_set_epoch():
     """Lightning's own function turns the epoch of a loader that holds the batches."""
     data = pytest.importorskip("lightning.fabric.utilities.data")
@@ -330,12 +281,11 @@ def test_lightning_finds_set_epoch():
     assert batches.epoch == 7
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_batches_pass_through_a_loader(workers):
-    """Forked or not, the loader hands out the sorted batches."""
+def test_batches_pass_through_a_loader():
+    """The loader hands out the sorted batches."""
     data = dataset(True)
     batches = BucketBatches(data, size=3, shuffle=False)
-    loader = DataLoader(data, batch_sampler=batches, collate_fn=collate, num_workers=workers)
+    loader = DataLoader(data, batch_sampler=batches, collate_fn=collate)
     result = list(loader)
     assert all(isinstance(batch, Batch) for batch in result)
     assert [batch.row_index.tolist() for batch in result] == [[2, 3, 0], [1]]

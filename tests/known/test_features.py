@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import pickle
 
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader
 
 from attnx.data.batches import collate
 from attnx.data.dataset import PairDataset
@@ -152,20 +150,6 @@ def test_a_row_of_zeros_is_not_padding():
     assert batch.source_mask.tolist() == [[True, True, False], [True, True, True]]
     assert batch.target.tolist() == [[5, 2], [4, 2]]
     assert (batch.source.dtype, batch.target.dtype) == (torch.float32, torch.int64)
-
-
-def test_a_feature_dataset_pickles_small():
-    """A number costs four bytes, not an object: 101 pairs of 3 steps of 2 features, with 2 ids of 4 bytes."""
-    many = PairDataset.from_pairs(PAIRS[1:] * 101, FeatureScaler((1.0, -2.0), (2.0, 1.0)), MOVES, True)
-    pickled = pickle.dumps(many)
-    assert len(pickled) < 101 * (3 * 2 * 4 + 2 * 4 + 3 * 8) + 1500
-    assert pickle.loads(pickled)[100].source.tolist() == [[2, 0], [3, 0], [4, 0]]
-
-
-def test_loader_workers_collate_features():
-    """They are forked and send batches back."""
-    (batch,) = DataLoader(dataset(), batch_size=3, collate_fn=collate, num_workers=1)
-    assert batch.source[:, 1, 0].tolist() == [1, 1, 3]
 
 
 def test_a_pair_without_its_matrix_is_refused():

@@ -129,11 +129,10 @@ def test_callbacks_of_a_step_wait_for_no_device(asynchronous_device, tmp_path):
 
 
 @pytest.mark.parametrize(("device", "is_pinned"), [("cpu", False), ("cuda", True)])
-@pytest.mark.parametrize("workers", [0, 1])
-def test_batches_for_a_gpu_are_pinned(workers, device, is_pinned, monkeypatch):
+def test_batches_for_a_gpu_are_pinned(device, is_pinned, monkeypatch):
     monkeypatch.setattr(loaders, "training_device", lambda trainer: torch.device(device))
     pairs = [Pair(("a", "b"), (("c",),))]
-    options = asdict(TrainerOptions(num_workers=workers))
+    options = asdict(TrainerOptions())
     all_loaders = TrainingDataModule(SequenceData.of(Splits(pairs, pairs, pairs)), options, seed=1)
     for loader in (all_loaders.train_dataloader(), all_loaders.val_dataloader(), all_loaders.test_dataloader()):
         assert loader.pin_memory == is_pinned

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 import torch
 
-from attnx.data.dataset import PairDataset
 from attnx.training import failure_report
 from attnx.training.distributed.slurm import requeue
 from attnx.training.failure_report import failure_line
@@ -124,23 +123,6 @@ def test_a_validation_that_lacks_memory_needs_smaller_batches():
     error.add_note("at step 3, in validation, with a batch of 2 rows")
     line = failure_line(error, Path("one"), {"batch_tokens": 4096, "batch_size": 64, "accumulate_grad_batches": 2})
     assert line.endswith("with a batch of 2 rows; start a new run with a smaller trainer.batch_tokens (it was 4096)")
-
-
-@pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
-def test_a_dying_data_worker_is_reported(failure_message, faults):
-    """It is killed as it reads the second epoch's 36 rows: it reads ahead, but not beyond its epoch."""
-    read, main, rows = PairDataset.__getitem__, os.getpid(), iter(range(1, 1000))
-
-    def deadly(self: PairDataset, index: int) -> Any:
-        if os.getpid() != main and next(rows) == 40:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return read(self, index)
-
-    faults.setattr(PairDataset, "__getitem__", deadly)
-    line = failure_message("trainer.num_workers=1")
-    # How soon it is noticed decides by which words.
-    assert re.search(r"a data worker died \(process \d+ (is killed by signal: Killed|exited unexpectedly)\)", line)
-    assert "resume with: attnx resume cut; if it happens again, set trainer.num_workers to 0 in cut/config.yaml" in line
 
 
 def test_an_unexpected_error_is_reported(failure_message, at_step):

@@ -22,7 +22,7 @@ from attnx.training.fit import resume
 
 # What is run, and the optimizer step at which Ctrl-C is pressed; five batches make an epoch.
 CASES = {
-    "within an epoch": (["trainer.max_steps=9", "trainer.num_workers=1"], 3),
+    "within an epoch": (["trainer.max_steps=9"], 3),
     "between epochs": (["trainer.max_steps=null", "trainer.max_epochs=2"], 5),
     "where a validation is due": (["trainer.max_steps=12", "trainer.num_validations=3"], 8),
     "at the last step": (["trainer.max_steps=7"], 7),

@@ -34,7 +34,7 @@ COMPOSED = {
     "kept": ["trainer.save_top_k=3", "trainer.num_validations=5", "optimizer.lr=0.02", "lr_schedule=cosine"],
     "patience": ["trainer.patience=1", "trainer.num_validations=10", "optimizer.lr=0.5"],
     "turns": ["trainer.accumulate_grad_batches=2", "trainer.num_validations=3"],
-    "workers": ["trainer.num_workers=2", "trainer.num_validations=4", "trainer.checkpoint_minutes=1e-9"],
+    "often": ["trainer.num_validations=4", "trainer.checkpoint_minutes=1e-9"],
 }
 BOTH = ["trainer.max_steps=10", "trainer.checkpoint_every=2", "trainer.log_every_n_steps=3"]
 # What is killed, and where: as it is called for the time that is given.
@@ -42,9 +42,9 @@ MOMENTS: dict[str, tuple[str, Any, str, int]] = {
     "before its first checkpoint": ("chance", TrainingModule, "training_step", 2),
     "in a step": ("chance", TrainingModule, "training_step", 6),
     "in a turn of a step": ("turns", TrainingModule, "training_step", 12),
-    "where batches are loaded elsewhere": ("workers", TrainingModule, "training_step", 8),
+    "after a checkpoint by time": ("often", TrainingModule, "training_step", 8),
     "in a validation": ("kept", TrainingModule, "validation_step", 3),
-    "before a row is written": ("workers", MetricsCsv, "on_validation_end", 2),
+    "before a row is written": ("often", MetricsCsv, "on_validation_end", 2),
     "behind a row that no checkpoint knows": ("kept", CheckpointManager, "_save", 5),
     "as it begins a checkpoint": ("patience", torch, "save", 5),
     "with a checkpoint that has no name yet": ("turns", os, "replace", 12),

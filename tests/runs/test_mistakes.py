@@ -31,7 +31,6 @@ CONFIGURATIONS = {
     "decoding.max_length_ratio=1e8": ["decoding.max_length_ratio=100000000.0", "above 0, up to 1,024"],
     "decoding.max_length_extra=9000000000": ["decoding.max_length_extra=9000000000", "from 0 to 65,536"],
     "decoding.min_length=9000000000": ["decoding.min_length=9000000000", "from 0 to 65,536"],
-    "trainer.num_workers=1000000": ["trainer.num_workers=1000000", "from 0 to 1,024"],
     "attention.hops=9223372036854775807": ["attention.hops=9223372036854775807", "from 1 to 1,024"],
     "model.embedding_dim=2147483648": ["model.embedding_dim=2147483648", "from 1 to 65,536"],
     "scorer.hidden_size=0": ["scorer.hidden_size=0", "from 1 to 65,536"],

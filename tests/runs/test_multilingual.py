@@ -173,7 +173,6 @@ def test_an_interrupted_run_ends_with_equal_results(many, run, same_weights, int
         (["task.train=$NOT_SET/train"], "the environment variable NOT_SET is not set"),
         (["task.valid=many"], "many: holds no word lists"),
         (["task.train=many/train/ita_train.tsv"], "the valid split has 'fre'"),
-        (["trainer.tag_sampling_temperature=0.5"], "trainer.tag_sampling_temperature=0.5 is below 1"),
     ],
 )
 def test_mistakes_give_one_line_and_leave_nothing(many, command, small, sized, arguments, message, work_folder):

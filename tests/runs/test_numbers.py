@@ -140,10 +140,10 @@ def test_symbols_are_mapped_to_numbers_with_sampling(run, no_pictures):
     assert prediction.num_decoder_states == len(prediction.output)
 
 
-def test_a_resumed_run_with_workers_ends_with_equal_weights(run, no_pictures, same_weights):
+def test_a_resumed_run_ends_with_equal_weights(run, no_pictures, same_weights):
     overrides = [*NUMBERS, *write_parts()]
     run(*overrides, folder="one")
-    run(*overrides, "trainer.num_workers=1", folder="two")
+    run(*overrides, folder="two")
     info = json.loads(Path("two/run.json").read_text(encoding="utf-8"))
     Path("two/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
     resume("two")

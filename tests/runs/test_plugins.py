@@ -228,11 +228,10 @@ def test_a_plug_in_is_built_from_python(plug):
     assert read.weights[0, 0].tolist() == pytest.approx([0.2, 0.8])
 
 
-@FORKS
-def test_a_new_task_trains_with_loader_processes(plug, no_pictures):
+def test_a_new_task_trains(plug, no_pictures):
     plug("backwards", TASK)
     plug("mine", SCORER.format(name="mine"))
-    overrides = ["task=backwards", "+task.length=5", "scorer=mine", "trainer.num_workers=2"]
+    overrides = ["task=backwards", "+task.length=5", "scorer=mine"]
     sizes = [
         "model.embedding_dim=5",
         "encoder.hidden_size=7",

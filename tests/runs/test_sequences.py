@@ -186,11 +186,11 @@ def test_columns_of_other_names_are_refused(run, command, no_pictures):
         assert (answer.code, answer.err) == (2, f"attnx: {message}, in the same order{line}\n")
 
 
-def test_a_resumed_run_with_feature_workers_ends_equally(run, no_pictures, same_weights, monkeypatch):
-    """Batches that other processes make are the same; a run that stopped is taken up with the same data."""
+def test_a_resumed_run_ends_equally(run, no_pictures, same_weights, monkeypatch):
+    """A run that stopped is taken up with the same data."""
     overrides = [*write_parts(write_npz, "up down"), "task.source=features"]
     run(*overrides, folder="one")
-    run(*overrides, "trainer.num_workers=1", folder="two")
+    run(*overrides, folder="two")
     assert same_weights(["one", "two"])
     info = json.loads(Path("two/run.json").read_text(encoding="utf-8"))
     Path("two/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")

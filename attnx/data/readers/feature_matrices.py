@@ -191,7 +191,7 @@ def read_parquet(path: Path) -> Any:
     pyarrow = require_package("pyarrow", "parquet", str(path))
     refuse_pipe(path)
     try:
-        # Not read_table, which reads folder names such as label=3/ as a column. No threads: loaders fork later.
+        # Not read_table, which reads folder names such as label=3/ as a column. No threads: ranks fork later.
         with parquet.ParquetFile(path) as file:
             table = file.read(use_threads=False)
     except (OSError, pyarrow.ArrowException) as error:

@@ -60,7 +60,7 @@ class HuggingFaceTokenizer:
         self.symbols = tuple(sorted(set(self._pieces.values()) - {UNKNOWN}))
 
     def _package(self) -> Any:
-        # On one thread: the loader's workers fork, and a fork after its threads ran draws a warning from the package.
+        # On one thread: ranks and jobs fork, and a fork after its threads ran draws a warning from the package.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         return require_package("tokenizers", "translation", f"task.tokenizer={self.name}")
 

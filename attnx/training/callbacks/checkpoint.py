@@ -8,7 +8,6 @@ import math
 import os
 import shutil
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +71,7 @@ class CheckpointManager(Checkpoint):
         self.rank = count  # of the last validated checkpoint, from 0
         self.validated_step = self.saved_step = -1
         self.steps, self.minutes, self.stop_signal = steps, minutes, stop_signal or StopSignal()
-        self._is_between_steps, self._next_save = False, math.inf
+        self._next_save = math.inf
         self._validated: dict[str, Tensor] = {}
 
     def on_fit_start(self, trainer: Trainer, *_: Any) -> None:
@@ -115,10 +114,6 @@ class CheckpointManager(Checkpoint):
         if any(not torch.equal(weight, saved[name].to(weight.device)) for name, weight in self._validated.items()):
             checkpoint[VALIDATED] = self._validated
 
-    def on_train_batch_start(self, *_: Any) -> None:
-        """A step has begun."""
-        self._is_between_steps = False
-
     def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
         """Save if it is time to, and stop if asked to, unless gradients accumulate or a validation follows."""
         if is_validation_due(trainer) or trainer.fit_loop._should_accumulate():
@@ -129,7 +124,6 @@ class CheckpointManager(Checkpoint):
             self._save(trainer)
         if must_stop:
             raise KeyboardInterrupt
-        self._is_between_steps = True
 
     def on_validation_end(self, trainer: Trainer, *_: Any) -> None:
         """Save and rank the checkpoint, then stop if asked to."""
@@ -148,12 +142,6 @@ class CheckpointManager(Checkpoint):
         if trainer.state.fn == TrainerFn.FITTING and self._must_stop():
             raise KeyboardInterrupt
 
-    def on_exception(self, trainer: Trainer, *_: Any) -> None:
-        """Save, if the error arose between two steps, as where batches are loaded."""
-        if self._is_between_steps and trainer.world_size == 1 and self.saved_step != trainer.global_step:
-            with suppress(Exception):  # the first error is the one to report
-                self._save(trainer)
-
     def _must_stop(self) -> bool:
         return any_rank(bool(self.stop_signal.signum))
 
@@ -161,7 +149,7 @@ class CheckpointManager(Checkpoint):
         self._next_save = time.monotonic() + 60 * (self.minutes or math.inf)
 
     def _save(self, trainer: Trainer) -> None:
-        self.saved_step, self._is_between_steps = trainer.global_step, False  # an error in it must not save again
+        self.saved_step = trainer.global_step
         trainer.save_checkpoint(self.last)
         self._schedule_save()
 
