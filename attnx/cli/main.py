@@ -245,10 +245,9 @@ def train_one(config: dict[str, Any], overrides: Sequence[str], is_verbose: bool
     from attnx.accel.prebuild import start_compiling
     from attnx.inference.validate import check_named_files
     from attnx.runs.layout import chosen_folder
-    from attnx.training.distributed.launched_rank import find_begun_run
     from attnx.training.distributed.slurm import find_interrupted_run
 
-    earlier = find_interrupted_run(overrides, config["folder"]) or find_begun_run()
+    earlier = find_interrupted_run(overrides, config["folder"])
     if earlier is None:
         check_named_files(config)  # errors in files and names come before torch loads
         if is_main_launch():  # else the main process may have made it by now

@@ -23,7 +23,7 @@ from attnx.runs.layout import CHECKPOINTS, ERROR_TXT, LAST, METRICS, PROGRESS, R
 from attnx.runs.run import Run, lock_run, read_run
 from attnx.training.callbacks.step_plan import StepPlan, read_plan
 from attnx.training.distributed.devices import launched_info, needs_processes, rank_infos, resolve_devices
-from attnx.training.distributed.launched_rank import is_main_launch, record_begun_run
+from attnx.training.distributed.launched_rank import is_main_launch
 from attnx.training.distributed.launcher import can_fork, launch_ranks
 from attnx.training.distributed.process_group import init_process_group, rank_info, receive_commands
 from attnx.training.failure_report import record_failure
@@ -60,10 +60,8 @@ def fit(
     if needs_processes(config["trainer"]) and rank_info().world_size == 1:
         return _train_in_ranks(partial(fit, config, overrides, is_verbose=is_verbose), config)
     prepared = prepare(config)
-    with create_run_folder(prepared, overrides) as folder:
-        record_begun_run(folder)
-        with record_failure(folder, config["trainer"]):
-            return _start(prepared, folder, console or Console(), is_verbose)
+    with create_run_folder(prepared, overrides) as folder, record_failure(folder, config["trainer"]):
+        return _start(prepared, folder, console or Console(), is_verbose)
 
 
 def _start(prepared: PreparedRun, folder: Path, console: Console, is_verbose: bool = False) -> TrainedRun:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnx.data.permutation import Permutation, TemperatureSampler, temperature_counts
+from attnx.data.permutation import Permutation
 
 
 def test_each_number_appears_once():
@@ -67,31 +67,3 @@ def test_a_thousand_million_numbers_take_little_memory():
     assert result.min() >= 0
     assert result.max() < 10**9 + 7
     assert len(order.wrapped_rows) + sum(len(amounts) for pair in order.rounds for amounts in pair) < 11 * 31_623
-
-
-def test_temperature_sets_the_shares():
-    """At temperature 2 the tags 16, 4, 1 are as 4 : 2 : 1, so 12, 6 and 3 of 21."""
-    counts = np.array([16, 4, 1])
-    assert temperature_counts(counts, 1.0).tolist() == [16, 4, 1]
-    assert temperature_counts(counts, 2.0).tolist() == [12, 6, 3]
-    assert temperature_counts(counts, float("inf")).tolist() == [7, 7, 7]
-
-
-def test_rounding_remainders_are_distributed():
-    """8 rows, 3 tags alike: 2.67 each, and the two left over go to the first; a tag without rows gets none."""
-    assert temperature_counts(np.array([5, 0, 2, 1]), float("inf")).tolist() == [3, 0, 3, 2]
-    assert temperature_counts(np.array([], dtype=np.int64), 2.0).tolist() == []
-
-
-def test_draws_of_a_tag_cycle_through_its_rows():
-    """Of 16, 4 and 1 rows each epoch draws 12, 6 and 3: after four epochs every row of the first had its three."""
-    rows, starts = np.arange(100, 121), np.array([0, 16, 20, 21])
-    tempered = TemperatureSampler(rows, starts, temperature=2.0, seed=3)
-    epochs = [tempered.draw(epoch, np.arange(21)) for epoch in range(4)]
-    first = [drawn[drawn < 116].tolist() for drawn in epochs]
-    assert [len(set(drawn)) for drawn in first] == [12] * 4
-    assert set(first[0]) | set(first[1]) == set(range(100, 116))
-    assert np.bincount(np.concatenate(first) - 100).tolist() == [3] * 16
-    for drawn in epochs:
-        assert sorted(np.bincount(drawn)[116:120].tolist()) == [1, 1, 2, 2]
-        assert np.bincount(drawn)[120] == 3

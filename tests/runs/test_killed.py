@@ -149,7 +149,7 @@ def test_a_killed_run_resumes_with_equal_results(moment, run, complete_run, comm
     alike(undisturbed, "cut")
 
 
-@pytest.mark.parametrize("compose_config", ["kept", "workers"])
+@pytest.mark.parametrize("compose_config", ["kept", "often"])
 def test_a_run_killed_repeatedly_resumes_with_equal_results(compose_config, run, complete_run, alike):
     from attnx.training.fit import resume
 

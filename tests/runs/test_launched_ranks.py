@@ -210,6 +210,10 @@ def test_a_shell_of_srun_runs_no_rank(task, expected, monkeypatch):
             "srun started 2,1 processes on 2 machines; start equally many on each",
         ),
         (
+            {**TORCH, "RANK": "0", "LOCAL_RANK": "0", "TORCHELASTIC_MAX_RESTARTS": "3"},
+            "torchrun --max-restarts would begin the run anew",
+        ),
+        (
             {**TORCH, "RANK": "zero", "LOCAL_RANK": "0"},
             "environment variable RANK is 'zero'; expected a whole",
         ),

@@ -23,7 +23,6 @@ from torch.distributed.rendezvous import rendezvous
 from attnx.files.atomic_files import write_text
 from attnx.files.process import available_cores
 from attnx.training.callbacks.step_plan import StepPlan
-from attnx.training.distributed.launched_rank import open_rank_store
 
 T = TypeVar("T")
 # The init method of ranks whose environment says where they meet.
@@ -119,8 +118,6 @@ def _set_lightning_rank(rank: int) -> None:
 @functools.cache
 def _open_store(info: RankInfo) -> Store:
     """The store in which the ranks meet, opened once: an early rank could find the one of the group before."""
-    if info.init_method == ENVIRONMENT and (store := open_rank_store(info.rank)):
-        return store
     init_method = info.init_method or f"file://{info.folder}/meeting"
     opened: Store = next(rendezvous(init_method, info.rank, info.world_size, timeout=COLLECTIVE_TIMEOUT))[0]
     return opened
