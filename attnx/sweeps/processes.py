@@ -17,11 +17,10 @@ from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from typing import Any, cast
 
+from attnx.errors import RunFailed
 from attnx.files.process import ChildProcess, interrupt_with_parent, spawn
 from attnx.sweeps.job_process import JobSpec, ignore_slurm_signals, run_job
 
-# Exit code of a job whose fork server died; no process can have it.
-SERVER_DIED = 256
 # Modules that runs import. None of them starts a thread, which a fork would not survive.
 IMPORTED_MODULES = (
     "attnx.training.fit",
@@ -31,39 +30,32 @@ IMPORTED_MODULES = (
     "torch.optim.lr_scheduler",
 )
 SERVER_POLL_SECONDS = 0.02
+SERVER_DIED = "the process that jobs are forked from was killed, or could not be started; run the same command again"
 # Time that jobs have to save a checkpoint when the sweep has died.
 ORPHAN_GRACE_SECONDS = 60.0
 
 
 class ForkServerProcesses:
-    """Forks jobs from a server process that has imported everything; a server that was killed is replaced.
+    """Forks jobs from a server process that has imported everything.
 
     Variables of its ``environment`` that concern threads must be the jobs', too.
     """
 
     def __init__(self, environment: dict[str, str]) -> None:
-        self.environment = environment
-        self.lock: int | None = None
+        self.connection, server_end = multiprocessing.Pipe()
+        with server_end:
+            descriptor = server_end.fileno()
+            self.server = spawn(partial(serve, descriptor), environment, [descriptor])
         self.jobs: set[int] = set()
-        self._start_server()
+        self.threads = 0
 
     @property
     def is_ready(self) -> bool:
         """Whether the server has imported everything."""
         return self.threads > 0
 
-    def _start_server(self) -> None:
-        self.connection, server_end = multiprocessing.Pipe()
-        with server_end:
-            descriptor = server_end.fileno()
-            self.server = spawn(partial(serve, descriptor), self.environment, [descriptor])
-        self.threads = 0
-        if self.lock is not None:
-            self.set_lock(self.lock)
-
     def set_lock(self, lock: int) -> None:
         """Have later processes keep the lock file open."""
-        self.lock = lock
         self._send("lock")
         with contextlib.suppress(OSError):  # the server has died, which `wait` notices
             reduction.send_handle(self.connection, lock, self.server.pid)
@@ -82,7 +74,11 @@ class ForkServerProcesses:
             self.connection.send(message)
 
     def wait(self, seconds: float) -> list[tuple[int, int]]:
-        """Wait for jobs to end, at most so long; return those that did with their exit codes, negative for signals."""
+        """Wait for jobs to end, at most so long; return those that did with their exit codes, negative for signals.
+
+        Raises:
+            RunFailed: the server has died. Its jobs save and end.
+        """
         deadline = time.monotonic() + seconds
         try:
             while self.connection.poll(max(0.0, deadline - time.monotonic())):
@@ -91,23 +87,9 @@ class ForkServerProcesses:
                     self.jobs.discard(job)
                     return [(job, value)]
                 self.threads = value
-        except (EOFError, OSError):
-            return self._replace_server()
+        except (EOFError, OSError) as error:
+            raise RunFailed(SERVER_DIED) from error
         return []
-
-    def _replace_server(self) -> list[tuple[int, int]]:
-        """Start another server; the jobs of the one that died ended with it.
-
-        A RuntimeError if it died before it was ready: another one would, too.
-        """
-        if not self.is_ready:
-            raise RuntimeError("the process that jobs are forked from ended while it imported what they need")
-        exits = [(job, SERVER_DIED) for job in self.jobs]
-        self.jobs.clear()
-        self.connection.close()
-        self.server.wait()
-        self._start_server()
-        return exits
 
     def close(self) -> None:
         """Start no more jobs, and wait until all processes have ended."""

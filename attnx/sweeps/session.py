@@ -22,7 +22,7 @@ from attnx.runs.run import JobProgress, Run
 from attnx.runs.sweep import Sweep, SweepJob, overrides_key
 from attnx.sweeps.gpus import VISIBLE_GPUS, choose_gpus, count_needed_gpus
 from attnx.sweeps.job_process import JobSpec
-from attnx.sweeps.processes import SERVER_DIED, ForkServerProcesses
+from attnx.sweeps.processes import ForkServerProcesses
 from attnx.sweeps.record import (
     note_job_end,
     note_progress,
@@ -224,8 +224,6 @@ def start_fork_server(job_environment: dict[str, str]) -> ForkServerProcesses:
 
 def signal_error(code: int) -> str | None:
     """The error of a process that was killed, and so could report nothing itself; None for other exit codes."""
-    if code == SERVER_DIED:
-        return "the process that it was forked from was killed"
     if code >= 0:
         return None
     advice = "; if memory ran out, lower trainer.batch_size, or -j" if code == -signal.SIGKILL else ""

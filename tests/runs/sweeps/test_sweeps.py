@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import fcntl
 import io
@@ -18,11 +19,12 @@ import yaml
 from rich.console import Console
 
 from attnx.cli import sweep as sweep_command
-from attnx.errors import UserError
+from attnx.errors import RunFailed, UserError
 from attnx.runs.layout import SWEEP_LOCK
 from attnx.runs.run import JobProgress
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps import session, summary
+from attnx.sweeps.processes import ForkServerProcesses
 from attnx.sweeps.record import lock_folder, open_record, save_sweep
 from attnx.sweeps.session import POLL_SECONDS, SweepSession
 from attnx.sweeps.summary import LiveTable
@@ -446,18 +448,12 @@ def test_a_killed_sweep_leaves_no_process_and_resumes(start_command, sweep, mood
     assert attempts("multirun/cut") == [2, 1]
 
 
-def test_a_killed_server_does_not_affect_later_jobs(sweep, moody, server, when_jobs_wait):
-    Path("wait").touch()
-
-    def kill(jobs: list[int]) -> None:
-        Path("wait").unlink()
-        server.server.send_signal(signal.SIGKILL)
-
-    when_jobs_wait(kill)
-    answer = sweep("scorer=moody", "seed=1,2", "name=two")
-    assert answer.code == 1
-    assert "was killed" in answer.err
-    assert stands("multirun/two") == ["failed", "finished"]
+def test_a_killed_server_ends_the_sweep():
+    processes = ForkServerProcesses({**os.environ})
+    with contextlib.closing(processes):
+        processes.server.send_signal(signal.SIGKILL)
+        with pytest.raises(RunFailed, match="was killed, or could not be started; run the same command again"):
+            processes.wait(60.0)
 
 
 def test_a_pruned_job_stays_stopped(sweep, moody, monkeypatch):
