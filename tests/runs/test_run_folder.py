@@ -254,8 +254,7 @@ def test_a_list_that_two_options_share_is_read_again(no_pictures, work_folder):
     assert read_run(Path("one")).config["task"] == config["task"]
 
 
-def test_a_folder_that_cannot_be_opened_is_reported(run, work_folder):
-    run(folder="one")
+def test_a_folder_that_cannot_be_opened_is_reported(runs, work_folder):
     with pytest.raises(attnx.UserError, match="empty source"):
         attnx.open_run("one").predict([""])
     with pytest.raises(attnx.UserError, match=r"other\.ckpt: no such checkpoint"):
@@ -268,8 +267,8 @@ def test_a_folder_that_cannot_be_opened_is_reported(run, work_folder):
         attnx.open_run("one")
 
 
-def test_a_folder_may_be_moved(run, work_folder):
-    outputs_before = [prediction.output for prediction in run(folder="one").predict(["dab", "skeb"])]
+def test_a_folder_may_be_moved(runs, work_folder):
+    outputs_before = [prediction.output for prediction in attnx.open_run("one").predict(["dab", "skeb"])]
     (work_folder / "elsewhere").mkdir()
     Path("one").rename("elsewhere/two")
     assert [
@@ -282,14 +281,7 @@ def test_a_home_folder_is_expanded(monkeypatch):
     assert attnx.compose(['folder="~/two"'])["folder"] == "/home/one/two"
 
 
-def test_the_words_of_a_command_are_quoted(run):
-    run("query=[token, last_context]", folder="one")
-    command = json.loads(Path("one/run.json").read_text(encoding="utf-8"))["command"]
-    assert "'query=[token, last_context]'" in command
-
-
-def test_no_run_is_written_inside_another(run):
-    run(folder="one")
+def test_no_run_is_written_inside_another(runs, run):
     files_before = sorted(Path("one").rglob("*"))
     with pytest.raises(attnx.UserError, match=r"folder=one/two: is inside the folder of another run, .*one; "):
         run(folder="one/two")
@@ -307,11 +299,14 @@ def test_the_same_command_gives_the_same_weights(run, same_weights):
 
 
 def test_epochs_become_steps(run):
+    """And the words of its command are quoted."""
     # Sixty words, of which those whose own number lies in the middle 55 % are trained on, eight a batch.
-    trained = run("trainer.max_steps=null", "trainer.max_epochs=3", "trainer.accumulate_grad_batches=2", folder="one")
-    rows = int(json.loads(Path("one/run.json").read_text(encoding="utf-8"))["data"].split()[0])
-    batches = -(-rows // 8)
-    assert json.loads(Path("one/run.json").read_text(encoding="utf-8"))["steps"] == 3 * -(-batches // 2)
+    options = ["trainer.max_steps=null", "trainer.max_epochs=3", "trainer.accumulate_grad_batches=2"]
+    trained = run(*options, "query=[token, last_context]", folder="one")
+    info = json.loads(Path("one/run.json").read_text(encoding="utf-8"))
+    batches = -(-int(info["data"].split()[0]) // 8)
+    assert info["steps"] == 3 * -(-batches // 2)
+    assert "'query=[token, last_context]'" in info["command"]
     assert trained.folder == Path("one")
 
 

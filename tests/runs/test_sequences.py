@@ -105,8 +105,7 @@ def block(section: str) -> str:
     return str(text)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(("source", "target"), [*zip(SOURCES, ["characters", "ids", "words"], strict=True)])
 def test_each_kind_of_symbols_trains(source, target, run, no_pictures):
     """A run is trained, and a reopened one answers as it did in the test."""
     (written, read), (field, symbols) = SOURCES[source], TARGETS[target]
