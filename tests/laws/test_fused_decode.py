@@ -71,8 +71,11 @@ def build_decided_model(build_model):
     return build
 
 
-@pytest.mark.parametrize("enough", [1, 10**9], ids=["products in C", "products by torch"])
-@pytest.mark.parametrize("wide", [MIN_WIDTH_PER_POSITION, 1000], ids=["memory projected", "each context"])
+@pytest.mark.parametrize(
+    ("wide", "enough"),
+    [(MIN_WIDTH_PER_POSITION, 1), (1000, 10**9)],
+    ids=["memory projected, products in C", "each context, products by torch"],
+)
 @pytest.mark.parametrize("search", [Greedy(), Beam(5, nbest=3)], ids=["greedy", "beam"])
 @pytest.mark.parametrize("composition", SUPPORTED.values(), ids=SUPPORTED)
 def test_fused_decoding_matches_plain_decoding(build_decided_model, monkeypatch, composition, search, wide, enough):

@@ -26,26 +26,20 @@ SOURCE = torch.tensor(
 SOURCE_MASK = SOURCE != 0
 TAG = torch.tensor([2, 0, 1, 2])
 PREVIOUS_STATE = ["previous_state"]
-# What a state can be made of: each grows, or is reordered, in its own way.
+# What a state can be made of: each grows, or is reordered, in its own way. That steps with selected rows equal a pass
+# is a law of models in any composition.
 COMPOSITIONS: dict[str, dict[str, Any]] = {
     "plain": {},
-    "now": {"query": PREVIOUS_STATE, "model": {"feed": "now"}},
     "next": {"model": {"feed": "next"}, "decoder": {"cell": "gru", "layers": 2}},
     "last_context": {"query": ["current_state", "last_context"]},
-    "local": {"scope": ("local", {"center": "predictive"})},
-    "encoder_decoder": {"scope": "encoder_decoder"},
     "encoder_decoder_now": {"scope": "encoder_decoder", "query": PREVIOUS_STATE, "model": {"feed": "now"}},
     "history": {"scope": ("history", {"include_self": True})},
-    "history_next": {"scope": "history", "model": {"feed": "next"}, "scorer": "dot"},
-    "coverage": {"scorer": "coverage"},
     "location": {"scorer": "location", "query": PREVIOUS_STATE, "model": {"feed": "now"}},
     "coverage_of_both": {"scorer": "coverage", "scope": "encoder_decoder"},
-    "heads": {"attention": ("standard", {"heads": 2})},
     "heads_of_both": {"attention": ("standard", {"heads": 2}), "scope": "encoder_decoder", "scorer": "location"},
     "tags": {"query": ["current_state", "language_tag"], "model": {"tag_inputs": ["encoder", "decoder"]}},
     "none": {"attention": "none"},
     "copy": {"output": "copy", "attention": ("standard", {"heads": 2}), "scope": "encoder_decoder"},
-    "pyramid": {"encoder": {"name": "pyramid", "layers": 2}, "scope": "encoder_decoder", "scorer": "location"},
 }
 each_composition = pytest.mark.parametrize("composition", COMPOSITIONS.values(), ids=COMPOSITIONS)
 
@@ -281,7 +275,7 @@ RULES: dict[str, tuple[dict[str, Any], Callable[[tuple[int, ...]], bool]]] = {
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=str)
-@pytest.mark.parametrize("composition", ["plain", "encoder_decoder", "coverage"])
+@pytest.mark.parametrize("composition", ["plain", "encoder_decoder_now", "coverage_of_both"])
 def test_a_wide_beam_finds_the_best_of_all(small, composition, penalty):
     """That it stops early loses none: the seven best of 1365 outputs and of 341, in order."""
     model = small(**COMPOSITIONS[composition])
@@ -330,9 +324,8 @@ def test_a_beam_returns_every_possible_sequence(small):
     assert 0 < probability < shares < 1  # PAD and BOS have some, which is never written
 
 
-@each_composition
-def test_hypotheses_are_sorted_and_distinct(build_decided_model, composition):
-    decoded = Beam(7, nbest=5, length_penalty="average")(build_decided_model(**composition), SOURCE, SOURCE_MASK, TAG)
+def test_hypotheses_are_sorted_and_distinct(build_decided_model):
+    decoded = Beam(7, nbest=5, length_penalty="average")(build_decided_model(), SOURCE, SOURCE_MASK, TAG)
     assert (decoded.score.diff(dim=1) <= 0).all()
     assert decoded.score.isfinite().all()
     assert decoded.weights is None  # need_weights=False
@@ -352,7 +345,7 @@ SEARCHES = [Greedy, Beam, Sampling]
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-@pytest.mark.parametrize("composition", ["plain", "encoder_decoder"])
+@pytest.mark.parametrize("composition", ["plain", "encoder_decoder_now"])
 def test_a_prefix_is_kept(build_decided_model, search, composition):
     """Each row's own, longer than its limit if need be; behind it the model is free, before it nothing counts."""
     model = build_decided_model(**COMPOSITIONS[composition])
