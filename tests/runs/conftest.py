@@ -14,7 +14,8 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -149,14 +150,35 @@ def words(work_folder, write_words):
     return write_words(work_folder)
 
 
-@pytest.fixture
-def no_pictures():
-    """No pictures, which take longer than such small runs, until its ``undo`` is called."""
+@contextmanager
+def without_pictures() -> Iterator[pytest.MonkeyPatch]:
+    """No pictures, which take longer than such small runs, until the patch is undone."""
     drawn = importlib.import_module("attnx.reports.build_all")
     with pytest.MonkeyPatch.context() as patch:
         for drawing in ("draw_attention", "draw_curves", "draw_predictions"):
             patch.setattr(drawn, drawing, lambda folder: [])
         yield patch
+
+
+@pytest.fixture
+def no_pictures():
+    """No pictures, until its ``undo`` is called."""
+    with without_pictures() as patch:
+        yield patch
+
+
+@pytest.fixture(scope="session")
+def train_in():
+    """Train a run in a folder that several tests copy: ``train_in(home, "scorer=dot", folder="one")``."""
+    from attnx.training.fit import fit
+
+    def train(home: Path, *overrides: str, folder: str, seed: int = 1) -> TrainedRun:
+        with without_pictures() as patch:
+            patch.chdir(home)
+            config = {**composed(tuple(overrides)), "seed": seed, "folder": folder}
+            return fit(config, overrides, console=Console(file=io.StringIO()))
+
+    return train
 
 
 @pytest.fixture(scope="session")
@@ -425,23 +447,12 @@ def assert_one_line():
 
 
 @pytest.fixture(scope="session")
-def trained_runs(tmp_path_factory, write_words):
+def trained_runs(tmp_path_factory, write_words, train_in):
     """A folder with the words, two runs over them that differ in their seeds, ``one`` and ``two``, and no pictures."""
-    from attnx.training.fit import fit
-
-    drawn, home = importlib.import_module("attnx.reports.build_all"), tmp_path_factory.mktemp("trained")
+    home = tmp_path_factory.mktemp("trained")
     write_words(home)
-    overrides = [*(size for size in SMALL if "max_steps" not in size), "trainer.max_steps=150", "optimizer.lr=0.03"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(home)
-        for drawing in ("draw_attention", "draw_curves", "draw_predictions"):
-            patch.setattr(drawn, drawing, lambda folder: [])
-        for seed, name in enumerate(("one", "two"), 1):
-            fit(
-                {**composed(tuple(overrides)), "seed": seed, "folder": name},
-                overrides,
-                console=Console(file=io.StringIO()),
-            )
+    for seed, name in enumerate(("one", "two"), 1):
+        train_in(home, *_sized("trainer.max_steps=150", "optimizer.lr=0.03"), folder=name, seed=seed)
     return home
 
 

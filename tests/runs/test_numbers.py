@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,28 +67,39 @@ def results(folder: str) -> dict[str, float]:
     return json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
 
 
+@pytest.fixture(scope="module")
+def trained_folder(tmp_path_factory, train_in, sized):
+    """A folder with features and a run from them to others, ``one``."""
+    home = tmp_path_factory.mktemp("numbers")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        parts = write_parts()
+    train_in(home, *sized(*NUMBERS, *parts, "trainer.max_steps=20"), folder="one")
+    return home
+
+
 @pytest.fixture
-def trained_run(run, no_pictures):
-    """A run from features to features."""
-    return run(*NUMBERS, *write_parts(), "trainer.max_steps=20", folder="one")
+def trained_run(trained_folder, work_folder):
+    """That run, from its copy in the test's own folder."""
+    shutil.copytree(trained_folder, work_folder, dirs_exist_ok=True)
+    return attnx.open_run("one")
 
 
 def test_a_reopened_run_predicts_the_test_predictions(trained_run):
     """In the units of the data, whose scales are those of the training split's targets alone."""
     steps = np.concatenate([right(n) for n in PARTS["train"]]).astype(np.float64)
-    for opened in (trained_run, attnx.open_run("one")):
-        assert isinstance(opened.target, FeatureScaler)
-        assert opened.target.mean == pytest.approx(steps.mean(0))
-        assert opened.target.scale == pytest.approx(steps.std(0))
-        assert opened.target.columns == ("valve", "pump")
-        predictions = opened.predict([read(n) for n in PARTS["test"]], need_weights=True)
-        with np.load("one/predictions.npz") as arrays:
-            for row, n, prediction in zip(table("one"), PARTS["test"], predictions, strict=True):
-                assert arrays[row["prediction"]] == pytest.approx(prediction.output, rel=1e-5)
-                assert arrays[row["reference"]] == pytest.approx(right(n))
-                assert prediction.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
-                assert prediction.weights.shape == (len(prediction.output), len(read(n)))
-                assert prediction.output.dtype == np.float64
+    assert isinstance(trained_run.target, FeatureScaler)
+    assert trained_run.target.mean == pytest.approx(steps.mean(0))
+    assert trained_run.target.scale == pytest.approx(steps.std(0))
+    assert trained_run.target.columns == ("valve", "pump")
+    predictions = trained_run.predict([read(n) for n in PARTS["test"]], need_weights=True)
+    with np.load("one/predictions.npz") as arrays:
+        for row, n, prediction in zip(table("one"), PARTS["test"], predictions, strict=True):
+            assert arrays[row["prediction"]] == pytest.approx(prediction.output, rel=1e-5)
+            assert arrays[row["reference"]] == pytest.approx(right(n))
+            assert prediction.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
+            assert prediction.weights.shape == (len(prediction.output), len(read(n)))
+            assert prediction.output.dtype == np.float64
     assert not Path("one/vocabulary/target.json").exists()
     for wrong, message in (("up", "not text"), (read(3)[:, :2], "3 features")):
         with pytest.raises(attnx.UserError, match=message):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import io
 import json
 import shutil
@@ -60,22 +59,14 @@ UNUSED = SCORER.replace('"mine"', '"unused"')
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory, write_words):
+def home(tmp_path_factory, write_words, train_in, sized):
     """A folder with words, plug-ins, and the run ``one``, which used one of them."""
-    from tests.runs.conftest import SMALL
-
     home = tmp_path_factory.mktemp("kept")
     write_words(home)
     (home / "plugins").mkdir()
     for name, text in {"mine": SCORER, "_steep": HELPER, "unused": UNUSED}.items():
         (home / "plugins" / f"{name}.py").write_text(text, encoding="utf-8")
-    overrides = [*(size for size in SMALL if "max_steps" not in size), "trainer.max_steps=60", "optimizer.lr=0.03"]
-    drawn = importlib.import_module("attnx.reports.build_all")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(home)
-        patch.setattr(drawn, "draw_attention", lambda folder: [])
-        patch.setattr(drawn, "draw_curves", lambda folder: None)
-        fit(compose([*overrides, "scorer=mine", "folder=one"]), overrides, Console(file=io.StringIO()))
+    train_in(home, *sized("scorer=mine", "trainer.max_steps=60", "optimizer.lr=0.03"), folder="one")
     return home
 
 

@@ -99,20 +99,22 @@ def test_a_run_resumes(make, same_weights, work_folder):
     assert read_predicted("one") == read_predicted("two")
 
 
-@pytest.mark.parametrize("search", ["greedy", "beam"])
-def test_a_run_is_evaluated_on_larger_problems(search, make, command):
+def test_a_run_is_evaluated_on_larger_problems(make, command):
     """On more points than it has met."""
     make("task.problem=sorting", "model.constraint=permutation", folder="one")
-    answer = command("evaluate", "one", "task.test=8-11", f"decoding={search}")
-    assert answer.code == 0, answer.err
-    (folder,) = Path("one/evaluations").iterdir()
-    scores = results(str(folder))
-    assert scores["test_well_formed"] == 100
-    assert {f"test_accuracy_{size}" for size in (8, 9, 10, 11)} <= set(scores)
-    assert (folder / "points.png").read_bytes()[:4] == b"\x89PNG"
-    readme = (folder / "README.md").read_text(encoding="utf-8")
-    assert "| `points.png` | some answers drawn among their points |" in readme
-    assert not list(folder.glob("by_*.tsv"))
+    for search in ("greedy", "beam"):
+        answer = command("evaluate", "one", "task.test=8-11", f"decoding={search}")
+        assert answer.code == 0, answer.err
+    folders = list(Path("one/evaluations").iterdir())
+    assert len(folders) == 2
+    for folder in folders:
+        scores = results(str(folder))
+        assert scores["test_well_formed"] == 100
+        assert {f"test_accuracy_{size}" for size in (8, 9, 10, 11)} <= set(scores)
+        assert (folder / "points.png").read_bytes()[:4] == b"\x89PNG"
+        readme = (folder / "README.md").read_text(encoding="utf-8")
+        assert "| `points.png` | some answers drawn among their points |" in readme
+        assert not list(folder.glob("by_*.tsv"))
 
 
 def test_validations_in_double_precision_are_drawn(make):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 import shutil
@@ -47,25 +46,16 @@ def write(folder: Path) -> None:
         (folder / f"qa{task}_made_{part}.txt").write_text("\n".join(lines), encoding="utf-8")
 
 
-def disable_pictures(patch: pytest.MonkeyPatch) -> None:
-    drawn = importlib.import_module("attnx.reports.build_all")
-    for drawing in ("draw_attention", "draw_curves"):
-        patch.setattr(drawn, drawing, lambda folder: [])
-
-
 def train(folder: str, *overrides: str) -> Any:
     return fit({**compose(overrides), "folder": folder}, overrides, console=Console(file=io.StringIO()))
 
 
 @pytest.fixture(scope="module")
-def trained_folder(tmp_path_factory):
+def trained_folder(tmp_path_factory, train_in):
     """A folder with stories and a run, ``one``, that learned two tasks together."""
     home = tmp_path_factory.mktemp("qa")
     write(home / "stories")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(home)
-        disable_pictures(patch)
-        train("one", *ENTITY, "task.tasks=[1,4]")
+    train_in(home, *ENTITY, "task.tasks=[1,4]", folder="one")
     return home
 
 
@@ -141,10 +131,8 @@ def test_slot_weights_are_saved_and_drawn(run_folder, saved_traces):
     assert all(picture.read_bytes()[:4] == b"\x89PNG" for picture in (*pictures, page))
 
 
-def test_a_stopped_run_resumes_with_equal_results(trained_folder, work_folder, monkeypatch, interrupt_at, same_weights):
-
-    shutil.copytree(trained_folder / "stories", "stories")
-    disable_pictures(monkeypatch)
+@pytest.mark.usefixtures("run_folder", "no_pictures")
+def test_a_stopped_run_resumes_with_equal_results(interrupt_at, same_weights):
     options = [*ENTITY, "model.dropout=0.3"]
     train("whole", *options)
     interrupt_at(4)
@@ -154,17 +142,15 @@ def test_a_stopped_run_resumes_with_equal_results(trained_folder, work_folder, m
     assert same_weights(["whole", "cut"])
 
 
-def test_other_models_train_on_the_same_task(trained_folder, work_folder, monkeypatch):
-    shutil.copytree(trained_folder / "stories", "stories")
-    disable_pictures(monkeypatch)
+@pytest.mark.usefixtures("run_folder", "no_pictures")
+def test_other_models_train_on_the_same_task():
     sizes = ["model.embedding_dim=6", "encoder.hidden_size=5", "decoder.hidden_size=7"]
     run = train("plain", "task=qa", *[size for size in SMALL if not size.startswith("model.")], *sizes)
     assert len(run.predict([STORY])) == 1
 
 
-def test_word_keys_are_restored(trained_folder, work_folder, monkeypatch):
-    shutil.copytree(trained_folder / "stories", "stories")
-    disable_pictures(monkeypatch)
+@pytest.mark.usefixtures("run_folder", "no_pictures")
+def test_word_keys_are_restored():
     options = [size for size in ENTITY if "slots" not in size]
     run = train("tied", *options, "model.keys=tied", "task.entities=[Mary,John]", "task.tasks=[4]")
     assert run.source.symbols[5:7] == ("mary", "john")

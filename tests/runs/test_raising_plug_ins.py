@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from rich.console import Console
 
-from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.inference.load import open_run
 from attnx.registry.plugin_errors import find_plug_in
@@ -125,19 +122,14 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory, write_words, sized):
+def trained(tmp_path_factory, write_words, train_in, sized):
     """A folder with words, a sound plug-in and a run that was trained with it, ``one``."""
-    from attnx.training.fit import fit
-
     home = tmp_path_factory.mktemp("raising")
     write_words(home)
     (home / "words.txt").write_text(WORDS_LINE, encoding="utf-8")
     (home / "plugins").mkdir()
     (home / "plugins" / "mine.py").write_text(PLUG_IN, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(home)
-        words = sized("scorer=mine", "folder=one")
-        fit(compose(words), words, console=Console(file=io.StringIO()))
+    train_in(home, *sized("scorer=mine"), folder="one")
     return home
 
 
