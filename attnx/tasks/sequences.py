@@ -51,7 +51,7 @@ class AnySequence(SequenceTask):
     ``train`` (and ``valid``, ``test``) names a TSV file, plain or .gz: a source, a tab, its target, and if ``tagged`` a
     tab and a tag (a language, a speaker), which the query ``language_tag`` and ``model.tag_inputs`` give the model.
     ``source`` and ``target`` are the kinds of the columns: ``characters``; ``words``, separated by spaces; ``ids``,
-    words that are whole numbers; or ``features``, the name of a .csv, .npy, .npz or .parquet file in the TSV file's
+    words that are whole numbers; or ``features``, the name of a .csv, .npy or .npz file in the TSV file's
     folder, with a row of numbers per step. ``step_names`` is a column of the sources' files that labels the steps in
     figures, such as a time stamp, and is not a feature; ``target_step_names`` one of the targets'. Features are scaled
     by the training split's means and deviations. With ``target=features`` rows of numbers are written, and a source has

@@ -23,7 +23,7 @@ from attnx.decoding.state_bytes import state_bytes
 from attnx.errors import Interrupted
 from attnx.files.parse_number import count_phrase
 from attnx.inference.checkpoint import load_weights
-from attnx.inference.length_notes import cut_output_notes, reference_length_notes
+from attnx.inference.length_notes import cut_output_notes
 from attnx.inference.load import build_model, init_weights
 from attnx.inference.model_cost import ModelCost, count_cost
 from attnx.inference.predictor import Predictor
@@ -146,8 +146,7 @@ def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
     # Built here for its errors, before anything is written, and again when the length of the run is known.
     module.build_lr_schedule(optimizer=module.build_optimizer(parameters=model.parameters()), progress=float)
     loggers = Loggers(config.get("logger", {}) if process_group.is_main_process() else {})
-    notes = [*reference_length_notes(module.predictor, drawn.pairs.valid, drawn.pairs.test), *task.notes]
-    return PreparedRun(resolved, data, module, loaders, loggers, devices, notes=notes)
+    return PreparedRun(resolved, data, module, loaders, loggers, devices, notes=task.notes)
 
 
 def train(

@@ -136,26 +136,6 @@ def test_a_header_with_empty_or_repeated_names_is_refused(tmp_path, text, messag
         read_series(tmp_path / "series.csv", "time", [])
 
 
-def test_a_parquet_file_reads_equal(tmp_path):
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    table = pyarrow.table({"time": ["2024-01-01", "2024-01-02"], "a": [2.0, None], "b": [3, 5]})
-    parquet.write_table(table, tmp_path / "series.parquet")
-    (series,) = read_series(tmp_path / "series.parquet", "time", [])
-    with pytest.raises(UserError, match=r"a \.parquet file names its columns; leave task.header=false out"):
-        read_series(tmp_path / "series.parquet", "time", [], has_header=False)
-    np.testing.assert_array_equal(series.numbers, [[2, 3], [np.nan, 5]])
-    assert np.diff(series.times).tolist() == [86400]
-
-
-def test_an_index_of_pandas_is_no_column_of_values(tmp_path):
-    """Unless it is named; feature files skip it, too."""
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    path = tmp_path / "series.parquet"
-    parquet.write_table(pyarrow.table({"a": [2.0, 7.0], "__index_level_0__": [3, 11]}), path)
-    assert [series.columns for series in read_series(path, None, [])] == [("a",)]
-    assert read_series(path, None, ["__index_level_0__"])[0].numbers.tolist() == [[3], [11]]
-
-
 @pytest.mark.parametrize(
     ("lines", "message"),
     [

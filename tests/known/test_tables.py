@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
-from typing import Any
 from zipfile import ZipFile
 
 import numpy as np
@@ -15,7 +14,6 @@ from attnx.data.features import FeatureScaler
 from attnx.data.readers.feature_matrices import FeatureMatrix, read_matrix
 from attnx.data.readers.tsv import PairReader, join_symbols, split_text
 from attnx.errors import UserError
-from attnx.registry import dependencies
 
 NUMBERS = [[1.5, -2.0], [0.0, 1e3], [7.0, 0.25]]  # three steps of two features, exact in 32 bits
 CSV = "x,y\n1.5,-2\n0,1e3\n7,.25\n"
@@ -25,13 +23,6 @@ def write(path: Path, text: str) -> Path:
     """Write a text file and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-    return path
-
-
-def write_parquet(path: Path, columns: dict[str, Any]) -> Path:
-    """Write a Parquet file and return its path."""
-    pyarrow = pytest.importorskip("pyarrow")
-    pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table(columns), path)
     return path
 
 
@@ -236,17 +227,6 @@ def test_a_numpy_file_is_read(tmp_path, packed):
     assert read_matrix(tmp_path / "c.npy").features.tolist() == [[1], [0]]
 
 
-def test_a_parquet_file_is_read(tmp_path):
-    """Of several kinds of numbers; in a folder whose name looks like a column; with pandas' index."""
-    first, second = (list(column) for column in zip(*NUMBERS, strict=True))
-    columns = {"x": first, "__index_level_0__": [5, 3, 2], "time": ["9:00", None, "9 10"], "y": second}
-    (tmp_path / "label=3").mkdir()
-    path = write_parquet(tmp_path / "label=3" / "a.parquet", columns)
-    assert holds(read_matrix(path, "time"), ("9:00", "", "9_10"), ("x", "y"))
-    complete = write_parquet(tmp_path / "b.parquet", {"n": [1, 2], "yes": [True, False]})
-    assert read_matrix(complete).features.tolist() == [[1, 1], [2, 0]]
-
-
 def test_a_column_with_a_large_mean_keeps_its_digits(tmp_path):
     """Seconds since 1970, which single precision rounds to multiples of 128."""
     seconds = [1_700_000_000 + number for number in range(5)]
@@ -254,22 +234,6 @@ def test_a_column_with_a_large_mean_keeps_its_digits(tmp_path):
     assert matrix.features[:, 0].tolist() == seconds
     scaled = FeatureScaler.of([matrix.features]).encode(matrix.features)[:, 0]
     assert np.diff(scaled).tolist() == pytest.approx([0.5**0.5] * 4, rel=1e-6)
-
-
-def test_parquet_needs_a_package(tmp_path, monkeypatch):
-    def missing(module: str) -> None:
-        raise ModuleNotFoundError(name=module.partition(".")[0])
-
-    monkeypatch.setattr(dependencies.importlib, "import_module", missing)
-    assert "in the clone of attnx, pip install -c constraints.txt -e '.[parquet]'" in refused_by_need(
-        write(tmp_path / "a.parquet", "")
-    )
-
-
-def refused_by_need(path: Path) -> str:
-    with pytest.raises(UserError) as caught:
-        read_matrix(path)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -327,7 +291,6 @@ def test_missing_step_names_are_reported(tmp_path):
     assert refusal_message(write(tmp_path / "b.csv", "1,2\n"), "time") == "has no 'time' to name its steps"
     np.savez(tmp_path / "a.npz", features=np.ones((2, 3)), times=np.ones(2))
     assert "did you mean times?" in refusal_message(tmp_path / "a.npz", "time")
-    assert "did you mean times?" in refusal_message(write_parquet(tmp_path / "a.parquet", {"times": [1]}), "time")
 
 
 def test_a_bad_array_is_reported(tmp_path):
@@ -381,32 +344,12 @@ def test_an_invalid_numpy_file_is_reported(tmp_path, name):
     assert refusal_message(tmp_path / name).startswith("is damaged")
 
 
-def test_a_bad_parquet_file_is_reported(tmp_path):
-    path = write_parquet(tmp_path / "a.parquet", {"x": [1.0, None]})
-    assert "row 1, counted from 0: nan in column 'x'" in refusal_message(path)
-    path = write_parquet(tmp_path / "a.parquet", {"x": [1.0], "at": ["9:00"]})
-    assert (
-        refusal_message(path)
-        == "the column 'at' holds string, not numbers; if it names the step, set task.step_names=at "
-        "(of targets: task.target_step_names=at)"
-    )
-    parquet, pyarrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
-    parquet.write_table(pyarrow.table([[1.0], [2.0]], names=["x", "x"]), path)
-    assert refusal_message(path) == "two columns are called 'x'; rename one"
-    path = write_parquet(tmp_path / "a.parquet", {"x": [[1.0, 2.0]]})
-    assert "the column 'x' holds list<" in refusal_message(path)
-    path = write_parquet(tmp_path / "a.parquet", {"at": [1.0]})
-    assert refusal_message(path, "at") == "holds no numbers; expected a row for each step"
-    path.write_bytes(b"1,2\n")
-    assert "is not a Parquet file" in refusal_message(path)
-
-
 def test_empty_files_are_reported(tmp_path):
     """An ending that is not known, no file, a folder."""
     assert refusal_message(write(tmp_path / "a.txt", "1")) == (
-        "unknown ending; feature files are .csv, .npy, .npz, .parquet files"
+        "unknown ending; feature files are .csv, .npy, .npz files"
     )
     (tmp_path / "folder.npy").mkdir()
-    for name in ("none.csv", "none.npz", "none.parquet"):
+    for name in ("none.csv", "none.npz"):
         assert refusal_message(tmp_path / name).startswith("no such file")
     assert refusal_message(tmp_path / "folder.npy").startswith("is not a file; feature files are .csv")

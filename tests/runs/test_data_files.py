@@ -16,7 +16,6 @@ import attnx
 from attnx import registry
 from attnx.data.examples import read_pairs
 from attnx.data.paths import check_task_files, missing_file_message
-from attnx.data.readers.feature_matrices import read_parquet
 from attnx.data.readers.lines import MAX_LINE_BYTES, read_lines
 from attnx.data.readers.parallel_corpus import read_parallel
 from attnx.data.readers.tsv import PairReader
@@ -192,12 +191,11 @@ def test_a_pipe_that_a_program_writes_to_is_read(work_folder):
         assert list(read_lines(Path(f"/dev/fd/{writer.stdout.fileno()}"))) == [(1, "a\tb")]
 
 
-@pytest.mark.parametrize("name", ["pipe.gz", "pipe.parquet"])
-def test_a_pipe_is_not_read_where_a_file_is_needed(name, work_folder):
+def test_a_pipe_is_not_read_where_a_file_is_needed(work_folder):
     """Opening it would wait for a writer."""
-    os.mkfifo(name)
-    with pytest.raises(UserError, match=rf"^{name}: is a pipe"):
-        read_parquet(Path(name)) if name.endswith("parquet") else list(read_lines(Path(name)))
+    os.mkfifo("pipe.gz")
+    with pytest.raises(UserError, match=r"^pipe.gz: is a pipe"):
+        list(read_lines(Path("pipe.gz")))
     embedding = torch.nn.Embedding(3, 2)
-    with pytest.raises(UserError, match=rf"^{name}: is a pipe"):
-        load_vectors(embedding, {"a": 0}, name)
+    with pytest.raises(UserError, match=r"^pipe.gz: is a pipe"):
+        load_vectors(embedding, {"a": 0}, "pipe.gz")

@@ -40,15 +40,7 @@ def test_outputs_may_be_as_long_as_the_training_targets():
 
 
 @pytest.mark.usefixtures("spelled", "no_pictures")
-def test_references_beyond_the_limit_are_counted_and_refused_if_they_are_all(command):
+def test_outputs_that_a_limit_cuts_are_counted(command):
     answer = command(*SPELLED, "decoding.max_length_ratio=1", "decoding.max_length_extra=2", "folder=short")
-    assert answer.code == 2
-    assert "references of the validation are longer than an output may be: 1 times the source" in answer.err
-    assert not Path("short").exists()
-    answer = command(*SPELLED, "decoding.max_length_ratio=1", "decoding.max_length_extra=12", "folder=some")
     assert answer.code == 0
-    notes = json.loads(Path("some/run.json").read_text())["notes"]
-    assert any("references of the test are longer than an output may be" in note for note in notes)
-    answer = command("evaluate", "some")
-    assert "references of the test are longer" in answer.out
-    assert "did not end by themselves" in answer.out
+    assert "did not end by themselves" in command("evaluate", "short").out

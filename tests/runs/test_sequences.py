@@ -64,20 +64,9 @@ def write_npz(number: int) -> str:
     return f"{number}.npz"
 
 
-def write_parquet(number: int) -> str:
-    """The same with time stamps."""
-    pyarrow = pytest.importorskip("pyarrow")
-    table_columns = dict(zip("xyz", matrix(number).T, strict=True)) | {
-        "at": [f"9:0{step}" for step in range(len(matrix(number)))]
-    }
-    pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table(table_columns), f"{number}.parquet")
-    return f"{number}.parquet"
-
-
 FILES = {
     "csv": (write_csv, ["task.step_names=at"]),
     "npz": (write_npz, []),
-    "parquet": (write_parquet, ["task.step_names=at"]),
 }
 
 

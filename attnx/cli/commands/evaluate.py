@@ -94,7 +94,7 @@ def _evaluate(request: EvaluateArgs) -> int:
     from attnx.data.sample import sample_examples
     from attnx.inference.evaluate import evaluate as evaluate_run
     from attnx.inference.evaluate import fingerprint_of, open_evaluation, trained_notes
-    from attnx.inference.length_notes import cut_output_notes, reference_length_notes
+    from attnx.inference.length_notes import cut_output_notes
     from attnx.inference.load import open_ensemble
 
     run = open_ensemble([run.path for run in request.runs], request.checkpoint, request.decoding)
@@ -105,7 +105,6 @@ def _evaluate(request: EvaluateArgs) -> int:
     if folder.is_dir():
         return _show(folder, f"{folder}: exists already, with the same weights, decoding and data")
     notes = trained_notes(run, pairs) if request.test is not None else []
-    notes += reference_length_notes(run, [], pairs)
     result = evaluate_run(run, pairs, request.batch)
     for note in (*notes, *cut_output_notes(run, result.predictions)):
         print_line(f"note: {note}")

@@ -1,4 +1,4 @@
-"""Reading feature matrices, a row of numbers per step, from .csv, .npy, .npz and .parquet files."""
+"""Reading feature matrices, a row of numbers per step, from .csv, .npy and .npz files."""
 
 from __future__ import annotations
 
@@ -15,15 +15,12 @@ from attnx.data.features import Matrix
 from attnx.data.paths import missing_file_message
 from attnx.data.readers.lines import read_csv_rows, reject_duplicate_columns
 from attnx.errors import UserError, suggest
-from attnx.files.bounded_files import read_array, read_arrays, refuse_pipe
+from attnx.files.bounded_files import read_array, read_arrays
 from attnx.files.parse_number import is_number
 from attnx.files.printable import quoted
-from attnx.registry.dependencies import require_package
 
 # Texts of missing numbers: a row of nothing else has no names of columns.
 GAPS = ("nan", "na", "n/a", "null", "none", "?")
-# pandas' name of an unnamed index column.
-PANDAS_INDEX = "__index_level_"
 
 
 class FeatureMatrix(NamedTuple):
@@ -50,9 +47,8 @@ def read_matrix(path: Path, step_names: str | None = None) -> FeatureMatrix:
     """Read a matrix of features, a row per step.
 
     A CSV file may start with a header, a line without numbers. An .npz file contains the array ``features``, or a
-    single array. The columns of a .parquet file are numbers; pandas' unnamed index is skipped. ``step_names`` is the
-    column (in an .npz file, array) that names the steps, such as a time stamp, and is not a feature. Whatever is no
-    finite number, and rows of different lengths, are UserErrors with line or row.
+    single array. ``step_names`` is the column (in an .npz file, array) that names the steps, such as a time stamp, and
+    is not a feature. Whatever is no finite number, and rows of different lengths, are UserErrors with line or row.
     """
     reader = READERS.get(path.suffix)
     if reader is None:
@@ -185,45 +181,10 @@ def _read_numpy(path: Path, step_names: str | None) -> FeatureTable:
     return FeatureTable(numbers, steps=None if steps is None else list(steps))
 
 
-def read_parquet(path: Path) -> Any:
-    """Read a file as a ``pyarrow.Table``; a UserError if it is none, has two columns of one name, or needs pyarrow."""
-    parquet = require_package("pyarrow.parquet", "parquet", str(path))
-    pyarrow = require_package("pyarrow", "parquet", str(path))
-    refuse_pipe(path)
-    try:
-        # Not read_table, which reads folder names such as label=3/ as a column. No threads: ranks fork later.
-        with parquet.ParquetFile(path) as file:
-            table = file.read(use_threads=False)
-    except (OSError, pyarrow.ArrowException) as error:
-        raise UserError(f"{path}: is not a Parquet file: {str(error).splitlines()[0]}") from error
-    reject_duplicate_columns(str(path), table.column_names)
-    return table
-
-
-def _read_parquet_numbers(path: Path, step_names: str | None) -> FeatureTable:
-    pyarrow, table = require_package("pyarrow", "parquet", str(path)), read_parquet(path)
-
-    def cast(name: str, dtype: str) -> Any:
-        try:
-            return table[name].cast(dtype, safe=False)
-        except pyarrow.ArrowException:
-            hint = _step_names_hint(name) if dtype == "float64" else ""
-            raise UserError(f"{path}: the column {name!r} holds {table[name].type}, not numbers{hint}") from None
-
-    steps = None
-    if step_names is not None:
-        _column_index(path, step_names, table.column_names)
-        steps = ["" if name is None else name for name in cast(step_names, "string").to_pylist()]
-    columns = [name for name in table.column_names if name != step_names and not name.startswith(PANDAS_INDEX)]
-    numbers = np.array([cast(name, "float64").to_numpy() for name in columns], dtype=np.float64)
-    return FeatureTable(numbers.reshape(len(columns), table.num_rows).T, columns, steps)
-
-
 READERS: dict[str, Callable[[Path, str | None], FeatureTable]] = {
     ".csv": _read_csv,
     ".npy": _read_numpy,
     ".npz": _read_numpy,
-    ".parquet": _read_parquet_numbers,
 }
 
 

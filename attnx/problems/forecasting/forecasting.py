@@ -56,7 +56,7 @@ class Forecasting(SequenceTask):
     Formula: ``minimize mean (y - f(x))^2`` of scaled numbers; with ``quantiles`` the quantile loss
     Source: Zhou et al. 2021, section 5 (protocol), https://arxiv.org/abs/2012.07436
 
-    ``file`` is a .csv or .parquet file, a row per step, in order of time. ``header`` says whether its first row names
+    ``file`` is a .csv file, a row per step, in order of time. ``header`` says whether its first row names
     the columns, which are else called 1, 2 and so on; by default it does, and a first row that may be data is an error.
     ``time_column`` has the times (ISO 8601 or numbers). ``target_columns`` are forecast, by default all others.
     ``known_columns`` are known in advance, such as the hour, a holiday, or a static property: they are read for the
@@ -143,7 +143,7 @@ class Forecasting(SequenceTask):
     def load(self) -> SequenceData:
         """Read the series and cut them into windows; ``notes`` then lists missing values and irregular steps."""
         if self.file is None:
-            raise UserError("task.file is not set: name a .csv or .parquet file of a time series")
+            raise UserError("task.file is not set: name a .csv file of a time series")
         series = self._read_series(resolve_data_path("task.file", self.file))
         windows = self._window_spec(series[0])
         parts = [(item, split_series(item, windows, self.split)) for item in series]

@@ -1,4 +1,4 @@
-"""Reading time series from .csv and .parquet tables."""
+"""Reading time series from .csv tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnx.data.readers.columns import header_note
-from attnx.data.readers.feature_matrices import GAPS, PANDAS_INDEX, read_parquet
+from attnx.data.readers.feature_matrices import GAPS
 from attnx.data.readers.lines import read_csv_rows, reject_duplicate_columns
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import count_phrase, is_number
@@ -67,12 +67,12 @@ def read_series(
     has_header: bool | None = None,
     notes: list[str] | None = None,
 ) -> list[Series]:
-    """Read the series of a .csv (also packed) or .parquet file.
+    """Read the series of a .csv file, which may be packed.
 
     Args:
         path: the file.
         time: column of the times; None if rows are in order without one.
-        columns: columns to read; if empty, all but time and group, and an index of pandas without a name.
+        columns: columns to read; if empty, all but time and group.
         group: column with the name of a row's series; None for one series.
         has_header: whether the first row names the columns; None to infer it, a row that may be data is then an error.
         notes: gets a note on a first row that is taken for names.
@@ -81,19 +81,17 @@ def read_series(
         UserError: ``file:line: problem``: text instead of a number, or an invalid, duplicate or decreasing time; or the
             file cannot be read, or lacks a column, or a column that is not named has dates.
     """
-    where, header, rows = _parquet(path, has_header) if path.suffix == ".parquet" else _csv(path, has_header)
+    where, header, rows = _csv(path, has_header)
     key_columns = [name for name in (time, group) if name is not None]
     _check_columns(path, where, header, key_columns, columns)
     if not rows:
         raise UserError(f"{path}: holds no rows")
-    value_columns = tuple(columns) or tuple(
-        name for name in header if name not in key_columns and not name.startswith(PANDAS_INDEX)
-    )
+    value_columns = tuple(columns) or tuple(name for name in header if name not in key_columns)
     if not columns:
         _reject_dates(
             path, [dict(zip(header, fields, strict=True)) for _, fields in rows[:CHECKED_ROWS]], value_columns
         )
-    if notes is not None and has_header is None and path.suffix != ".parquet":
+    if notes is not None and has_header is None:
         notes.append(header_note(path, header, ","))
     groups: defaultdict[str, list[tuple[str, dict[str, Any]]]] = defaultdict(list)
     for location, fields in rows:
@@ -171,15 +169,6 @@ def _check_header(rows: Sequence[Sequence[str]], location: str) -> None:
 
 def _is_data(cell: str) -> bool:
     return is_number(cell) or DATA_CELL.fullmatch(cell) is not None
-
-
-def _parquet(path: Path, has_header: bool | None) -> tuple[str, list[str], list[Row]]:
-    """As :func:`_csv`; the line number of a row is its index from 1."""
-    if has_header is not None:
-        raise UserError(f"{path}: a .parquet file names its columns; leave task.header={str(has_header).lower()} out")
-    table = read_parquet(path)
-    rows = zip(*(table[name].to_pylist() for name in table.column_names), strict=True)
-    return str(path), list(table.column_names), [(f"{path}:{index}", fields) for index, fields in enumerate(rows, 1)]
 
 
 def _parse_value(field: Any, column: str, location: str) -> float:
