@@ -1,4 +1,4 @@
-"""Exports a trained model as a folder of files that run without attnx, and compares its outputs with the run's."""
+"""Exports a trained model as a folder of files that run without attnx, and compares them with the run's model."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from attnx import registry
-from attnx.attention import AttentionOutput
-from attnx.data.batches import Batch, as_batch
+from attnx.data.batches import as_batch
 from attnx.data.examples import Pair
 from attnx.data.features import FeatureScaler
-from attnx.data.vocabulary import BOS, EOS, Vocabulary
+from attnx.data.vocabulary import EOS, Vocabulary
 from attnx.decoding.contracts import StepModel
 from attnx.decoding.greedy import Greedy
 from attnx.errors import UserError
@@ -26,25 +25,22 @@ from attnx.export.programs import Programs, make_programs
 from attnx.files.atomic_files import atomic_folder, write_bytes, write_json
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_bytes
 from attnx.inference.load import open_run
-from attnx.inference.predictor import Prediction
-from attnx.inference.trained_run import TrainedRun
+from attnx.inference.trained_run import BATCH_SIZE, TrainedRun
 from attnx.models.seq2seq.model import Seq2seq
 from attnx.registry.dependencies import require_package
 from attnx.runs.layout import VOCABULARY
 
 EXAMPLE = Path(__file__).with_name("example.py")
-BEAM_SIZES = (1, 5)
 # Largest difference of log-probabilities: float32 sums over some ten steps differ in their last digits.
 TOLERANCE = 1e-4
-State = tuple[Tensor, ...]  # batch first each
 
 
-def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint: str = "best") -> list[Agreement]:
+def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint: str = "best") -> Agreement:
     """Write both programs and the vocabularies into a new folder, which appears only if they agree on ``pairs``.
 
     Raises:
-        UserError: the run writes numbers, its model cannot be exported, a package is missing, or the files' outputs
-            differ from the run's.
+        UserError: the run writes numbers, its model cannot be exported, a package is missing, or the files differ from
+            the run's model.
     """
     opened = open_run(run, checkpoint)
     if kind == "onnx":
@@ -66,9 +62,7 @@ def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint
         _write_vocabularies(partial, opened, programs)
         if kind == "onnx":
             shutil.copyfile(EXAMPLE, partial / EXAMPLE.name)
-        files = ExportedModel(partial, FORMATS[kind], programs, model)
-        exported = dataclasses.replace(opened, model=cast("nn.Module", files))
-        return [compare_outputs(opened, exported, pairs, beam_size) for beam_size in BEAM_SIZES]
+        return compare_steps(opened, LoadedPrograms(partial, FORMATS[kind], programs), pairs)
 
 
 def _write_vocabularies(folder: Path, run: TrainedRun, programs: Programs) -> None:
@@ -99,87 +93,57 @@ def _source_maker(run: TrainedRun) -> Callable[[int, int], Tensor]:
 
 
 class Agreement(NamedTuple):
-    """How many outputs were compared and are equal; others are equally probable.
+    """How many outputs were compared, and the largest difference of a log-probability at any of their steps."""
 
-    ``max_difference`` is the largest one of log-probabilities of the same output.
-    """
-
-    beam_size: int
     outputs: int
-    equal_outputs: int
     max_difference: float
 
 
-def compare_outputs(run: TrainedRun, exported: TrainedRun, pairs: Sequence[Pair], beam_size: int) -> Agreement:
-    """Compare what a beam finds with the run's model and with the exported one; 1 is greedy.
+@torch.inference_mode()
+def compare_steps(run: TrainedRun, loaded: LoadedPrograms, pairs: Sequence[Pair]) -> Agreement:
+    """Compare the log-probabilities of all symbols at each step of the run's greedy outputs.
 
-    If two continuations differ only in the last digits of float32, either may be followed, and later steps need not be
-    equally probable. So for a different output, the log-probabilities of all symbols are compared at each step of both
-    outputs.
+    The outputs are given to both step by step, so that a tie, which the last digits decide, leads neither elsewhere.
 
     Raises:
-        UserError: log-probabilities differ; or a greedy search took a less probable symbol.
+        UserError: log-probabilities differ.
     """
-    beam = ("beam", {"beam_size": beam_size})
-    first, second = (decoder.with_decoding(beam).decode(pairs) for decoder in (run, exported))
-    equal_outputs, max_difference = 0, 0.0
-    for expected, actual in zip(first, second, strict=True):
-        if expected.output == actual.output:
-            equal_outputs += 1
-            difference = abs(expected.log_probability - actual.log_probability)
-        else:
-            difference = _path_difference(run, exported, (expected, actual), beam_size)
-        max_difference = max(max_difference, difference)
-        if not difference <= TOLERANCE:
-            raise UserError(
-                f"{run.folder}: cannot be exported: with beam size {beam_size} the log-probability of an output "
-                f"differs by {difference:.1g} from the run's (allowed: {TOLERANCE:.0e}); a part of the model "
-                "cannot be traced"
-            )
-    return Agreement(beam_size, len(pairs), equal_outputs, max_difference)
-
-
-@torch.inference_mode()
-def _path_difference(run: TrainedRun, exported: TrainedRun, predictions: Sequence[Prediction], beam_size: int) -> float:
-    """The largest difference of log-probabilities along both outputs; of a greedy search, or from a tie."""
-    assert isinstance(run.target, Vocabulary)
-    batch = as_batch(run.data.evaluation_dataset([predictions[0].pair]))
-    paths = [[*run.target.encode(cast("list[str]", item.output)), EOS] for item in predictions]
-    run_scores, file_scores = (
-        [_path_scores(cast("StepModel", decoder.model), batch, path) for path in paths] for decoder in (run, exported)
-    )
-    difference = max(map(_max_difference, run_scores, file_scores))
-    if beam_size == 1:
-        first_difference = next(step for step, ids in enumerate(zip(*paths, strict=False)) if ids[0] != ids[1])
-        scores = [run_scores[0][first_difference, path[first_difference]] for path in paths]
-        difference = max(difference, abs(float(scores[0] - scores[1])))
-    return difference
-
-
-def _path_scores(model: StepModel, batch: Batch, path: list[int]) -> Tensor:
-    """Log-probabilities (t, symbols) along a path of ids; -inf for ids before EOS, which are never written."""
-    state, rows = model.init_state(batch.source, batch.source_mask, batch.tag), []
-    for symbol in [BOS, *path[:-1]]:
-        scores, state, _ = model.decode_step(torch.tensor([symbol]), state)
-        rows.append(scores[0])
-    table = torch.stack(rows)
-    table[:, :EOS] = -torch.inf
-    return table
+    model, target, difference = cast("StepModel", run.model), cast("Vocabulary", run.target), 0.0
+    predictions = run.with_decoding("greedy").decode(pairs)
+    for start in range(0, len(pairs), BATCH_SIZE):
+        batch = as_batch(run.data.evaluation_dataset([*pairs[start : start + BATCH_SIZE]]))
+        source, _ = model.target.prepare(batch.source)
+        state = model.init_state(source, batch.source_mask, batch.tag)
+        loaded_state = loaded.init_state(source, batch.source_mask, batch.tag)
+        outputs = [cast("list[str]", item.output) for item in predictions[start : start + BATCH_SIZE]]
+        paths = [torch.tensor([*target.encode(output), EOS]) for output in outputs]
+        lengths, symbols = torch.tensor(list(map(len, paths))), model.target.start_input(len(paths), source.device)
+        for step, following in enumerate(nn.utils.rnn.pad_sequence(paths, padding_value=EOS)):
+            expected, state, _ = model.decode_step(symbols, state)
+            actual, loaded_state = loaded.decode_step(symbols, loaded_state)
+            rows = step < lengths
+            difference = max(difference, _max_difference(expected[rows, EOS:], actual[rows, EOS:]))
+            symbols = following
+    if not difference <= TOLERANCE:
+        raise UserError(
+            f"{run.folder}: cannot be exported: a log-probability differs by {difference:.1g} from the run's (allowed: "
+            f"{TOLERANCE:.0e}); a part of the model cannot be traced"
+        )
+    return Agreement(len(pairs), difference)
 
 
 def _max_difference(first: Tensor, second: Tensor) -> float:
-    """The largest difference of log-probabilities (t, symbols); infinite if only one is possible."""
+    """The largest difference of log-probabilities; infinite if only one is possible."""
     is_possible = first.isfinite()
     if not is_possible.equal(second.isfinite()):
         return float("inf")
     return float((first[is_possible] - second[is_possible]).abs().max())
 
 
-class ExportedModel:
-    """Two files in a folder as a :class:`attnx.decoding.contracts.StepModel`, with the target of the model exported."""
+class LoadedPrograms:
+    """The two files of a folder, read again."""
 
-    def __init__(self, folder: Path, file_format: Format, programs: Programs, model: StepModel) -> None:
-        self.sources, self.target, self.is_distribution = model.sources, model.target, model.is_distribution
+    def __init__(self, folder: Path, file_format: Format, programs: Programs) -> None:
         self._has_tags = "tag" in programs.encode.input_names
         self._num_states = len(programs.decode_step.input_names) - 1
         self._encode, self._decode_step = (
@@ -187,24 +151,11 @@ class ExportedModel:
             for name, program in programs._asdict().items()
         )
 
-    def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> State:
+    def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor) -> Sequence[Tensor]:
         """(b, s) symbols or (b, s, f) features, (b, s) bool and (b,) tags -> the state before the first step."""
-        tags = [tag] if self._has_tags and tag is not None else []
-        return tuple(self._encode([source, source_mask, *tags])[: self._num_states])
+        return self._encode([source, source_mask, *([tag] if self._has_tags else [])])[: self._num_states]
 
-    def decode_step(
-        self, inputs: Tensor, state: State, need_weights: bool = False
-    ) -> tuple[Tensor, State, AttentionOutput]:
-        """Symbols (b,) -> log-probabilities (b, symbols), the next state, and the attention without its context."""
-        log_probabilities, *outputs = self._decode_step([inputs, *state])
-        weights = outputs[0] if len(outputs) > self._num_states else None
-        attention = AttentionOutput(log_probabilities[:, None, :0], weights)
-        return log_probabilities, tuple(outputs[-self._num_states :]), attention
-
-    def select_rows(self, state: State, rows: Tensor) -> State:
-        """The state of these rows."""
-        return tuple(part[rows] for part in state)
-
-    def reorder_beams(self, state: State, rows: Tensor) -> State:
-        """As :meth:`select_rows`."""
-        return self.select_rows(state, rows)
+    def decode_step(self, symbols: Tensor, state: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
+        """Symbols (b,) and a state -> log-probabilities (b, symbols) and the next state."""
+        log_probabilities, *outputs = self._decode_step([symbols, *state])
+        return log_probabilities, outputs[-self._num_states :]

@@ -127,7 +127,8 @@ def test_a_pointer_run_is_exported(make, work_folder):
     """What runs without attnx gives what the run gives, whatever the size."""
     run = make("model.constraint=ring", folder="one")
     checked = export(Path("one"), "torch", Path("out"), run.task.test_pairs())
-    assert [(row.beam_size, row.equal_outputs) for row in checked] == [(1, 7), (5, 7)]
+    assert checked.outputs == 7
+    assert checked.max_difference < 1e-4
 
 
 def test_invalid_inputs_are_refused(make, work_folder):

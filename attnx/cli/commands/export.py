@@ -1,8 +1,8 @@
 """Export the model as two programs, one that encodes a source and one that takes
 a decoding step, for any batch size and length, with the vocabularies and, for
 ONNX, a short example.py that decodes greedily with numpy and onnxruntime.
-Before the folder is written, the programs are searched greedily and by a beam
-of 5, and the outputs are compared with the run's.
+Before the folder appears, the programs are given the run's outputs step by step,
+and their log-probabilities are compared with the run's.
 
 Examples:
   attnx export multirun/runs/mine
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnx.cli.args import add_checkpoint, whole_number
 from attnx.errors import UserError
+from attnx.files.parse_number import count_phrase
 from attnx.files.printable import print_line
 from attnx.inference.validate import read_complete_run
 from attnx.runs.layout import EXPORT, refuse_links
@@ -41,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Export the model and print how its outputs compare."""
+    """Export the model and print how the files compare with it."""
     run = read_complete_run(arguments.run, arguments.checkpoint)
     refuse_links(run.path)
     folder = arguments.out or run.path / EXPORT / arguments.format
@@ -52,14 +53,12 @@ def run(arguments: argparse.Namespace) -> int:
     from attnx.files.printable import show_waiting
 
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch's exporter to ONNX prints many warnings
-    with show_waiting(Console(stderr=True), "writing the files, and comparing their outputs with the run's ..."):
+    with show_waiting(Console(stderr=True), "writing the files, and comparing them with the run's model ..."):
         from attnx.export.folder import export
 
         checked = export(run.path, arguments.format, folder, _compared(run, arguments.examples), arguments.checkpoint)
-    for agreement in checked:
-        search = "greedy" if agreement.beam_size == 1 else f"beam size {agreement.beam_size}"
-        outputs = f"{agreement.equal_outputs} of {agreement.outputs} outputs are the run's"
-        print_line(f"{search}: {outputs}, log-probabilities within {agreement.max_difference:.0e}")
+    compared = f"at each step of {count_phrase(checked.outputs, 'output')}"
+    print_line(f"{compared} the log-probabilities are within {checked.max_difference:.0e} of the run's")
     example = folder / "example.py"
     print_line(f"{folder}: try python {example} SYMBOL ..." if example.exists() else f"{folder}: is written")
     return 0
