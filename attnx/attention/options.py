@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
@@ -72,16 +72,27 @@ def head_parts(options: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
     parts = []
     for spec in specs:
         name, values = registry.parse_spec(kind, spec)
-        if reads_other_steps(kind, name):
-            raise UserError(f"{option}: {name} reads earlier steps or samples; use it for all heads by {kind}={name}")
+        reject_part(option, kind, name, f"that is possible for all heads alone, by {kind}={name}")
         parts.append({"name": name, **registry.check(kind, name, values)})
     return parts
 
 
-def reads_other_steps(kind: str, name: str) -> bool:
-    """Whether a part reads earlier steps or samples positions, as it declares."""
+OTHER_STEPS = {
+    "needs_history": "needs earlier attention weights",
+    "is_recurrent": "carries something from step to step",
+    "is_sampled": "samples positions, whose log-probability joins the loss",
+}
+"""What a part declares that needs more than its own step, in words."""
+
+
+def reject_part(
+    option: str, kind: str, name: str, reason: str, declarations: Iterable[str] = tuple(OTHER_STEPS)
+) -> None:
+    """Raise a UserError if the part that ``option`` chooses declares one of these; ``reason`` says why it cannot."""
     declared = registry.describe(kind, name).declarations
-    return any(declared.get(declaration) for declaration in ("needs_history", "is_recurrent", "is_sampled"))
+    for declaration in declarations:
+        if declared.get(declaration):
+            raise UserError(f"{option}={name} {OTHER_STEPS[declaration]}, but {reason}; use another {kind}")
 
 
 def check_pairs(attention: str, **parts: PartSpec) -> None:
@@ -89,12 +100,7 @@ def check_pairs(attention: str, **parts: PartSpec) -> None:
     if registry.describe("attention", attention).declarations.get("maps_per_head", 1) == 1:
         return
     for kind, spec in parts.items():
-        name = registry.parse_spec(kind, spec)[0]
-        if reads_other_steps(kind, name):
-            raise UserError(
-                f"attention={attention}: {kind}={name} reads earlier steps or samples positions, and a head has two "
-                f"maps of weights; use another {kind}"
-            )
+        reject_part(kind, kind, registry.parse_spec(kind, spec)[0], f"a head of attention={attention} has two maps")
 
 
 def check_heads(options: Mapping[str, Any], scorer: object) -> None:

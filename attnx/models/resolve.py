@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from attnx import registry
-from attnx.attention.options import check_heads, check_pairs
+from attnx.attention.options import check_heads, check_pairs, reject_part
 from attnx.errors import UserError
 from attnx.models.planner import KNOWN_IN_ADVANCE
 from attnx.registry.plugin_errors import name_plug_in
@@ -150,41 +150,11 @@ def reject_bias(config: Config, reason: str) -> None:
         raise UserError(f"attention.bias={name} depends on distances, but {reason}; remove it")
 
 
-def reject_recurrent_parts(config: Config, reason: str) -> None:
-    """Raise a UserError if scorer or normalizer is recurrent; ``reason`` says why the memory has no fixed positions."""
-    for kind in ("scorer", "normalizer"):
-        reject_recurrent(kind, config[kind]["name"], kind, reason)
-
-
-def reject_recurrent(kind: str, name: str, option: str, reason: str) -> None:
-    """As :func:`reject_recurrent_parts`, of one part, which the configuration has as ``option``."""
-    if registry.describe(kind, name).declarations.get("is_recurrent"):
-        raise UserError(
-            f"{option}={name} moves through the positions of a fixed memory from step to step, but {reason}; "
-            f"choose another {kind}"
-        )
-
-
-def reject_recurrent_query(config: Config, reason: str) -> None:
-    """As :func:`reject_recurrent_parts`, of the query inputs."""
-    for name in config["query"]:
-        if registry.describe("query", name).declarations.get("is_recurrent"):
-            raise UserError(f"query={name} carries something from step to step, but {reason}; use another query input")
-
-
-def reject_history(name: str, option: str, reason: str) -> None:
-    """Raise a UserError if a scorer reads earlier weights; ``reason`` says why there are none."""
-    if registry.describe("scorer", name).declarations.get("needs_history"):
-        raise UserError(f"{option}={name} needs earlier attention weights, but {reason}; use another scorer")
-
-
-def reject_sampled(name: str, option: str, reason: str) -> None:
-    """Raise a UserError if a normalizer samples positions; ``reason`` says why no log-probability is passed on."""
-    if registry.describe("normalizer", name).declarations.get("is_sampled"):
-        raise UserError(
-            f"{option}={name} samples positions, whose log-probability joins the loss, but {reason}; use hard or "
-            "another normalizer"
-        )
+def reject_parts(config: Config, kinds: Iterable[str], reason: str, *declarations: str) -> None:
+    """As :func:`reject_part`, of the chosen parts of these kinds; ``query`` may have several."""
+    for kind in kinds:
+        for name in config["query"] if kind == "query" else [config[kind]["name"]]:
+            reject_part(kind, kind, name, reason, declarations)
 
 
 def reject_text_encoder(config: Config) -> None:
@@ -211,14 +181,8 @@ def check_hops(config: Config, needs: Collection[str], states: str = "current_st
         raise UserError(
             f"attention.hops={hops} refines a state, and query=[{','.join(config['query'])}] holds none; add {states}"
         )
-    for kind in ("scorer", "normalizer"):
-        declared = part_declarations(config, kind)
-        if declared.get("needs_history") or declared.get("is_recurrent"):
-            name = f"{kind}={config[kind]['name']}"
-            raise UserError(
-                f"attention.hops={hops}: {name} reads the weights of earlier steps, and the hops of a step would be "
-                f"several of them; use another {kind}"
-            )
+    reason = f"the hops of a step (attention.hops={hops}) would be several steps"
+    reject_parts(config, ("scorer", "normalizer"), reason, "needs_history", "is_recurrent")
 
 
 def reject_hops(config: Config, reason: str) -> None:

@@ -121,8 +121,8 @@ def test_a_transformer_takes_any_attention(position_encoding, layers, hops):
     ("words", "message"),
     [
         ("attention.heads=1", "one head has no projections; use attention.heads=2 or more"),
-        ("scorer=coverage", "scorer=coverage reads earlier steps or samples positions"),
-        ("normalizer=reinforced", "normalizer=reinforced reads earlier steps or samples positions"),
+        ("scorer=coverage", "scorer=coverage needs earlier attention weights"),
+        ("normalizer=reinforced", "normalizer=reinforced samples positions"),
         ("output=copy", "those of attention=differential do not sum to 1"),
         (
             "model=transformer scorer=scaled model.form=decoder_only model.position_encoding=rotary "

@@ -138,8 +138,11 @@ def test_keys_can_be_words():
         (["scope.sources=[encoder,decoder]"], "no decoder states"),
         (["scorer=coverage"], "scorer=coverage needs earlier attention weights"),
         (["model.gate_scorer=location"], "model.gate_scorer=location needs earlier attention weights"),
-        (["normalizer=monotonic"], "but slots have no order; choose another normalizer"),
-        (["model.gate_normalizer=monotonic"], "model.gate_normalizer=monotonic moves through the positions"),
+        (
+            ["normalizer=monotonic"],
+            "but slots have no order, are read once, and add nothing to the loss; use another normalizer",
+        ),
+        (["model.gate_normalizer=monotonic"], "model.gate_normalizer=monotonic carries something from step"),
         (["model.gate_scorer=dto"], "did you mean dot"),
         (["model.gate_normalizer=sigmod"], "did you mean sigmoid"),
         (["decoding.min_length=2"], "decoding.min_length=2 has no effect"),

@@ -101,8 +101,11 @@ def test_a_list_composes(words):
         ("attention.heads=4 attention.head_scopes=[local,global,local]", "but attention.heads=4 is no multiple"),
         ("attention.heads=4 attention.head_scopes=[local]", "one is no choice among heads; use scope"),
         ("attention.heads=2 attention.head_scopes=[local,globl]", "globl"),
-        ("attention.heads=2 attention.head_scorers=[dot,coverage]", "coverage reads earlier steps"),
-        ("attention.heads=2 attention.head_normalizers=[softmax,monotonic]", "monotonic reads earlier steps"),
+        ("attention.heads=2 attention.head_scorers=[dot,coverage]", "coverage needs earlier attention weights"),
+        (
+            "attention.heads=2 attention.head_normalizers=[softmax,monotonic]",
+            "monotonic carries something from step to step",
+        ),
         ("attention.heads=2 scorer=dot attention.head_scorers=[dot,scaled]", "scorer=dot has no effect beside"),
         (
             "attention.heads=4 attention.kv_heads=2 attention.head_scorers=[dot,cosine]",

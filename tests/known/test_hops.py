@@ -59,8 +59,8 @@ def test_one_hop_is_plain_attention():
 REFUSALS = {
     "+query=token": r"attention.hops=2 refines a state, and query=\[token\] holds none; add current_state",
     "+query=[token,self_attentive]": r"query=\[token,self_attentive\] holds none",
-    "scorer=coverage": r"attention.hops=2: scorer=coverage reads the weights of earlier steps",
-    "normalizer=monotonic": r"attention.hops=2: normalizer=monotonic reads the weights of earlier steps",
+    "scorer=coverage": r"scorer=coverage needs earlier attention weights, but the hops of a step \(attention.hops=2\)",
+    "normalizer=monotonic": r"normalizer=monotonic carries something from step to step, but the hops",
     "attention.hops=0": r"attention.hops=0: expected",
 }
 

@@ -326,7 +326,7 @@ REFUSED: dict[str, tuple[Config, str]] = {
         f"past {scorer}": ({"scorer": scorer}, f"scorer={scorer} needs earlier attention weights")
         for scorer in LOOKING_BACK
     },
-    **{f"recurrent {name}": ({kind: name}, f"{kind}={name} moves through the positions") for kind, name in RECURRENT},
+    **{f"recurrent {name}": ({kind: name}, f"{kind}={name} carries something") for kind, name in RECURRENT},
     **{
         f"query {query}": (
             {"query": (query,)},

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attnx import registry
+from attnx.attention.options import reject_part
 from attnx.errors import UserError, reject_duplicates
 from attnx.models.resolve import (
     Config,
@@ -17,11 +18,7 @@ from attnx.models.resolve import (
     part_declarations,
     query_needs,
     reject_bias,
-    reject_history,
-    reject_recurrent,
-    reject_recurrent_parts,
-    reject_recurrent_query,
-    reject_sampled,
+    reject_parts,
     require_attention,
     require_tags,
     scope_sources,
@@ -73,11 +70,9 @@ class ClassifierConfig(ModelConfig):
         _check_encoder(config)
         _check_scope(config["scope"])
         reject_bias(config, READS_ONCE)
-        reject_recurrent_parts(config, READS_ONCE)
-        reject_history(config["scorer"]["name"], "scorer", READS_ONCE)
+        reject_parts(config, ("scorer", "normalizer", "query"), READS_ONCE, "needs_history", "is_recurrent")
         _check_readout(config)
         needs = query_needs(config)
-        reject_recurrent_query(config, READS_ONCE)
         for name, need in needs.items():
             if need not in SUPPORTED_NEEDS:
                 raise UserError(
@@ -164,26 +159,22 @@ def _check_encoder(config: Config) -> None:
                 f"encoder={encoder['name']} reads sentences, and the sources of task={task['name']} have none; use "
                 "task=classification, or encoder=recurrent"
             )
-        _check_encoder_parts(encoder, "a sentence is read once")
+        _check_encoder_parts(encoder, "sentence")
     if declared.get("needs_pairs"):
         if task is not None and task.get("texts") != 2:
             raise UserError(
                 f"encoder={encoder['name']} reads pairs of texts, and a source of task={task['name']} is no pair; use "
                 "task=classification task.texts=2, or encoder=recurrent"
             )
-        _check_encoder_parts(encoder, "each text is read once")
+        _check_encoder_parts(encoder, "text")
 
 
-def _check_encoder_parts(encoder: Config, reason: str) -> None:
+def _check_encoder_parts(encoder: Config, unit: str) -> None:
     """Check the parts of the encoder's own attention, which reads at no step."""
     for kind in (kind for kind in ("scorer", "normalizer") if kind in encoder):
         name, options = registry.parse_spec(kind, encoder[kind])
         registry.check(kind, name, options)
-        reject_recurrent(kind, name, f"encoder.{kind}", reason)
-        if kind == "normalizer":
-            reject_sampled(name, "encoder.normalizer", "an encoder passes none on")
-        else:
-            reject_history(name, "encoder.scorer", reason)
+        reject_part(f"encoder.{kind}", kind, name, f"an encoder reads each {unit} once and adds nothing to the loss")
 
 
 def _check_scope(scope: Config) -> None:

@@ -17,7 +17,7 @@ from attnx.models.resolve import (
     check_hops,
     part_declarations,
     query_needs,
-    reject_recurrent_parts,
+    reject_parts,
     scope_sources,
 )
 from attnx.models.seq2seq.checks import (
@@ -137,9 +137,8 @@ def _sources(config: Config, continues: bool) -> tuple[str, ...]:
     sources = scope_sources(scope)
     reject_duplicates("scope.sources", sources, "source")
     if "decoder" in sources:
-        reject_recurrent_parts(
-            config, f"scope.sources=[{','.join(sources)}] holds decoder states, one more at every step"
-        )
+        reason = f"scope.sources=[{','.join(sources)}] holds decoder states, one more at every step"
+        reject_parts(config, ("scorer", "normalizer"), reason, "is_recurrent")
     if scope.get("include_self"):
         if "decoder" not in sources:
             raise UserError("scope.include_self=true needs the decoder's states in scope.sources")

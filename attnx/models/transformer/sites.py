@@ -6,15 +6,12 @@ from collections.abc import Collection, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 from attnx import registry
-from attnx.attention.options import check_kv_heads, head_parts
+from attnx.attention.options import check_kv_heads, head_parts, reject_part
 from attnx.errors import UserError
 from attnx.models.resolve import (
     Config,
     NoEffect,
     names_declaring,
-    reject_history,
-    reject_recurrent,
-    reject_sampled,
     scope_sources,
 )
 from attnx.models.transformer.options import AttentionSite
@@ -36,15 +33,12 @@ def resolve_site(options: TransformerConfig, config: Config, site: str) -> Atten
         choice = getattr(options, f"{site}_{kind}")
         name, values = registry.parse_spec(kind, config[kind] if choice is None else choice)
         parts[kind] = {"name": name, **registry.check(kind, name, values)}
-        option = f"{kind}={name}" if choice is None else f"model.{site}_{kind}={name}"
+        option = kind if choice is None else f"model.{site}_{kind}"
+        reject_part(option, kind, name, "a transformer computes all steps at once and adds nothing to the loss")
         if kind == "scorer":
             check_kv_heads(name, config["attention"]["heads"], config["attention"].get("kv_heads"))
-            reject_history(name, option.partition("=")[0], "a transformer computes all steps at once")
-        reject_recurrent(kind, name, option.partition("=")[0], "a layer of a transformer computes all steps alike")
-        if kind == "normalizer":
-            reject_sampled(name, option.partition("=")[0], "model=transformer passes none on")
         if kind == "scope":
-            _check_scope(parts[kind], option, site, options.form == "decoder_only")
+            _check_scope(parts[kind], f"{option}={name}", site, options.form == "decoder_only")
             for scope in head_parts(config["attention"], "scope"):
                 _check_scope(scope, f"attention.head_scopes with {scope['name']}", site, options.form == "decoder_only")
     return AttentionSite(**parts, bias=_resolve_bias(options, config, site))

@@ -19,8 +19,7 @@ from attnx.models.resolve import (
     query_needs,
     reject_bias,
     reject_hops,
-    reject_recurrent,
-    reject_recurrent_query,
+    reject_parts,
     reject_text_encoder,
     require_attention,
     require_tags,
@@ -77,7 +76,6 @@ class PointerConfig(ModelConfig):
         _check_parts(config)
         _check_window(config)
         needs = query_needs(config)
-        reject_recurrent_query(config, "a pointer's query is made of each step alone")
         for name, need in needs.items():
             if need not in SUPPORTED_NEEDS:
                 raise UserError(f"query={name} needs a context, but a pointer has none: its weights are the output")
@@ -166,7 +164,7 @@ def _check_parts(config: Config) -> None:
             f"normalizer={normalizer}: a pointer's weights are probabilities, whose logarithm is the loss; use softmax"
         )
     scorer = config["scorer"]["name"]
-    reject_recurrent("scorer", scorer, "scorer", "a pointer may output positions in any order")
+    reject_parts(config, ("scorer", "query"), "a pointer may output positions in any order", "is_recurrent")
     if part_declarations(config, "scorer").get("needs_keys") is False:
         raise UserError(f"scorer={scorer} does not read what it points to; choose another scorer")
     if scope_sources(scope) != ["encoder"] or scope.get("include_self"):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from attnx import registry
+from attnx.attention.options import OTHER_STEPS, reject_part
 from attnx.errors import UserError
 from attnx.models.resolve import (
     Config,
@@ -14,10 +15,7 @@ from attnx.models.resolve import (
     ResolvedConfig,
     names_declaring,
     reject_bias,
-    reject_history,
-    reject_recurrent,
-    reject_recurrent_parts,
-    reject_sampled,
+    reject_parts,
     require_attention,
 )
 from attnx.registry import PartSpec, PositiveInt, Probability, Width, register
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from .model import Entity
 
 DEFAULT_NUM_SLOTS = 20
-UNORDERED = "slots have no order"
+UNORDERED = "slots have no order, are read once, and add nothing to the loss"
 
 
 @register(
@@ -82,7 +80,7 @@ class EntityConfig(ModelConfig):
         require_attention(config)
         _check_scope(config)
         reject_bias(config, UNORDERED)
-        _check_scorers(self, config)
+        _check_parts(self, config)
         entities = task.get("entities") or []
         num_slots = _resolve_num_slots(self, entities)
         return ResolvedEntityConfig(config, self, num_slots, tuple(word.lower() for word in entities))
@@ -145,19 +143,13 @@ def _check_scope(config: Config) -> None:
         )
 
 
-def _check_scorers(options: EntityConfig, config: Config) -> None:
-    """Check the parts of the gates, and that none needs earlier weights or an order of the slots."""
-    choices = {"scorer": options.gate_scorer, "normalizer": options.gate_normalizer}
-    gates = {kind: registry.parse_spec(kind, choice) for kind, choice in choices.items()}
-    for kind, (name, values) in gates.items():
+def _check_parts(options: EntityConfig, config: Config) -> None:
+    """Check the parts of the gates, and that no part needs other steps than its own."""
+    for kind, choice in (("scorer", options.gate_scorer), ("normalizer", options.gate_normalizer)):
+        name, values = registry.parse_spec(kind, choice)
         registry.check(kind, name, values)
-        reject_recurrent(kind, name, f"model.gate_{kind}", UNORDERED)
-    reject_recurrent_parts(config, UNORDERED)
-    normalizers = {"normalizer": config["normalizer"]["name"], "model.gate_normalizer": gates["normalizer"][0]}
-    for option, name in normalizers.items():
-        reject_sampled(name, option, f"model={config['model']['name']} passes none on")
-    for option, name in (("scorer", config["scorer"]["name"]), ("model.gate_scorer", gates["scorer"][0])):
-        reject_history(name, option, "slots are read once")
+        reject_part(f"model.gate_{kind}", kind, name, UNORDERED)
+    reject_parts(config, ("scorer", "normalizer"), UNORDERED, *OTHER_STEPS)
 
 
 def _resolve_num_slots(options: EntityConfig, entities: list[str]) -> int:
