@@ -40,7 +40,7 @@ def test_gaps_are_filled_with_the_last_known_value(tmp_path):
     assert notes == [
         "2 missing values of a are replaced by the last ones before, the first 1 by the first one after",
         "2 missing values of b are replaced by the last ones before",
-        "2 missing values of c are replaced by the first one after",
+        "2 missing values of c are replaced by the last ones before, the first 2 by the first one after",
     ]
 
 
@@ -53,7 +53,7 @@ def test_a_blank_line_of_one_column_is_a_missing_value(tmp_path):
 def test_a_note_describes_irregular_steps(tmp_path):
     (series,) = read_series(write(tmp_path, "1,2,3", "2,5,3", "7,7,3", "8,11,3"), "time", [])
     assert irregular_steps_note(series) == [
-        "1 of 3 steps are not 1 long like the others, the first after 2; they are treated as equal"
+        "1 of 3 steps are not about 1 long like the others, the first after 2; they are treated as equal"
     ]
     assert not irregular_steps_note(series._replace(times=np.arange(4.0)))
 

@@ -201,7 +201,9 @@ def test_a_first_row_that_is_taken_for_names_is_noted():
         task = Forecasting("series.csv", header=header, time_column="day", lookback=3, horizon=2, season_length=2)
         task.load()
         notes.append([note for note in task.notes if not note.startswith("task.split")])
-    irregular = "1 of 30 steps are not 86400 long like the others, the first after 20160128; they are treated as equal"
+    irregular = (
+        "1 of 30 steps are not about 86400 s long like the others, the first after 20160128; they are treated as equal"
+    )
     names = "the first line of series.csv is taken for names of columns, and not read: 'day,a'"
     assert notes == [[names, irregular], [irregular]]
 

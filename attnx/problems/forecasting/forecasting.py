@@ -150,7 +150,7 @@ class Forecasting(SequenceTask):
         train, valid, test = ([(item, spans[part]) for item, spans in parts] for part in ("train", "valid", "test"))
         series_notes = self.notes
         self.test_part = self._read_test(windows) if self.test else test
-        constants = constant_column_notes(windows, train, [*valid, *self.test_part])
+        constants = constant_column_notes(windows, train)
         self.notes = list(dict.fromkeys([*self._split_notes(parts), *constants, *series_notes, *self.notes]))
         scales = window_scales(windows, train)
         rows = training_windows(windows, train, scales, self.stride)

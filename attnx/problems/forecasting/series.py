@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,10 +14,10 @@ from attnx.data.readers.columns import header_note
 from attnx.data.readers.feature_matrices import GAPS
 from attnx.data.readers.lines import read_csv_rows, reject_duplicate_columns
 from attnx.errors import UserError, suggest
-from attnx.files.parse_number import count_phrase, is_number
+from attnx.files.parse_number import is_number
 from attnx.files.printable import quoted
 
-from .times import months_of, parse_date, parse_times
+from .times import parse_date, parse_times
 
 Numbers = npt.NDArray[np.float64]
 Row: TypeAlias = tuple[str, Sequence[Any]]
@@ -27,8 +26,8 @@ CHECKED_ROWS = 20
 # Texts of missing values.
 MISSING = ("", *GAPS)
 LARGEST = float(np.finfo(np.float32).max)
-# Not names of columns: a number with a fraction or an exponent, or a date.
-DATA_CELL = re.compile(r"[-+]?(\d+\.\d*|\.\d+|\d+(?=e))(e[-+]?\d+)?|\d{4}[-/]\d\d?[-/]\d\d?([ T].*)?", re.IGNORECASE)
+# A step is unlike the others if it is longer or shorter than the median by this share; months differ by less.
+UNUSUAL_STEP = 0.5
 
 
 class Series(NamedTuple):
@@ -153,22 +152,22 @@ def _csv(path: Path, has_header: bool | None) -> tuple[str, list[str], list[Row]
 def _check_header(rows: Sequence[Sequence[str]], location: str) -> None:
     """Raise a UserError if the first row may be data, which would be lost.
 
-    A number with a fraction and a date are not names. An integer may be a name if another column has a text in the
-    first row and a number in the second. ``rows`` are the first two rows, or the only one.
+    A number or a date may be a name if another column has a text in the first row and a value in the second. ``rows``
+    are the first two rows, or the only one.
     """
     first, *second = rows
     pairs = [pair for row in second for pair in zip(first, row, strict=True)]
-    has_names = any(cell.lower() not in MISSING and not _is_data(cell) and _is_data(below) for cell, below in pairs)
-    may_be_data = any(map(is_number, first)) or all(cell.lower() in GAPS for cell in first)
-    if any(map(DATA_CELL.fullmatch, first)) or (may_be_data and not has_names):
+    if any(map(_is_value, first)) and not any(
+        cell and not _is_value(cell) and _is_value(below) for cell, below in pairs
+    ):
         raise UserError(
             f"{location}: the first row may be data or names of columns ({quoted(','.join(first))}); set "
             "task.header=false if it is data (columns are then called 1, 2, ...), task.header=true if it is names"
         )
 
 
-def _is_data(cell: str) -> bool:
-    return is_number(cell) or DATA_CELL.fullmatch(cell) is not None
+def _is_value(cell: str) -> bool:
+    return cell.lower() in GAPS or is_number(cell) or parse_date(cell) is not None
 
 
 def _parse_value(field: Any, column: str, location: str) -> float:
@@ -199,23 +198,17 @@ def _check_order(times: Numbers, labels: Sequence[str], locations: Sequence[str]
 
 
 def irregular_steps_note(series: Series) -> list[str]:
-    """Return a note on steps of unusual length; none if all are equal, in time or in months of the calendar."""
-    months = months_of(series.labels) if _irregular_steps(series.times) else None
-    times = series.times if months is None else months
-    if not (irregular := _irregular_steps(times)):
-        return []
-    usual = float(np.median(np.diff(times)))
-    length = f"{usual:g}" if months is None else count_phrase(int(usual), "month")
-    return [
-        f"{len(irregular):,} of {len(times) - 1:,} steps{name_suffix(series)} are not {length} long like the others, "
-        f"the first after {series.labels[irregular[0]]}; they are treated as equal"
-    ]
-
-
-def _irregular_steps(times: Numbers) -> list[int]:
-    steps = np.diff(times)
+    """Return a note on steps of unusual length; none if there are none. Months, quarters and years are usual."""
+    steps = np.diff(series.times)
     usual = float(np.median(steps)) if len(steps) else 0.0
-    return [int(step) for step in np.flatnonzero(np.abs(steps - usual) > 1e-6 * max(abs(usual), 1.0))]
+    unusual = np.flatnonzero(np.abs(steps - usual) > UNUSUAL_STEP * usual)
+    if not len(unusual):
+        return []
+    unit = " s" if series.has_dates else ""
+    return [
+        f"{len(unusual):,} of {len(steps):,} steps{name_suffix(series)} are not about {usual:g}{unit} long like the "
+        f"others, the first after {series.labels[unusual[0]]}; they are treated as equal"
+    ]
 
 
 def fill_missing(series: Series, where: str = "the series") -> tuple[Series, list[str]]:
@@ -240,17 +233,10 @@ def fill_missing(series: Series, where: str = "the series") -> tuple[Series, lis
         if len(measured) < len(numbers):
             last = np.maximum(np.searchsorted(measured, np.arange(len(numbers)), side="right") - 1, 0)
             numbers[:, index] = numbers[measured[last], index]
-            missing = len(numbers) - len(measured)
-            substitutes = _describe_substitutes(missing, int(measured[0]))
-            notes.append(f"{missing:,} missing values of {column}{name_suffix(series)} are replaced by {substitutes}")
+            note = f"{len(numbers) - len(measured):,} missing values of {column}{name_suffix(series)} are replaced by "
+            leading = f", the first {measured[0]:,} by the first one after" if measured[0] else ""
+            notes.append(f"{note}the last ones before{leading}")
     return series._replace(numbers=numbers, missing_mask=np.isnan(series.numbers)), notes
-
-
-def _describe_substitutes(missing: int, leading: int) -> str:
-    """Describe what replaces missing values, of which ``leading`` ones are at the start of their column."""
-    if leading == missing:
-        return "the first one after"
-    return "the last ones before" + (f", the first {leading:,} by the first one after" if leading else "")
 
 
 def name_suffix(series: Series) -> str:

@@ -11,7 +11,7 @@ from attnx.data.splits import Splits
 from attnx.errors import UserError
 from attnx.files.parse_number import is_count, is_number
 
-from .series import Numbers, Series, name_suffix
+from .series import Series, name_suffix
 from .times import parse_date
 from .windows import Span, WindowSpec
 
@@ -176,37 +176,23 @@ def overlap_note(
     ]
 
 
-def constant_column_notes(
-    windows: WindowSpec, train: Sequence[tuple[Series, Span]], later: Sequence[tuple[Series, Span]]
-) -> list[str]:
+def constant_column_notes(windows: WindowSpec, train: Sequence[tuple[Series, Span]]) -> list[str]:
     """Return a note on each column that never changes in the training rows; a UserError if no target does."""
-    columns = windows.columns
-    low, high = _extremes(columns, train)
-    low_later, high_later = _extremes(columns, later)
-    is_constant = low == high
+    values = [series.values(windows.columns, *span) for series, span in train]
+    is_constant = np.min([part.min(0) for part in values], 0) == np.max([part.max(0) for part in values], 0)
     if is_constant[: len(windows.targets)].all():
         targets = ", ".join(windows.targets)
         raise UserError(
             f"the training rows of {targets} never change: there is nothing to learn; set another task.split"
         )
-    notes = []
-    for index in np.flatnonzero(is_constant):
-        note = f"the column {columns[index]} never changes"
-        if low[index] != low_later[index] or high[index] != high_later[index]:
-            effect = (
-                "its errors are not scaled and may outweigh all others"
-                if index < len(windows.targets)
-                else "nothing is learned of it"
-            )
-            note += f" in the training rows, but later: {effect}; leave it out, or set another task.split"
-        notes.append(note)
-    return notes
-
-
-def _extremes(columns: Sequence[str], parts: Sequence[tuple[Series, Span]]) -> tuple[Numbers, Numbers]:
-    """The least and the largest value of each column."""
-    values = [series.values(columns, *span) for series, span in parts if span.start < span.end]
-    return np.min([part.min(0) for part in values], 0), np.max([part.max(0) for part in values], 0)
+    effects = np.where(
+        np.arange(len(is_constant)) < len(windows.targets), "its errors are not scaled", "it says nothing"
+    )
+    return [
+        f"the column {windows.columns[index]} never changes in the training rows: {effects[index]}; leave it out, or "
+        "set another task.split"
+        for index in np.flatnonzero(is_constant)
+    ]
 
 
 def _format_rows(span: Span) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 import numpy as np
@@ -69,19 +69,3 @@ def parse_times(labels: Sequence[str], locations: Sequence[str]) -> npt.NDArray[
             remedy = "correct it, or leave task.time_column out where rows are in order and times are no dates"
             raise UserError(f"{location}: {problem}{'' if has_dates else ' a number'}; {remedy}")
     return times
-
-
-def months_of(labels: Sequence[str]) -> npt.NDArray[np.float64] | None:
-    """Number the months of dates that all are on the same day of a month, or on its last one; else None.
-
-    >>> months_of(["2016-01-31", "2016-02-29"]), months_of(["2016-01-31", "2016-02-28"])
-    (array([24194., 24195.]), None)
-    """
-    dates = [parse_date(label) for label in labels]
-    if not all(dates):
-        return None
-    for days in (0, 1):
-        moved = [date + timedelta(days) for date in dates if date is not None]
-        if len({(date.day, date.time()) for date in moved}) == 1 and (not days or moved[0].day == 1):
-            return np.array([12.0 * date.year + date.month for date in moved])
-    return None
