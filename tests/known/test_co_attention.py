@@ -102,7 +102,7 @@ def test_only_the_separator_of_the_vocabulary_parts_texts():
 REFUSALS = {
     "model=seq2seq": "encoder=co_attention has states of two texts, which only model=classifier reads",
     "scope=history": "encoder=co_attention has states of two texts, which only model=classifier reads",
-    "encoder.scorer=coverage": "encoder.scorer=coverage needs earlier attention weights, but an encoder reads each text once",
+    "encoder.scorer=coverage": "earlier attention weights, but an encoder reads each text once and adds nothing",
     "encoder.normalizer=soft": "soft",
     "encoder.grain=medium": "grain",
     "task.texts=1": "encoder=co_attention reads pairs of texts, .* use task=classification task.texts=2",

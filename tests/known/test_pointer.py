@@ -96,8 +96,8 @@ REFUSED = {
     "normalizer=sparsemax": "normalizer=sparsemax: a pointer's weights are probabilities",
     "attention.heads=2": "a pointer has one head",
     "attention.dropout=0.1": "attention.dropout=0.1 would drop output probabilities",
-    "scope=history": "scope=history is over the decoder's states",
-    "scope=encoder_decoder": "a pointer outputs source positions",
+    "scope=history": "scope=history: a pointer may output any position",
+    "scope.sources=[encoder,decoder]": "a pointer outputs positions of its source",
     "query=[current_state,last_context]": "query=last_context needs a context",
     "query=token": "query=[token] has no decoder state",
     "readout.inputs=[state]": "readout.inputs=[state] has no effect beside model=pointer",
@@ -106,8 +106,6 @@ REFUSED = {
     "model.feed=next": "feed",
     "model.schedule=attend_then_run": "model.schedule=attend_then_run is not possible",
     "task.problem=delaunay model.constraint=ring": "choose from any",
-    "scope=local": "scope.window=3 excludes positions of 5 points, and the right one may be any; use scope=global",
-    "scope=local scope.window=4 task.test=4-7": "scope.window=4 excludes positions of 7 points",
 }
 
 
@@ -120,9 +118,7 @@ def test_an_unused_option_is_refused(overrides):
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "overrides", ["query=previous_state", "query=[token,current_state]", "scope=local scope.window=4", "scorer=dot"]
-)
+@pytest.mark.parametrize("overrides", ["query=previous_state", "query=[token,current_state]", "scorer=dot"])
 def test_other_parts_can_point(overrides):
     config = compose(["recipe=pointer", "task=pointing", *overrides.split()])
     assert str(resolve_model(config).plan).startswith("run, then attend")

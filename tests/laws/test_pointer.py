@@ -37,7 +37,7 @@ def build_model(
         pytest.skip("a pointer refuses a recurrent scorer, and one that does not read the memory")
     config = {
         "scorer": node("scorer", scorer),
-        "scope": node("scope", options.pop("scope", "global")),
+        "scope": node("scope", "global"),
         "query": {name: {} for name in options.pop("query", ["current_state"])},
         "normalizer": node("normalizer", options.pop("normalizer", "softmax")),
         "attention": node("attention", "standard"),
@@ -205,20 +205,6 @@ def test_a_search_obeys_the_constraint(rule, search):
             logits = model(source[row_slice], source_mask[row_slice], torch.tensor([[BOS, *ids[:-1]]])).logits
             steps_told = torch.log_softmax(logits, -1)[0].gather(1, torch.tensor(ids)[:, None])
             assert steps_told.sum().item() == pytest.approx(value, abs=1e-4)
-
-
-@pytest.mark.parametrize("scope", [("local", {"window": 1}), ("local", {"window": 1, "center": "predictive"})])
-@pytest.mark.parametrize("rule", RULES)
-def test_a_window_narrows_what_is_pointed_to(rule, scope):
-    """Of what it lets through the probabilities sum to 1; where it lets nothing through, the end comes."""
-    model = build_model(constraint=rule, scope=scope)
-    source, source_mask, inputs, _ = batch(rule)
-    output = model(source, source_mask, inputs, need_weights=True)
-    log_probs = torch.softmax(output.logits, -1)
-    same(log_probs.sum(-1), torch.ones(log_probs.shape[:2]))
-    assert ((log_probs[..., 4:] > 0).sum(-1) <= 3).all()
-    if scope[1] == {"window": 1}:
-        assert (log_probs[0, 0, 4 + 2 :] == 0).all()
 
 
 def test_a_pointer_selects_symbols():

@@ -253,7 +253,6 @@ CONFIGURATIONS = {
     "attention=none scorer.hidden_size=64": ["scorer.hidden_size=64", "attention=none"],
     "+attention=none '+query=[token]'": ["query=[token]", "attention=none"],
     "model.feed=now": ["model.feed=now", "current_state"],
-    "scorer=dot attention.projection=never": ["equal widths", "256", "512", "attention.projection=auto"],
     "model.schedule=attend_then_run": ["attend_then_run", "not possible"],
     "model.keys_from=layer:9": ["model.keys_from=layer:9", "1 layer"],
     "model.keys_from=inputs model.bridge=last": ["model.bridge=last", "model.keys_from=inputs"],

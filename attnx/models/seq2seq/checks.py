@@ -39,7 +39,6 @@ def check_networks(resolved: ResolvedSeq2seqConfig) -> None:
     _check_embeddings(resolved)
     _check_copies(resolved)
     _check_read(resolved)
-    _check_widths(resolved)
 
 
 def _check_embeddings(resolved: ResolvedSeq2seqConfig) -> None:
@@ -101,36 +100,6 @@ def _check_read(resolved: ResolvedSeq2seqConfig) -> None:
                 f"nothing that leads to the output reads the {name} (readout.inputs=[{','.join(inputs)}], "
                 f"model.feed={feed}); add {name} to readout.inputs"
             )
-
-
-def _check_widths(resolved: ResolvedSeq2seqConfig) -> None:
-    """Check that widths are equal where they must be; a plug-in's width is not known before it is built."""
-    config, sources = resolved.config, resolved.sources
-    if config["attention"].get("projection") != "never":
-        return
-    options, encoder, state = resolved.options, config["encoder"], config["decoder"].get("hidden_size")
-    sizes = {"inputs": options.embedding_dim, "one_hot": options.position_dim, "sinusoidal": options.position_dim}
-    encoded = state
-    if "encoder" in sources:
-        is_plug_in = encoder["name"] != "recurrent"
-        encoded = None if is_plug_in else encoder["hidden_size"] * (2 if encoder["bidirectional"] else 1)
-    key, value = (sizes.get(pick, encoded) for pick in (resolved.keys_from, resolved.values_from))
-    for pick, size in ((resolved.keys_from, key), (resolved.values_from, value)) if "decoder" in sources else ():
-        if pick not in POSITIONS and size not in (None, state):
-            raise UserError(
-                f"scope.sources=[{','.join(sources)}] needs equal widths, but the encoder's states have {size} and "
-                f"the decoder's {state}; use attention.projection=auto, or equal sizes"
-            )
-    query = {"token": options.embedding_dim, "prev_state": state, "state": state, "context": value}
-    query["tag"] = config["query"].get("language_tag", {}).get("embedding_dim")
-    query["nothing"] = config["query"].get("self_attentive", {}).get("size")
-    widths = [query[need] for need in query_needs(config).values()]
-    is_known = None not in (key, *widths)
-    if is_known and sum(widths) != key and part_declarations(config, "scorer").get("requires_equal_dims"):
-        raise UserError(
-            f"scorer={config['scorer']['name']} needs equal widths, but the query has {sum(widths)} and the memory "
-            f"{key}; use attention.projection=auto, another scorer, or equal sizes"
-        )
 
 
 def unread_by_attention(config: Config, attends: bool) -> Iterator[tuple[str, NoEffect]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -57,8 +56,8 @@ class PointerConfig(ModelConfig):
     position, of width ``embedding_dim``. The end of the output is one more position, with a learned key. Ids are those
     of symbols: the end is EOS, position s is 4 + s. ``constraint`` says which outputs have a probability, in training
     and in decoding: ``any``; ``distinct`` positions; each position once, a ``permutation``; or distinct ones and then
-    the first again, a ``ring``. The scope restricts the positions; softmax's temperature divides the scores. There is
-    no context, so nothing is fed to the recurrence and there is no readout.
+    the first again, a ``ring``. Softmax's temperature divides the scores. There is no context, so nothing is fed to
+    the recurrence and there is no readout.
     """
 
     embedding_dim: Width = 64
@@ -74,7 +73,6 @@ class PointerConfig(ModelConfig):
         _check_attention(config["attention"])
         reject_bias(config, "a pointer's source is a set, in any order")
         _check_parts(config)
-        _check_window(config)
         needs = query_needs(config)
         for name, need in needs.items():
             if need not in SUPPORTED_NEEDS:
@@ -167,23 +165,11 @@ def _check_parts(config: Config) -> None:
     reject_parts(config, ("scorer", "query"), "a pointer may output positions in any order", "is_recurrent")
     if part_declarations(config, "scorer").get("needs_keys") is False:
         raise UserError(f"scorer={scorer} does not read what it points to; choose another scorer")
+    if scope["name"] != "global":
+        raise UserError(f"scope={scope['name']}: a pointer may output any position of its source; use scope=global")
     if scope_sources(scope) != ["encoder"] or scope.get("include_self"):
-        raise UserError(f"scope={scope['name']} is over the decoder's states, but a pointer outputs source positions")
+        raise UserError("a pointer outputs positions of its source; remove scope.sources and scope.include_self")
     if part_declarations(config, "encoder").get("is_downsampling"):
         raise UserError(
             f"encoder={config['encoder']['name']} has fewer states than its source has positions; use encoder=recurrent"
-        )
-
-
-def _check_window(config: Config) -> None:
-    """Reject a window narrower than the largest problem: points have no order, so any may be the right one."""
-    window, sizes = config["scope"].get("window"), config.get("task", {}).get("sizes")
-    if window is None or sizes is None:
-        return
-    text = f"{sizes} {config['task'].get('test') or ''}"
-    max_size = max(map(int, re.findall(r"\d+", text)), default=0)
-    if window < max_size - 1:
-        raise UserError(
-            f"scope.window={window} excludes positions of {max_size} points, and the right one may be any; "
-            f"use scope=global, or scope.window={max_size - 1}"
         )

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from attnx.attention import Attention, AttentionHistory, AttentionOutput, Memory, Query, QueryContext
 from attnx.attention.memory import concat_sources, update_history
 from attnx.attention.normalizers.softmax import Softmax
-from attnx.attention.types import AttentionInputs
 from attnx.errors import UserError
 from attnx.models.planner import PlannerInputs, plan
 from attnx.models.sequence_model import Output, SequenceModel
@@ -209,18 +208,12 @@ class Pointer(SequenceModel[PointerState]):
         """The logits (b, t, 4 + s) of every id at these steps, and the attention whose scores they are."""
         query, memory, past = self.query(context), state.memory, state.attention_history
         allowed_mask = allowed_next(self.target.constraint, history.counts, history.first, state.source_mask[:, None])
-        mask = self.attention.scope_mask(AttentionInputs(query, query, memory, steps, allowed_mask))
         attention = self.attention(
             query, memory, allowed_mask=allowed_mask, steps=steps, history=past, need_weights=True
         )
         assert attention.scores is not None
         scores = attention.scores / cast("Softmax", self.attention.normalizer).temperature
-        if mask.gain is not None:  # a gain multiplies probabilities, which are then normalized again
-            scores = scores + torch.where(mask.allowed_mask, mask.gain, 1.0).log()
-        # Where a window excludes every allowed position, the output ends.
-        is_stuck = ~mask.allowed_mask.any(-1, keepdim=True)
-        output_mask = torch.cat([mask.allowed_mask[..., :-1], mask.allowed_mask[..., -1:] | is_stuck], -1)
-        scores = scores.masked_fill(~output_mask, -torch.inf)
+        scores = scores.masked_fill(~allowed_mask, -torch.inf)
         impossible = torch.full_like(scores[..., :1], -torch.inf)
         # The ids are PAD, BOS, EOS (the end), UNK and the positions.
         return torch.cat([impossible, impossible, scores[..., -1:], impossible, scores[..., :-1]], -1), attention
