@@ -6,12 +6,13 @@ import contextlib
 import io
 import os
 import re
+import sys
 from collections.abc import Sequence
 
 from attnx.cli.args import Parser
 from attnx.cli.commands import COMMANDS, COMPLETE_PAGE, HELP, load_command
 from attnx.cli.training_args import COMPLETION, TrainingParser
-from attnx.config.groups import GROUPS, group_choices
+from attnx.config.groups import GROUPS, conf_folder, group_choices
 from attnx.errors import UserError
 from attnx.registry.part import CHECKED_KINDS
 
@@ -26,9 +27,7 @@ def complete(request: str, config_dir: str | None) -> int:
     if action not in REQUESTS or shell not in SHELLS:
         raise UserError(f"{FLAG} {request}: expected {COMPLETION}")
     if action != "query":
-        from attnx.cli.hydra_main import print_from_hydra
-
-        return print_from_hydra([FLAG, request], [], config_dir)
+        return _print_from_hydra(request, config_dir)
     program, *words = re.split(" +", os.environ.get("COMP_LINE", "").lstrip() or " ")
     *previous, typed = words or [""]
     command = next(iter(previous), "")
@@ -61,7 +60,6 @@ def _command_words(command: str) -> list[str]:
 
 def _choices(request: str, previous: Sequence[str], typed: str, config_dir: str | None) -> list[str]:
     """Hydra's candidates, also for a word that begins with a plus."""
-    from attnx.cli.hydra_main import print_from_hydra
     from attnx.config.compose import canonicalize_overrides
 
     bare = typed.lstrip("+")
@@ -73,5 +71,31 @@ def _choices(request: str, previous: Sequence[str], typed: str, config_dir: str 
     output = io.StringIO()
     # What cannot be read has no candidates: the line is not finished.
     with contextlib.redirect_stdout(output), contextlib.suppress(UserError):
-        print_from_hydra([FLAG, request], [], config_dir)
+        _print_from_hydra(request, config_dir)
     return [plus + word for word in output.getvalue().split() if not word.endswith(".name=")]
+
+
+def _print_from_hydra(request: str, config_dir: str | None) -> int:
+    """Have Hydra print a script or candidates; return the exit code."""
+    import hydra
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    from attnx.config.hydra_errors import translate_hydra_error
+    from attnx.config.hydra_internals import version_base
+    from attnx.config.hydra_session import register_configs
+
+    register_configs(config_dir)
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises errors instead of printing a traceback and exiting
+    words = [FLAG, request]
+    previous_argv, sys.argv = sys.argv, ["attnx", *words]
+    try:
+        main = hydra.main(config_path=str(conf_folder().resolve()), config_name="config", **version_base())
+        main(lambda config: None)()
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else 1
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(translate_hydra_error(error, words)) from error
+    finally:
+        sys.argv = previous_argv
+    return 0

@@ -59,21 +59,6 @@ Examples:
 Plug-ins are the files in plugins/ and in the folders of $ATTNX_PLUGINS.
 Runs land in multirun/."""
 
-HYDRA_PAGE = """\
-attnx composes configurations with Hydra, https://hydra.cc. Choices are Hydra's
-overrides: KEY=VALUE, +KEY=VALUE, ~KEY, lists [a,b], and in sweeps a,b
-choice(a,b) range(1,4) glob(*) interval(0,1).
-
-Hydra's flags that attnx has are listed by attnx --help all.
-
-Those about sweeps:
-  hydra/launcher=NAME             where jobs run: processes or slurm
-  hydra/sweeper=NAME              who chooses the jobs: grid, or search (Optuna)
-  hydra.launcher.KEY=VALUE        shown by attnx --cfg hydra -p hydra.launcher
-  hydra.sweeper.KEY=VALUE         shown by attnx --cfg hydra -p hydra.sweeper
-
-Folders are attnx's own: folder= names a run's, name= a sweep's."""
-
 
 def print_complete_page() -> None:
     """Print the page on all commands, flags and choices."""

@@ -172,10 +172,8 @@ def _compose_and_run(argv: Sequence[str]) -> int:
     from attnx.config.compose import canonicalize_overrides, compose, reject_repeated
 
     arguments = TrainingParser().parse(argv)
-    if arguments.version or arguments.hydra_help:
-        from attnx.cli.help import HYDRA_PAGE
-
-        print(f"attnx {__version__}" if arguments.version else HYDRA_PAGE)
+    if arguments.version:
+        print(f"attnx {__version__}")
         return 0
     overrides, config_dir = arguments.overrides, arguments.config_dir
     if arguments.shell_completion:
@@ -189,7 +187,7 @@ def _compose_and_run(argv: Sequence[str]) -> int:
 
         with steady_output():
             return sweep(SweepArgs(canonicalize_overrides(overrides), config_dir, arguments.jobs or 1))
-    if arguments.cfg or arguments.info or arguments.package or arguments.resolve:
+    if arguments.cfg:
         return _show_config(arguments)
     if launched_rank() and not any(re.match(r"[+~]*trainer(\.devices)?[=@]", word) for word in overrides):
         overrides = ["trainer=ddp", *overrides]
@@ -212,22 +210,16 @@ def _reject_sweep_options(config: dict[str, Any]) -> None:
 
 
 def _show_config(arguments: argparse.Namespace) -> int:
-    """Print a configuration if it is valid: that which would run, checked and complete; else Hydra prints it."""
-    from attnx.config.compose import canonicalize_overrides, compose
+    """Print the configuration that would run, checked and complete, or Hydra's own, with the options of sweeps."""
+    import yaml
 
-    overrides, config_dir = arguments.overrides, arguments.config_dir
-    if arguments.cfg == "job":
-        import yaml
+    from attnx.config.compose import compose
+    from attnx.sweeps.expand_overrides import hydra_config
 
-        config = _select(compose(overrides, config_dir), arguments.package)
-        print(yaml.safe_dump(config, sort_keys=False), end="")
-        return 0
-    from attnx.cli.hydra_main import print_from_hydra
-    from attnx.cli.training_args import hydra_flags
-    from attnx.sweeps.expand_overrides import without_hydra_overrides
-
-    compose(without_hydra_overrides(overrides), config_dir)
-    return print_from_hydra(hydra_flags(arguments), canonicalize_overrides(overrides), config_dir)
+    show = compose if arguments.cfg == "job" else hydra_config
+    config = _select(show(arguments.overrides, arguments.config_dir), arguments.package)
+    print(yaml.safe_dump(config, sort_keys=False), end="")
+    return 0
 
 
 def _select(config: Any, package: str | None) -> Any:

@@ -12,8 +12,7 @@ from attnx.config.groups import GROUPS, SCALARS, group_choices, option_keys
 from attnx.errors import UserError, suggest
 from attnx.registry.synonyms import known_as
 
-CONFIGS = ("job", "hydra", "all")
-CONFIG_INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+CONFIGS = ("job", "hydra")
 COMPLETION = "install=bash or uninstall=bash; also zsh and fish"
 
 
@@ -27,15 +26,12 @@ class TrainingParser(Parser):
         add("overrides", nargs="*", help=argparse.SUPPRESS)
         add("-j", "--jobs", metavar="N", type=number_of_jobs, help="jobs of a sweep that run at a time, or auto (1)")
         add("-p", "--package", metavar="KEY", help="with --cfg: a part, task or hydra.launcher")
-        add("--resolve", action="store_true", help="with --cfg: fill in what its ${...} stand for")
         add("-cd", "--config-dir", metavar="FOLDER", help="your configuration files, read first")
         add = self.add_mutually_exclusive_group().add_argument
         add("-m", "--multirun", action="store_true", help="every combination of choices with commas")
         add("-v", "--verbose", action="store_true", help="show every option of a run as it starts")
         add("-c", "--cfg", metavar="WHAT", choices=CONFIGS, help=f"show the configuration: {', '.join(CONFIGS)}")
-        add("-i", "--info", metavar="WHAT", choices=CONFIG_INFO, help=f"how it is composed: {', '.join(CONFIG_INFO)}")
         add("-sc", "--shell-completion", metavar="WHAT", help=COMPLETION)
-        add("--hydra-help", action="store_true", help="which options of Hydra can be used")
         self.add_argument("-V", "--version", action="store_true", help="print the version")
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
@@ -48,9 +44,8 @@ class TrainingParser(Parser):
         for word in arguments.overrides:
             if "=" not in word.lstrip("+")[1:] and not word.startswith("~"):  # it is no override
                 self.refuse(words, words.index(word))
-        for flag in ("package", "resolve"):
-            if getattr(arguments, flag) and not arguments.cfg:
-                raise UserError(f"--{flag} says how --cfg shows a configuration; add --cfg job")
+        if arguments.package and not arguments.cfg:
+            raise UserError("--package says which part of a configuration --cfg shows; add --cfg job")
         if arguments.jobs and not arguments.multirun:
             raise UserError("-j says how many jobs of a sweep run at a time; add -m")
         return arguments
@@ -67,12 +62,3 @@ class TrainingParser(Parser):
             raise UserError(f"unknown flag {name}{hint or suggest(name, {*self.flags, '--help', '--version'})}")
         advice = f"{hint or suggest(name, COMMANDS)}; attnx trains without a command, by key=value"
         raise UserError(f"unknown command {words[index]!r}{advice}")
-
-
-def hydra_flags(arguments: argparse.Namespace) -> list[str]:
-    """The flags by which Hydra shows a configuration, as words."""
-    words = []
-    for flag in ("cfg", "package", "info"):
-        if value := getattr(arguments, flag):
-            words += [f"--{flag.replace('_', '-')}", value]
-    return [*words, "--resolve"] if arguments.resolve else words

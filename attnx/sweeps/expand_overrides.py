@@ -53,6 +53,22 @@ def expand_sweep(overrides: Sequence[str], config_dir: str | None = None) -> Swe
     return request
 
 
+def hydra_config(overrides: Sequence[str], config_dir: str | None = None) -> dict[str, Any]:
+    """Hydra's own configuration, as it is before the references in it are resolved.
+
+    Raises:
+        UserError: the overrides cannot be composed.
+    """
+    from hydra import compose
+    from omegaconf import OmegaConf
+
+    from attnx.config.hydra_session import hydra_session
+
+    with hydra_session(overrides, config_dir):
+        config = compose("config", canonicalize_overrides(overrides), return_hydra_config=True)
+        return {"hydra": OmegaConf.to_container(config.hydra)}
+
+
 def _expand(overrides: Sequence[str]) -> SweepRequest:
     from hydra import compose
 

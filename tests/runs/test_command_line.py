@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+import yaml
 
 import attnx
 from attnx.cli import main
@@ -81,9 +82,9 @@ def test_the_complete_page_names_every_command_and_flag_and_fits_a_terminal(comm
     assert 'eval "$(attnx -sc install=bash)"' in page
 
 
-def test_hydras_page_lists_no_flag_that_is_refused(command):
-    page = command("--hydra-help").out
-    assert set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", page)) <= {*TrainingParser().flags, "--help"}
+def test_the_options_of_a_launcher_are_shown(command):
+    shown = yaml.safe_load(command("--cfg", "hydra", "-p", "hydra.launcher", "hydra/launcher=slurm").out)
+    assert (shown["cluster"], shown["timeout_min"]) == ("slurm", 60)
 
 
 @pytest.mark.parametrize("flag", ["--version", "-V"])

@@ -244,7 +244,6 @@ CONFIGURATIONS = {
     "--cfg job -p scoper": ["-p scoper: the configuration has no 'scoper' there; did you mean", "scorer"],
     "--cfg job -p scorer.hidden": ["no 'hidden' there; did you mean hidden_size?"],
     "--cfg job -m scorer=dot,scaled": ["--cfg", "--multirun"],
-    "--resolve": ["--resolve", "--cfg"],
     "--multirun=yes": ["--multirun takes no value"],
     "attention.heads=2 scope=local scope.window=5 attention.head_scopes=[local,global]": [
         "scope.window=5 has no effect beside attention.head_scopes=[local,global]"
