@@ -14,12 +14,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from attnx.data.dataset import PairDataset, Ragged, Row
-from attnx.data.permutation import Integers
+from attnx.data.dataset import Row, Rows
 from attnx.data.vocabulary import PAD
-
-Flat = tuple[npt.NDArray[Any], Integers]
-"""Sequences end to end, and their lengths."""
 
 # Fields of a batch that stay on the CPU, where reading them waits for nothing.
 READ_AS_NUMBERS = ("row_index", "source_lengths")
@@ -63,30 +59,9 @@ class Batch(NamedTuple):
 def collate(rows: Sequence[Row]) -> Batch:
     """Pad rows to the longest source and the longest target among them."""
     row_index, tag = np.array([(row.row_index, row.tag) for row in rows], dtype=np.int64).T.copy()
-    batch = _make_batch(_concat([row.source for row in rows]), _concat([row.target for row in rows]), row_index, tag)
-    return _with_loss_mask(batch, [row.loss_mask for row in rows])
-
-
-def as_batch(rows: PairDataset) -> Batch:
-    """Return all rows of a dataset as one batch, equal to :func:`collate` of its rows."""
-    count = len(rows)
-    sources, targets = (
-        (side.flat, side.lengths(np.arange(count)))
-        if isinstance(side, Ragged)
-        else _concat([side.row(index) for index in range(count)])
-        for side in (rows.sources, rows.targets)
-    )
-    batch = _make_batch(sources, targets, np.arange(count), rows.tags.astype(np.int64))
-    return _with_loss_mask(batch, [rows[index].loss_mask for index in range(count)] if rows.loss_masks else [])
-
-
-def _concat(rows: Sequence[npt.NDArray[Any]]) -> Flat:
-    return np.concatenate(rows), np.array(list(map(len, rows)))
-
-
-def _make_batch(sources: Flat, targets: Flat, row_index: Integers, tag: Integers) -> Batch:
-    source, source_mask = _pad(*sources)
-    target, target_mask = _pad(*targets)
+    source, source_mask = _pad([row.source for row in rows])
+    target, target_mask = _pad([row.target for row in rows])
+    loss_masks = [row.loss_mask for row in rows if row.loss_mask is not None]
     measured_mask = None
     if target.dtype.kind == "f" and bool(np.isnan(target).any()):
         measured_mask = torch.from_numpy(~np.isnan(target))
@@ -95,17 +70,21 @@ def _make_batch(sources: Flat, targets: Flat, row_index: Integers, tag: Integers
         last = np.maximum.accumulate(np.where(np.isnan(target), 0, steps), axis=1)
         target = np.nan_to_num(np.take_along_axis(target, last, axis=1))
     batch = Batch(*map(torch.from_numpy, (source, source_mask, target, target_mask, row_index, tag)))
-    return batch._replace(measured_mask=measured_mask, source_lengths=torch.from_numpy(sources[1]))
+    return batch._replace(
+        loss_mask=torch.from_numpy(_pad(loss_masks)[0] != PAD) if loss_masks else None,
+        measured_mask=measured_mask,
+        source_lengths=torch.from_numpy(source_mask.sum(1)),
+    )
 
 
-def _with_loss_mask(batch: Batch, masks: Sequence[npt.NDArray[np.bool_] | None]) -> Batch:
-    """The batch with the loss masks of its rows, if they have any."""
-    known = [mask for mask in masks if mask is not None]
-    return batch._replace(loss_mask=torch.from_numpy(_pad(*_concat(known))[0] != PAD)) if known else batch
+def as_batch(rows: Rows) -> Batch:
+    """All rows of a dataset as one batch."""
+    return collate([rows[index] for index in range(len(rows))])
 
 
-def _pad(flat: npt.NDArray[Any], lengths: Integers) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+def _pad(rows: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     """Return sequences padded with PAD (features: 0), and the mask of what is real."""
+    flat, lengths = np.concatenate(rows), np.array(list(map(len, rows)))
     mask = np.arange(lengths.max()) < lengths[:, None]
     dtype = np.float32 if flat.dtype.kind == "f" else np.int64
     padded = np.full((*mask.shape, *flat.shape[1:]), PAD, dtype=dtype)

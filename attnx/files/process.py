@@ -24,17 +24,17 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def interrupt_with_parent(parent: int, signum: int = signal.SIGINT, grace_seconds: float | None = None) -> None:
-    """Have this process signaled when its parent has died.
+def interrupt_with_parent(parent: int, grace_seconds: float | None = None) -> None:
+    """Have this process interrupted, as by Ctrl-C, when its parent has died.
 
     Linux does that itself (prctl); elsewhere a thread polls once a second. A thread ends the process if it does not end
     by itself within ``grace_seconds``, if given.
     """
-    is_signaled = sys.platform == "linux" and not ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signum, 0, 0, 0)
+    is_signaled = sys.platform == "linux" and not ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
     if is_signaled and os.getppid() != parent:  # it died before prctl was called
-        os.kill(os.getpid(), signum)
+        os.kill(os.getpid(), signal.SIGINT)
     if not is_signaled or grace_seconds is not None:
-        thread_signal = 0 if is_signaled else signum  # 0 sends nothing
+        thread_signal = 0 if is_signaled else signal.SIGINT  # 0 sends nothing
         threading.Thread(target=watch_parent, args=[parent, thread_signal, grace_seconds], daemon=True).start()
 
 

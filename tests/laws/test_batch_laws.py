@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnx.data.batches import as_batch, collate
+from attnx.data.batches import collate
 from attnx.data.buckets import BucketBatches
 from attnx.data.dataset import PairDataset, Ragged
 from attnx.data.examples import Pair
-from attnx.data.permutation import temperature_counts
 from attnx.data.vocabulary import BOS, Vocabulary
 
 patient = settings(deadline=None)  # a slow machine is no bug
 
 
-def dataset_with_lengths(rows: list[tuple[int, int, int]]) -> PairDataset:
-    """Rows of these source lengths, target lengths and tags."""
-    table = np.array(rows, dtype=np.int64).reshape(-1, 3)
-    sources, targets = (Ragged(np.full(side.sum(), 4), np.append(0, np.cumsum(side))) for side in table[:, :2].T)
-    return PairDataset(sources, targets, tags=table[:, 2])
+def dataset_with_lengths(rows: list[tuple[int, int]]) -> PairDataset:
+    """Rows of these source and target lengths."""
+    table = np.array(rows, dtype=np.int64).reshape(-1, 2)
+    return PairDataset(*(Ragged(np.full(side.sum(), 4), np.append(0, np.cumsum(side))) for side in table.T))
 
 
-rows = st.lists(st.tuples(st.integers(1, 13), st.integers(1, 17), st.integers(0, 3)), max_size=67).map(
-    dataset_with_lengths
-)
+rows = st.lists(st.tuples(st.integers(1, 13), st.integers(1, 17)), max_size=67).map(dataset_with_lengths)
 sizes = st.integers(1, 11)
 numbers = st.integers(0, 2**31)
 limits = st.one_of(
     st.fixed_dictionaries({"size": sizes, "pool": sizes}),
     st.fixed_dictionaries({"tokens": st.integers(1, 67), "pool": sizes}),
 )
-temperatures = st.sampled_from([1.0, 1.5, 5.0, float("inf")])
 symbols = st.lists(st.sampled_from("abcde"), min_size=1, max_size=7).map(tuple)
 pairs = st.lists(
     st.tuples(symbols, st.lists(symbols, min_size=1, max_size=3).map(tuple)).map(lambda sides: Pair(*sides)),
@@ -57,10 +49,10 @@ def test_every_row_appears_once(rows, limit, seed, epoch, shuffle):
 
 
 @patient
-@given(rows, limits, temperatures, numbers)
-def test_batches_are_full(rows, limit, temperature, seed):
+@given(rows, limits, numbers)
+def test_batches_are_full(rows, limit, seed):
     """All but one have ``size`` rows; or none holds more than ``tokens``, unless it is a single row."""
-    result = list(BucketBatches(rows, **limit, seed=seed, temperature=temperature))
+    result = list(BucketBatches(rows, **limit, seed=seed))
     assert all(result)
     if "size" in limit:
         assert sum(len(batch) < limit["size"] for batch in result) <= 1
@@ -70,10 +62,10 @@ def test_batches_are_full(rows, limit, temperature, seed):
 
 
 @patient
-@given(rows, limits, temperatures, numbers, numbers, st.data())
-def test_a_batch_depends_on_seed_and_epoch_only(rows, limit, temperature, seed, epoch, data):
+@given(rows, limits, numbers, numbers, st.data())
+def test_a_batch_depends_on_seed_and_epoch_only(rows, limit, seed, epoch, data):
     """Whatever ran before and wherever the epoch is entered, batch k is the same, and so is their number."""
-    fresh, used = (BucketBatches(rows, **limit, seed=seed, temperature=temperature) for _ in range(2))
+    fresh, used = (BucketBatches(rows, **limit, seed=seed) for _ in range(2))
     fresh.set_epoch(epoch)
     expected = list(fresh)
     list(used)
@@ -81,21 +73,6 @@ def test_a_batch_depends_on_seed_and_epoch_only(rows, limit, temperature, seed, 
     used.resume(epoch, start)
     assert list(used) == expected[start:]
     assert len(used) == len(fresh) == len(expected)
-
-
-@patient
-@given(rows, sizes, temperatures, numbers, numbers)
-def test_rows_of_a_tag_are_drawn_equally_often(rows, size, temperature, seed, epoch):
-    """An epoch draws as many rows as there are, of each tag its share, and none twice more often than another."""
-    batches = BucketBatches(rows, size, seed=seed, temperature=temperature)
-    batches.set_epoch(epoch)
-    drawn = Counter(row for batch in batches for row in batch)
-    assert drawn.total() == len(rows)
-    counts = np.bincount(rows.tags, minlength=4)
-    for tag, share in enumerate(temperature_counts(counts, temperature).tolist()):
-        times = [drawn[row] for row in np.flatnonzero(rows.tags == tag).tolist()]
-        assert sum(times) == share
-        assert not times or max(times) - min(times) <= 1
 
 
 @patient
@@ -133,5 +110,3 @@ def test_a_batch_contains_its_pairs_unchanged(pairs):
     assert batch.source_mask.sum(1).tolist() == [len(source) for source, _ in expected]
     assert batch.source.shape[1] == max(len(source) for source, _ in expected)
     assert not (batch.target == BOS).any()
-    for first, second in zip(as_batch(data), batch, strict=True):
-        assert first is second is None or torch.equal(first, second)
