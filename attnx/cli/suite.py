@@ -38,6 +38,8 @@ CHECK_BASELINES = 2  # in all, with the challenger
 
 Cell = tuple[str, str]
 """A task and a mechanism."""
+Records = Mapping[tuple[tuple[str, str], ...], RunRecord]
+"""Runs by their overrides."""
 
 
 @dataclass
@@ -59,6 +61,7 @@ class SuiteCommand:
     #: a run of each, with the width that makes its cost that of the first baseline
     matched: dict[Cell, EqualJob] = field(default_factory=dict)
     server: ForkServerProcesses | None = None  #: from which the jobs of all sweeps are forked
+    loaded: dict[Path, Records] = field(default_factory=dict)  #: the runs of each sweep that does not go on
 
     def __post_init__(self) -> None:
         own = without_hydra_overrides(self.overrides)
@@ -224,17 +227,19 @@ class SuiteCommand:
         print_line(f"attnx: {label}", flush=True)
         args = SweepArgs(self.hydra, self.config_dir, self.max_parallel, jobs, self.command_line)
         try:
-            sweep(args, self._folder(mechanism, stage), self.server)
+            self.loaded.pop(folder := self._folder(mechanism, stage), None)
+            sweep(args, folder, self.server)
         except UserError as error:  # the others go on
             self.failed[mechanism] = str(error)
             print_line(f"attnx: {mechanism}: {error}", flush=True)
 
-    def _records(self, mechanism: str, stage: str) -> Mapping[tuple[tuple[str, str], ...], RunRecord]:
-        """The runs of a sweep by their overrides."""
-        if not is_sweep(folder := self._folder(mechanism, stage)):
-            return {}
-        stored, runs = read_sweep(folder), {run.path: run for run in load_runs([folder])}
-        return {overrides_key(job.overrides): runs[stored.folder(job)] for job in stored.jobs}
+    def _records(self, mechanism: str, stage: str) -> Records:
+        """The runs of a sweep, which are read once."""
+        folder = self._folder(mechanism, stage)
+        if folder not in self.loaded and is_sweep(folder):
+            stored, runs = read_sweep(folder), {run.path: run for run in load_runs([folder])}
+            self.loaded[folder] = {overrides_key(job.overrides): runs[stored.folder(job)] for job in stored.jobs}
+        return self.loaded.get(folder, {})
 
     def _chosen(self, cell: Cell) -> list[str] | None:
         """The values that are best in validation; None if no run of the search has finished."""
@@ -272,5 +277,6 @@ class SuiteCommand:
             }
             if commits - {commit, ""}:
                 for stage in (SEARCH, COUNTED):
-                    if renamed := rename_existing(self._folder(mechanism, stage)):
-                        print_line(f"{self._folder(mechanism, stage)} is now {renamed}", flush=True)
+                    self.loaded.pop(folder := self._folder(mechanism, stage), None)
+                    if renamed := rename_existing(folder):
+                        print_line(f"{folder} is now {renamed}", flush=True)
