@@ -44,7 +44,6 @@ def compiled_info(folder: str) -> Any:
     [
         ("steps", LOOP, "each step of the loop but the first"),
         ("model", TRANSFORMER, "the whole pass"),
-        ("model", (*TRANSFORMER, "model.form=decoder_only"), "the whole pass"),
     ],
 )
 def test_a_compiled_model_trains_equally(run, weights, mode, choices, reported):

@@ -69,9 +69,6 @@ def test_two_processes_learn_the_same_as_one(model, make, weights):
     alone, together = weights("one"), weights("two")
     assert alone.keys() == together.keys()
     assert max(float((alone[name] - together[name]).abs().max()) for name in alone) < 1e-5
-    # And every weight has been learned.
-    first = make(model, "trainer.max_steps=1", "optimizer.lr=1e-12", folder="begun").model.state_dict()
-    assert all((together[f"model.{name}"] - weight).abs().max() > 1e-4 for name, weight in first.items())
 
 
 @pytest.mark.parametrize("model", MODELS)

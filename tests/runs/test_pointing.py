@@ -33,11 +33,10 @@ SMALL = [
     "trainer.max_steps=5",
     "trainer.num_validations=2",
 ]
+# Metrics of others are in known/test_pointing_metrics.py, and sorting is evaluated below.
 PROBLEMS = {
     "hull": {"accuracy", "area_coverage", "well_formed"},
-    "delaunay": {"accuracy", "triangle_coverage", "well_formed"},
     "tsp": {"accuracy", "tour_length", "tour_ratio", "well_formed"},
-    "sorting": {"accuracy", "well_formed"},
 }
 
 
@@ -65,12 +64,12 @@ def results(folder: str) -> dict[str, Any]:
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_each_problem_trains_and_predicts(problem, make, work_folder, saved_traces):
     """The metrics are of each size, too; a reopened run answers as it did in the test; the points are drawn."""
-    only = "ring" if problem == "hull" else "any" if problem == "delaunay" else "permutation"
+    only = "ring" if problem == "hull" else "permutation"
     make(f"task.problem={problem}", f"model.constraint={only}", folder="one")
     scores = results("one")
     for metric in PROBLEMS[problem]:
         assert {f"test_{metric}", *(f"test_{metric}_{size}" for size in (3, 5, 7))} <= set(scores)
-    if problem in ("tsp", "sorting"):
+    if problem == "tsp":
         assert scores["test_well_formed"] == 100
     rows = read_predicted("one")
     assert [row["source"] for row in rows] == [" ".join(map(str, range(1, size + 1))) for size in (3, 5, 7, 3, 5, 7, 3)]
