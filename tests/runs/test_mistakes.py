@@ -88,7 +88,7 @@ CONFIGURATIONS = {
         "normalizer=monotonic",
         "a pointer's weights are probabilities",
     ],
-    "normalizer=monotonic model=transformer": ["normalizer=monotonic", "a layer of a transformer"],
+    "normalizer=monotonic model=transformer": ["normalizer=monotonic", "a transformer computes all steps at once"],
     "model=transformer model.cross_normalizer=monotonic": ["model.cross_normalizer=monotonic", "a transformer"],
     "task.train=words.tsv task.valid=words.tsv task.test=words.tsv task.holdout=0.1": [
         "task.holdout=0.1 has no effect beside task.valid=words.tsv and task.test=words.tsv; leave it out, or set "
