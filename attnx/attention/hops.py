@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from attnx.attention.attention import Attention
-from attnx.attention.inputs import check_values_width
+from attnx.attention.inputs import check_tensor
 from attnx.attention.multi_head import MultiHeadAttention
 from attnx.attention.types import AttentionHistory, AttentionOutput, Memory
 from attnx.errors import UserError
+from attnx.ops import is_tracing
 
 
 class Hops(nn.Module):
@@ -58,7 +59,10 @@ class Hops(nn.Module):
         """
         rotated: dict[str, Any] = {} if rotation is None else {"rotation": rotation}
         memory = self.attention.make_memory(states, memory_mask, values, **rotated)
-        check_values_width(states, values, self.values_size)
+        if not is_tracing():
+            check_tensor(
+                "make_memory: values", states if values is None else values, "float", ("b", "m", self.values_size)
+            )
         return memory
 
     def init_history(self, memory: Memory) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Literal
+
 import torch
 from torch import Tensor
 
@@ -9,43 +12,59 @@ from attnx.attention.types import Memory
 from attnx.errors import UserError
 from attnx.ops import is_all_true_on_cpu, is_tracing
 
+Kind = Literal["float", "int", "bool"]
+
+
+def check_tensor(name: str, value: object, kind: Kind, shape: Sequence[int | str], broadcasts: bool = False) -> None:
+    """Check that a value is a tensor of numbers of a kind, and that its shape fits.
+
+    Args:
+        name: the function and the argument, in the message.
+        value: what should be a tensor.
+        kind: of its numbers.
+        shape: the size of each axis, or the letter of one that may have any size.
+        broadcasts: whether it need only be broadcastable to the shape.
+
+    Raises:
+        UserError: it is something else.
+    """
+    if isinstance(value, Tensor):
+        actual_kind = "float" if value.is_floating_point() else "bool" if value.dtype == torch.bool else "int"
+        if kind == actual_kind and _fits(value.shape, shape, broadcasts):
+            return
+        actual = f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"
+    else:
+        actual = f"a {type(value).__name__}"
+    raise UserError(f"{name}: {actual}; expected ({', '.join(map(str, shape))}) {kind}")
+
+
+def _fits(actual: Sequence[int], shape: Sequence[int | str], broadcasts: bool) -> bool:
+    if len(actual) > len(shape) or (len(actual) < len(shape) and not broadcasts):
+        return False
+    sizes = zip(reversed(actual), reversed(shape), strict=False)
+    return all(isinstance(expected, str) or size == expected or (broadcasts and size == 1) for size, expected in sizes)
+
 
 def check_states(
     states: Tensor, memory_mask: Tensor | None, values: Tensor | None, memory_size: int, values_size: int | None = None
 ) -> None:
     """Check that a memory can be made of states (b, m, memory_size), a mask (b, m) and values (b, m, v), if given.
 
-    ``values_size`` is the width that the values must have; None if any will do.
+    ``values_size`` is the width that the values, or the states in their place, must have; None if any will do.
 
     Raises:
         UserError: it cannot.
     """
     if is_tracing():  # where shapes are recorded and not known
         return
-    _check_batch(states, "make_memory", "states", "m", memory_size)
-    _check_tensors("make_memory", memory_mask=memory_mask, values=values)
-    if memory_mask is not None and (memory_mask.dtype != torch.bool or memory_mask.shape != states.shape[:2]):
-        raise UserError(
-            f"make_memory: memory_mask is {_describe(memory_mask)}; expected (b, m) bool, here "
-            f"{tuple(states.shape[:2])}, False at padding"
-        )
-    if values is not None and (
-        values.dim() != 3 or values.shape[:2] != states.shape[:2] or not values.is_floating_point()
-    ):
-        raise UserError(
-            f"make_memory: values are {_describe(values)}; expected (b, m, v) floating-point numbers, the rows and "
-            f"positions of the states {tuple(states.shape[:2])}"
-        )
-    if values_size is not None:
-        check_values_width(states, values, values_size)
-
-
-def check_values_width(states: Tensor, values: Tensor | None, values_size: int) -> None:
-    """Raise a UserError if the values, or else the states, have another width than a module was built for."""
-    width = (states if values is None else values).shape[-1]
-    if width != values_size and not is_tracing():
-        raise UserError(
-            f"make_memory: the values are {width} wide; this attention was built for {values_size}, its values_size"
+    check_tensor("make_memory: states", states, "float", ("b", "m", memory_size))
+    rows, positions = states.shape[:2]
+    if memory_mask is not None:
+        check_tensor("make_memory: memory_mask", memory_mask, "bool", (rows, positions))
+    if values is not None or values_size is not None:
+        used = states if values is None else values
+        check_tensor(
+            "make_memory: values", used, "float", (rows, positions, "v" if values_size is None else values_size)
         )
 
 
@@ -94,54 +113,14 @@ def check_query(
         return
     if not isinstance(memory, Memory):
         raise UserError(f"the memory is a {type(memory).__name__}; make one of states by attention.make_memory(states)")
-    _check_batch(queries, "attention", "queries", "q", query_size)
-    _check_tensors("attention", allowed_mask=allowed_mask, steps=steps)
+    check_tensor("attention: queries", queries, "float", ("b", "q", query_size))
     rows, positions = memory.mask.shape[0], memory.mask.shape[-1]
     if rows != queries.shape[0] and 1 not in (rows, queries.shape[0]):
         raise UserError(
             f"attention: the queries have {queries.shape[0]} rows, the memory {rows}; give each row its own"
         )
     shape = max(rows, queries.shape[0]), queries.shape[1], positions
-    if allowed_mask is not None and (allowed_mask.dtype != torch.bool or not _broadcasts(allowed_mask, shape)):
-        raise UserError(
-            f"attention: allowed_mask is {_describe(allowed_mask)}; expected (b, q, m) bool, here {shape}, True where "
-            "may be read"
-        )
-    if steps is not None and (steps.is_floating_point() or not _broadcasts(steps, shape[:2])):
-        raise UserError(
-            f"attention: steps are {_describe(steps)}; expected (q,) or (b, q) int64, here {shape[1:2]} or {shape[:2]}"
-        )
-
-
-def _check_tensors(function: str, **arguments: Tensor | None) -> None:
-    """Refuse an argument that is neither a tensor nor None."""
-    for name, value in arguments.items():
-        if not isinstance(value, Tensor | None):
-            raise UserError(f"{function}: {name} is a {type(value).__name__}; expected a tensor")
-
-
-def _broadcasts(tensor: Tensor, shape: tuple[int, ...]) -> bool:
-    sizes = zip(reversed(tensor.shape), reversed(shape), strict=False)
-    return tensor.dim() <= len(shape) and all(size in (1, full_size) for size, full_size in sizes)
-
-
-def _check_batch(tensor: Tensor, function: str, what: str, middle: str, width: int) -> None:
-    if not isinstance(tensor, Tensor):
-        raise UserError(
-            f"{function}: the {what} are a {type(tensor).__name__}; expected a tensor (b, {middle}, {width})"
-        )
-    if tensor.dim() != 3:
-        hint = f"; for one row, write {what}[None]" if tensor.dim() == 2 else ""
-        raise UserError(f"{function}: the {what} are {_describe(tensor)}; expected (b, {middle}, {width}){hint}")
-    if tensor.shape[-1] != width:
-        raise UserError(
-            f"{function}: the {what} are {tensor.shape[-1]} wide, in {tuple(tensor.shape)}; this attention was built "
-            f"for {width}, its {'memory' if what == 'states' else 'query'}_size"
-        )
-    if not tensor.is_floating_point():
-        raise UserError(f"{function}: the {what} are {tensor.dtype}; expected floating-point numbers")
-
-
-def _describe(tensor: Tensor) -> str:
-    kind = "of numbers" if tensor.is_floating_point() else str(tensor.dtype).removeprefix("torch.")
-    return f"{tuple(tensor.shape)} {kind}"
+    if allowed_mask is not None:
+        check_tensor("attention: allowed_mask", allowed_mask, "bool", shape, broadcasts=True)
+    if steps is not None:
+        check_tensor("attention: steps", steps, "int", shape[:2], broadcasts=True)

@@ -22,26 +22,16 @@ def attention(request):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (
-            (torch.zeros(7, 26),),
-            r"the states are \(7, 26\).*; expected \(b, m, 26\); for one row, write states\[None\]",
-        ),
-        (
-            (torch.zeros(2, 7, 25),),
-            r"the states are 25 wide, in \(2, 7, 25\); this attention was built for 26, its memory",
-        ),
-        ((STATES.long(),), r"the states are torch.int64; expected floating-point"),
-        (([[1.0]],), r"the states are a list; expected a tensor \(b, m, 26\)"),
-        ((STATES, torch.ones(2, 7)), r"memory_mask is \(2, 7\) of numbers; expected \(b, m\) bool"),
-        (
-            (STATES, torch.ones(2, 6, dtype=BOOL)),
-            r"memory_mask is \(2, 6\) bool; expected \(b, m\) bool, here \(2, 7\)",
-        ),
-        ((STATES, None, torch.zeros(2, 6, 26)), r"values are \(2, 6, 26\).*the states \(2, 7\)"),
-        ((STATES, None, torch.zeros(7, 26)), r"values are \(7, 26\)"),
-        ((STATES, None, STATES.long()), r"values are \(2, 7, 26\) int64; expected .* floating-point numbers"),
-        ((STATES, [[True]]), r"memory_mask is a list; expected a tensor"),
-        ((STATES, None, [[1.0]]), r"values is a list; expected a tensor"),
+        ((torch.zeros(7, 26),), r"states: \(7, 26\) float32; expected \(b, m, 26\) float"),
+        ((torch.zeros(2, 7, 25),), r"states: \(2, 7, 25\) float32; expected \(b, m, 26\)"),
+        ((STATES.long(),), r"states: \(2, 7, 26\) int64; expected \(b, m, 26\) float"),
+        (([[1.0]],), r"states: a list; expected \(b, m, 26\)"),
+        ((STATES, torch.ones(2, 7)), r"memory_mask: \(2, 7\) float32; expected \(2, 7\) bool"),
+        ((STATES, torch.ones(2, 6, dtype=BOOL)), r"memory_mask: \(2, 6\) bool; expected \(2, 7\) bool"),
+        ((STATES, None, torch.zeros(2, 6, 26)), r"values: \(2, 6, 26\) float32; expected \(2, 7, (v|26)\)"),
+        ((STATES, None, torch.zeros(7, 26)), r"values: \(7, 26\)"),
+        ((STATES, None, STATES.long()), r"values: \(2, 7, 26\) int64"),
+        ((STATES, [[True]]), r"memory_mask: a list"),
     ],
 )
 def test_an_invalid_memory_tensor_is_refused(attention, value, message):
@@ -52,17 +42,13 @@ def test_an_invalid_memory_tensor_is_refused(attention, value, message):
 @pytest.mark.parametrize(
     ("queries", "message"),
     [
-        (torch.zeros(5, 13), r"the queries are \(5, 13\).*; expected \(b, q, 13\); for one row, write queries\[None\]"),
+        (torch.zeros(5, 13), r"queries: \(5, 13\) float32; expected \(b, q, 13\) float"),
         # As many as the memory has rows: torch would take each query for a row, and say nothing.
-        (torch.zeros(2, 13), r"the queries are \(2, 13\)"),
-        (torch.zeros(13), r"the queries are \(13,\)"),
-        (
-            torch.zeros(2, 5, 12),
-            r"the queries are 12 wide, in \(2, 5, 12\); this attention was built for 13, its query",
-        ),
+        (torch.zeros(2, 13), r"queries: \(2, 13\)"),
+        (torch.zeros(2, 5, 12), r"queries: \(2, 5, 12\) float32; expected \(b, q, 13\)"),
         (torch.zeros(3, 5, 13), r"the queries have 3 rows, the memory 2"),
-        (QUERIES.int(), r"the queries are torch.int32"),
-        ([1.0], r"the queries are a list"),
+        (QUERIES.int(), r"queries: \(2, 5, 13\) int32"),
+        ([1.0], r"queries: a list"),
     ],
 )
 def test_an_invalid_query_is_refused(attention, queries, message):
@@ -90,27 +76,20 @@ def test_another_object_is_no_memory(attention):
     ids=["numbers", "narrow", "steps", "rows", "axes"],
 )
 def test_an_invalid_mask_is_refused(attention, allowed_mask):
-    with pytest.raises(UserError, match=r"^attention: allowed_mask is .*expected \(b, q, m\) bool, here \(2, 5, 7\)"):
+    with pytest.raises(UserError, match=r"^attention: allowed_mask: .*; expected \(2, 5, 7\) bool"):
         attention(QUERIES, attention.make_memory(STATES), allowed_mask=allowed_mask)
 
 
 @pytest.mark.parametrize("steps", [torch.arange(4), torch.zeros(3, 5, dtype=torch.int64), torch.zeros(5)])
 def test_invalid_steps_are_refused(attention, steps):
-    with pytest.raises(
-        UserError, match=r"^attention: steps are .*expected \(q,\) or \(b, q\) int64, here \(5,\) or \(2, 5\)"
-    ):
+    with pytest.raises(UserError, match=r"^attention: steps: .*; expected \(2, 5\) int"):
         attention(QUERIES, attention.make_memory(STATES), steps=steps)
-
-
-def test_a_list_is_no_mask(attention):
-    with pytest.raises(UserError, match=r"^attention: allowed_mask is a list; expected a tensor"):
-        attention(QUERIES, attention.make_memory(STATES), allowed_mask=[[True]])
 
 
 @pytest.mark.parametrize("options", [{"heads": 2}, {"hops": 2}], ids=str)
 def test_heads_and_hops_know_the_width_of_the_values(options):
     attention: Any = build(query_size=4, memory_size=6, **options)
-    with pytest.raises(UserError, match=r"^make_memory: the values are 8 wide; this attention was built for 6"):
+    with pytest.raises(UserError, match=r"^make_memory: values: \(2, 5, 8\) float32; expected \((2, 5|b, m), 6\)"):
         attention.make_memory(torch.zeros(2, 5, 6), values=torch.zeros(2, 5, 8))
 
 
