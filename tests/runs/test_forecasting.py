@@ -18,7 +18,7 @@ from rich.console import Console
 import attnx
 from attnx.inference.load import TrainedRun
 from attnx.problems.forecasting.figures import draw_forecast_page, draw_forecasts, read_forecasts
-from attnx.problems.forecasting.saved_series import read_test_series
+from attnx.problems.forecasting.series import read_test_series
 from attnx.reports.run.tables import baseline_verdict, baseline_verdicts, result_rows
 from attnx.runs.predictions import Evaluation
 from attnx.runs.results import BaselineDifference

@@ -27,7 +27,7 @@ from attnx.files.bounded_files import (
     read_json,
 )
 from attnx.files.file_lock import is_lock_held, is_lock_left
-from attnx.problems.forecasting.saved_series import TEST_SERIES, read_test_series
+from attnx.problems.forecasting.series import TEST_SERIES, read_test_series
 from attnx.problems.pointing.saved_points import POINTS_FILE, read_points
 from attnx.runs.alignments import Alignment, alignment_arrays, read_alignment
 from tests.run_folder import write_run_folder

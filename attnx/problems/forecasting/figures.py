@@ -21,8 +21,7 @@ from attnx.runs.layout import MATRICES, PREDICTIONS, VOCABULARY
 from attnx.runs.predictions import read_field, read_table
 from attnx.runs.run import read_run
 
-from .saved_series import read_test_series
-from .series import Series
+from .series import Series, read_test_series
 
 MAX_WINDOWS, MAX_COLUMNS = 3, 4
 MAX_LABEL_LENGTH, MAX_TITLE_LENGTH = 20, 50

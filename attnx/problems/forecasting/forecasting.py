@@ -21,8 +21,7 @@ from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
 
 from .baselines import LINEAR_BASELINE, Baseline, Linear, Seasonal
 from .metrics import forecast_metrics, update_forecast_metrics
-from .saved_series import write_test_series
-from .series import Series, fill_missing, irregular_steps_note, read_series
+from .series import Series, fill_missing, irregular_steps_note, read_series, write_test_series
 from .series_split import SeriesSplit, constant_column_notes, overlap_note, split_note, split_series
 from .target import ForecastTarget, median_first
 from .windows import Span, WindowSpec, time_order, training_windows, window_scales

@@ -1,11 +1,11 @@
-"""Reading time series from .csv tables."""
+"""Time series: read from .csv tables, and those of a run's test split, saved for figures."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,20 +14,29 @@ from attnx.data.readers.columns import header_note
 from attnx.data.readers.feature_matrices import GAPS
 from attnx.data.readers.lines import read_csv_rows, reject_duplicate_columns
 from attnx.errors import UserError, suggest
+from attnx.files.atomic_files import write_arrays
+from attnx.files.bounded_files import read_arrays
 from attnx.files.parse_number import is_number
 from attnx.files.printable import quoted
 
 from .times import parse_date, parse_times
 
 Numbers = npt.NDArray[np.float64]
-Row: TypeAlias = tuple[str, Sequence[Any]]
-"""``file:line`` and the fields."""
+TEST_SERIES: Final = "test_series.npz"
+SAVED_FIELDS: Final = ("name", "numbers", "columns", "times", "labels")
 CHECKED_ROWS = 20
 # Texts of missing values.
 MISSING = ("", *GAPS)
 LARGEST = float(np.finfo(np.float32).max)
 # A step is unlike the others if it is longer or shorter than the median by this share; months differ by less.
 UNUSUAL_STEP = 0.5
+
+
+class Row(NamedTuple):
+    """A row of a table."""
+
+    location: str  # ``file:line``
+    cells: dict[str, str]  # by the names of the columns
 
 
 class Series(NamedTuple):
@@ -87,16 +96,12 @@ def read_series(
         raise UserError(f"{path}: holds no rows")
     value_columns = tuple(columns) or tuple(name for name in header if name not in key_columns)
     if not columns:
-        _reject_dates(
-            path, [dict(zip(header, fields, strict=True)) for _, fields in rows[:CHECKED_ROWS]], value_columns
-        )
+        _reject_dates(path, rows[:CHECKED_ROWS], value_columns)
     if notes is not None and has_header is None:
         notes.append(header_note(path, header, ","))
-    groups: defaultdict[str, list[tuple[str, dict[str, Any]]]] = defaultdict(list)
-    for location, fields in rows:
-        row = dict(zip(header, fields, strict=True))
-        name = None if group is None else row[group]
-        groups["" if name is None else str(name).strip()].append((location, row))
+    groups: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups["" if group is None else row.cells[group]].append(row)
     return [_make_series(name, members, time, value_columns) for name, members in groups.items()]
 
 
@@ -113,24 +118,21 @@ def _check_columns(
             raise UserError(f"{path}: has no column {name!r}{suggest(name, header)}")
 
 
-def _reject_dates(path: Path, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
+def _reject_dates(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
     """Refuse a column of dates, which may have digits alone, that nobody named as one of values."""
     for name in columns:
-        if all(parse_date(str(row[name])) for row in rows):
+        if all(parse_date(row.cells[name]) for row in rows):
             raise UserError(
-                f"{path}: the column {name!r} has dates, such as {rows[0][name]}; set task.time_column={name} if they "
-                "are the rows' times, or name task.target_columns without it"
+                f"{path}: the column {name!r} has dates, such as {rows[0].cells[name]}; set task.time_column={name} if "
+                "they are the rows' times, or name task.target_columns without it"
             )
 
 
-def _make_series(
-    name: str, rows: Sequence[tuple[str, dict[str, Any]]], time: str | None, columns: tuple[str, ...]
-) -> Series:
-    numbers = np.array([[_parse_value(row[column], column, location) for column in columns] for location, row in rows])
+def _make_series(name: str, rows: Sequence[Row], time: str | None, columns: tuple[str, ...]) -> Series:
+    numbers = np.array([[_parse_value(row, column) for column in columns] for row in rows])
     if time is None:
         return Series(name, numbers, columns, np.arange(len(rows), dtype=np.float64), tuple(map(str, range(len(rows)))))
-    labels = tuple(str(row[time]).strip() for _, row in rows)
-    locations = [location for location, _ in rows]
+    labels, locations = tuple(row.cells[time] for row in rows), [row.location for row in rows]
     times = parse_times(labels, locations)
     _check_order(times, labels, locations, name)
     return Series(name, numbers, columns, times, labels)
@@ -138,15 +140,17 @@ def _make_series(
 
 def _csv(path: Path, has_header: bool | None) -> tuple[str, list[str], list[Row]]:
     """Where the header is, the names of the columns, and the rows with their lines."""
-    rows: list[Row] = [(f"{path}:{line_number}", fields) for line_number, fields in read_csv_rows(path)]
-    if not rows:
+    lines = [(f"{path}:{line_number}", fields) for line_number, fields in read_csv_rows(path)]
+    if not lines:
         return str(path), [], []
-    location, first = rows[0]
+    location, header = lines[0]
     if has_header is None:
-        _check_header([fields for _, fields in rows[:2]], location)
+        _check_header([fields for _, fields in lines[:2]], location)
     if has_header is False:
-        return location, [str(column_number) for column_number in range(1, len(first) + 1)], rows
-    return location, list(first), rows[1:]
+        header = [str(column_number) for column_number in range(1, len(header) + 1)]
+    else:
+        del lines[0]
+    return location, header, [Row(line, dict(zip(header, fields, strict=True))) for line, fields in lines]
 
 
 def _check_header(rows: Sequence[Sequence[str]], location: str) -> None:
@@ -170,18 +174,20 @@ def _is_value(cell: str) -> bool:
     return cell.lower() in GAPS or is_number(cell) or parse_date(cell) is not None
 
 
-def _parse_value(field: Any, column: str, location: str) -> float:
-    if field is None or (isinstance(field, str) and field.lower() in MISSING):
+def _parse_value(row: Row, column: str) -> float:
+    cell = row.cells[column]
+    if cell.lower() in MISSING:
         return np.nan
-    if not is_number(field):
+    if not is_number(cell):
         remedy = "leave it empty if it is missing, or name task.target_columns without this column"
-        if isinstance(field, str) and is_number(field.replace(",", "")):
+        if is_number(cell.replace(",", "")):
             remedy = "write decimals with a point, and thousands without separators"
-        raise UserError(f"{location}: {quoted(str(field))} in column {column!r} is not a number; {remedy}")
-    value = float(field)
+        raise UserError(f"{row.location}: {quoted(cell)} in column {column!r} is not a number; {remedy}")
+    value = float(cell)
     if abs(value) > LARGEST:
         raise UserError(
-            f"{location}: {value:g} in column {column!r} is not a finite 32-bit number; leave it empty if it is missing"
+            f"{row.location}: {value:g} in column {column!r} is not a finite 32-bit number; leave it empty if it is "
+            "missing"
         )
     return value
 
@@ -242,3 +248,30 @@ def fill_missing(series: Series, where: str = "the series") -> tuple[Series, lis
 def name_suffix(series: Series) -> str:
     """Return the series' name for a message: `` of NAME``, or nothing."""
     return f" of {series.name}" if series.name else ""
+
+
+def write_test_series(folder: Path, series: Sequence[Series]) -> None:
+    """Write series to a folder; no file if there are none."""
+    arrays: dict[str, Any] = {}
+    for index, item in enumerate(series):
+        single = item._replace(numbers=item.numbers.astype(np.float32))
+        arrays |= {f"{name}_{index}": np.array(getattr(single, name)) for name in SAVED_FIELDS}
+    if arrays:
+        write_arrays(folder / TEST_SERIES, arrays)
+
+
+def read_test_series(folder: Path) -> list[Series]:
+    """Read what :func:`write_test_series` wrote; an empty list without such a file."""
+    if not (folder / TEST_SERIES).is_file():
+        return []
+    arrays = read_arrays(folder / TEST_SERIES)
+    return [
+        Series(
+            str(arrays[f"name_{index}"]),
+            arrays[f"numbers_{index}"],
+            tuple(map(str, arrays[f"columns_{index}"])),
+            arrays[f"times_{index}"],
+            tuple(map(str, arrays[f"labels_{index}"])),
+        )
+        for index in range(len(arrays) // len(SAVED_FIELDS))
+    ]
