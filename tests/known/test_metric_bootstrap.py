@@ -20,7 +20,7 @@ from attnx.metrics.per_tag import MACRO, MICRO, metrics_per_tag, update_all
 from attnx.problems.forecasting.series import read_series
 from attnx.problems.forecasting.windows import Span, WindowSpec, time_order
 from attnx.problems.pointing.answers import PointingReference
-from attnx.problems.pointing.metrics import RatioBySize
+from attnx.problems.pointing.metrics import AnswerAccuracy
 from attnx.reports.stats.bootstrap import SAMPLES, SEED
 from attnx.tasks.contract import SequenceData, SequenceTask
 
@@ -139,10 +139,7 @@ def test_corpus_scores_are_resampled():
 
 def test_scores_by_size_are_resampled():
     """A size that some draw lacks is not reported; a size in all draws is."""
-    judged = Shown(
-        {"accuracy": lambda: RatioBySize(lambda prediction, answer: (float(prediction == answer.order), 1.0), 100)},
-        "texts",
-    )
+    judged = Shown({"accuracy": AnswerAccuracy}, "texts")
     sizes = [3] * 30 + [4] * 30 + [5]
     pairs = [Pair((), (), texts=PointingReference(np.zeros((size, 2)), [0])) for size in sizes]  # type: ignore[arg-type]
     predictions = [Prediction(pair, [number % 2], 0.0, None) for number, pair in enumerate(pairs)]

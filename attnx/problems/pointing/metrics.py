@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Final, Literal
 
 from torch import Tensor
@@ -24,8 +23,6 @@ from .answers import (
     triangle_set,
 )
 
-AnswerScore = Callable[[Order, PointingReference], tuple[float, float]]
-
 MAX_POINTS: Final = 1000
 """Most points of a problem."""
 MAX_SIZES_SHOWN: Final = 12
@@ -33,16 +30,17 @@ MAX_SIZES_SHOWN: Final = 12
 
 
 class RatioBySize(AdditiveMetric):
-    """Sum over answers divided by another sum, in total and per problem size; NaN if the divisor is zero.
-
-    ``score`` maps an answer and its reference to what they add to the numerator and to the denominator.
-    """
+    """Sum over answers divided by another sum, in total and per problem size; NaN if the divisor is zero."""
 
     higher_is_better = None
+    unit = 1
 
-    def __init__(self, score: AnswerScore, unit: float = 1.0) -> None:
+    def __init__(self) -> None:
         super().__init__(3, MAX_POINTS + 1)  # numerator, denominator and number of answers of each size
-        self.score, self.unit = score, unit
+
+    def score(self, answer: Order, reference: PointingReference) -> tuple[float, float]:
+        """What an answer adds to the numerator and to the denominator."""
+        raise NotImplementedError
 
     def update(self, predictions: Sequence[Order], references: Sequence[PointingReference]) -> None:
         """Add a batch of answers (positions from 0), each with its reference."""
@@ -62,24 +60,21 @@ class RatioBySize(AdditiveMetric):
 
 
 class AnswerRate(RatioBySize):
-    """Percentage of answers that meet a condition."""
+    """Percentage of answers that meet a condition, which depends on their form."""
 
-    def __init__(self, is_counted: Callable[[Order, PointingReference], bool]) -> None:
-        super().__init__(partial(_count, is_counted), 100)
+    unit = 100
+
+    def __init__(self, form: Literal["order", "polygon", "round_trip", "triangles"] = "order") -> None:
+        super().__init__()
+        self.form = form
 
     def proportions(self) -> dict[str, list[Proportion]]:
         """The proportion of such answers, in total and per size."""
         return {name: [Proportion(*map(int, ratio))] for name, ratio in self._ratios().items()}
 
 
-def _count(
-    is_counted: Callable[[Order, PointingReference], bool], answer: Order, reference: PointingReference
-) -> tuple[float, float]:
-    return is_counted(answer, reference), 1
-
-
 @register("metric", "answer_accuracy")
-def answer_accuracy(form: Literal["order", "polygon", "round_trip", "triangles"] = "order") -> AnswerRate:
+class AnswerAccuracy(AnswerRate):
     """Percentage of answers that equal the reference in meaning.
 
     Formula: ``100 * right / answers``
@@ -89,16 +84,19 @@ def answer_accuracy(form: Literal["order", "polygon", "round_trip", "triangles"]
     ``triangles`` are a set; in an ``order`` every position counts.
 
     >>> import numpy as np
-    >>> metric = answer_accuracy("polygon")
+    >>> metric = AnswerAccuracy("polygon")
     >>> metric.update([[2, 3, 5, 2], [2, 5]], [PointingReference(np.zeros((7, 2)), [2, 5, 3, 2])] * 2)
     >>> metric.compute()[""].item()
     50.0
     """
-    return AnswerRate(partial(is_right_answer, form))
+
+    def score(self, answer: Order, reference: PointingReference) -> tuple[float, float]:
+        """Whether it is right, and 1."""
+        return is_right_answer(self.form, answer, reference), 1
 
 
 @register("metric", "well_formed")
-def well_formed(form: Literal["order", "polygon", "round_trip", "triangles"] = "order") -> AnswerRate:
+class WellFormed(AnswerRate):
     """Percentage of answers of the required form, right or wrong.
 
     Formula: ``100 * well formed / answers``
@@ -109,16 +107,19 @@ def well_formed(form: Literal["order", "polygon", "round_trip", "triangles"] = "
     once; ``triangles`` are triples of different positions, none twice.
 
     >>> import numpy as np
-    >>> metric = well_formed("order")
+    >>> metric = WellFormed("order")
     >>> metric.update([[2, 1, 0], [2, 1, 2]], [PointingReference(np.zeros((3, 1)), [0, 1, 2])] * 2)
     >>> metric.compute()[""].item()
     50.0
     """
-    return AnswerRate(partial(is_well_formed, form))
+
+    def score(self, answer: Order, reference: PointingReference) -> tuple[float, float]:
+        """Whether it is well formed, and 1."""
+        return is_well_formed(self.form, answer, reference), 1
 
 
 @register("metric", "area_coverage")
-def area_coverage() -> RatioBySize:
+class AreaCoverage(RatioBySize):
     """Mean share of the hull's area that simple polygons cover, in percent.
 
     Formula: ``100 * mean over simple polygons of area(answer) / area(hull)``
@@ -128,79 +129,79 @@ def area_coverage() -> RatioBySize:
     ``well_formed`` counts them.
 
     >>> import numpy as np
-    >>> metric = area_coverage()
+    >>> metric = AreaCoverage()
     >>> square = PointingReference(np.array([[0, 0], [1, 0], [1, 1], [0, 1]]), [0, 1, 2, 3, 0])
     >>> metric.update([[0, 1, 2, 0], [0, 2, 1, 3, 0]], [square] * 2)
     >>> metric.compute()[""].item()
     50.0
     """
-    return RatioBySize(_hull_coverage, 100)
+
+    unit = 100
+
+    def score(self, answer: Order, reference: PointingReference) -> tuple[float, float]:
+        """The share of a simple polygon, and 1."""
+        if not is_simple_polygon(reference.points, answer):
+            return 0, 0
+        return polygon_area(reference.points, answer) / polygon_area(reference.points, reference.order), 1
 
 
 @register("metric", "triangle_coverage")
-def triangle_coverage() -> RatioBySize:
+class TriangleCoverage(RatioBySize):
     """Percentage of the true triangles that were predicted.
 
     Formula: ``100 * sum |predicted and true| / sum |true|``
     Source: Vinyals et al. 2015, section 4.3, https://arxiv.org/abs/1506.03134
 
     >>> import numpy as np
-    >>> metric = triangle_coverage()
+    >>> metric = TriangleCoverage()
     >>> metric.update([[0, 1, 2, 0, 1, 3]], [PointingReference(np.zeros((5, 2)), [0, 1, 2, 1, 2, 3, 2, 3, 4])])
     >>> round(metric.compute()[""].item(), 1)
     33.3
     """
-    return RatioBySize(_triangle_coverage, 100)
+
+    unit = 100
+
+    def score(self, answer: Order, reference: PointingReference) -> tuple[float, float]:
+        """The number of true triangles in the answer, and of all."""
+        expected = triangle_set(reference.order)
+        return len(triangle_set(answer) & expected), len(expected)
 
 
 @register("metric", "tour_length")
-def tour_length() -> RatioBySize:
+class TourLength(RatioBySize):
     """Mean length of the valid tours, which visit every point once.
 
     Formula: ``mean over valid tours of sum_i |p_i - p_i+1|, the return included``
     Source: Vinyals et al. 2015, section 4.4, https://arxiv.org/abs/1506.03134
 
     >>> import numpy as np
-    >>> metric = tour_length()
+    >>> metric = TourLength()
     >>> metric.update([[0, 1, 2], [0, 1, 1]], [PointingReference(np.array([[0, 0], [3, 0], [3, 4]]), [0, 1, 2])] * 2)
     >>> metric.compute()[""].item()
     12.0
     """
-    return RatioBySize(_tour_length)
+
+    def score(self, answer: Order, reference: PointingReference) -> tuple[float, float]:
+        """The length of a valid tour, and 1."""
+        return (path_length(reference.points, answer), 1) if is_round_trip(reference.points, answer) else (0, 0)
 
 
 @register("metric", "tour_ratio")
-def tour_ratio() -> RatioBySize:
+class TourRatio(RatioBySize):
     """Length of valid tours relative to the references; 1 if all are as short.
 
     Formula: ``sum length(tour) / sum length(reference), over valid tours``
     Source: Vinyals et al. 2015, table 2 (lengths against the optimum), https://arxiv.org/abs/1506.03134
 
     >>> import numpy as np
-    >>> metric = tour_ratio()
+    >>> metric = TourRatio()
     >>> metric.update([[0, 2, 1, 3]], [PointingReference(np.array([[0, 0], [4, 0], [4, 3], [0, 3]]), [0, 1, 2, 3])])
     >>> round(metric.compute()[""].item(), 4)  # (5 + 3 + 5 + 3) / (4 + 3 + 4 + 3)
     1.1429
     """
-    return RatioBySize(_tour_ratio)
 
-
-def _hull_coverage(answer: Order, reference: PointingReference) -> tuple[float, float]:
-    if not is_simple_polygon(reference.points, answer):
-        return 0, 0
-    return polygon_area(reference.points, answer) / polygon_area(reference.points, reference.order), 1
-
-
-def _triangle_coverage(answer: Order, reference: PointingReference) -> tuple[float, float]:
-    expected = triangle_set(reference.order)
-    return len(triangle_set(answer) & expected), len(expected)
-
-
-def _tour_length(answer: Order, reference: PointingReference) -> tuple[float, float]:
-    return (path_length(reference.points, answer), 1) if is_round_trip(reference.points, answer) else (0, 0)
-
-
-def _tour_ratio(answer: Order, reference: PointingReference) -> tuple[float, float]:
-    if not is_round_trip(reference.points, answer):
-        return 0, 0
-    return path_length(reference.points, answer), path_length(reference.points, reference.order)
+    def score(self, answer: Order, reference: PointingReference) -> tuple[float, float]:
+        """The length of a valid tour, and of the reference."""
+        if not is_round_trip(reference.points, answer):
+            return 0, 0
+        return path_length(reference.points, answer), path_length(reference.points, reference.order)

@@ -122,7 +122,7 @@ class ResolvedPointerConfig(ResolvedConfig):
         query, attention = build_query_and_attention(config, widths, source.keys_size)
         assert isinstance(attention, Attention)
         target = PositionTarget(sizes.target_symbols, options.constraint)
-        return Pointer(source, target, first_state, query, attention, decoder, options.schedule)
+        return Pointer(source, target, first_state, query, attention, decoder, self.plan)
 
 
 def _check_task(config: Config, constraint: str) -> None:

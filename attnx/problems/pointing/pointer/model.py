@@ -11,7 +11,7 @@ from attnx.attention import Attention, AttentionHistory, AttentionOutput, Memory
 from attnx.attention.memory import concat_sources, update_history
 from attnx.attention.normalizers.softmax import Softmax
 from attnx.errors import UserError
-from attnx.models.planner import PlannerInputs, plan
+from attnx.models.planner import Plan
 from attnx.models.sequence_model import Output, SequenceModel
 from attnx.nn.decoders.recurrent import RecurrentDecoder
 from attnx.nn.recurrent import State, dropout_mask, top_hidden
@@ -47,6 +47,7 @@ class Pointer(SequenceModel[PointerState]):
 
     >>> from attnx.attention import build
     >>> from attnx.attention.query_inputs.current_state import CurrentState
+    >>> from attnx.models.planner import PlannerInputs, plan
     >>> from attnx.nn.bridges import ZeroBridge
     >>> from attnx.nn.encoders.recurrent import RecurrentEncoder
     >>> encoder, decoder = RecurrentEncoder(7, hidden_size=5), RecurrentDecoder(7, hidden_size=13)
@@ -54,7 +55,8 @@ class Pointer(SequenceModel[PointerState]):
     >>> query = Query([CurrentState(state_size=13)])
     >>> attention = build(scorer="additive", query_size=query.size, memory_size=source.keys_size, values_size=7)
     >>> bridge = ZeroBridge(decoder, source.final_size)
-    >>> model = Pointer(source, PositionTarget(4 + 9, "permutation"), bridge, query, attention, decoder)
+    >>> schedule = plan(PlannerInputs(query.needs, feed="none"))
+    >>> model = Pointer(source, PositionTarget(4 + 9, "permutation"), bridge, query, attention, decoder, schedule)
     >>> points, mask, inputs = torch.randn(2, 3, 2), torch.ones(2, 3, dtype=torch.bool), torch.tensor([[1, 4], [1, 6]])
     >>> model(points, mask, inputs).logits.shape
     torch.Size([2, 2, 7])
@@ -71,12 +73,11 @@ class Pointer(SequenceModel[PointerState]):
         query: Query,
         attention: Attention,
         decoder: RecurrentDecoder,
-        schedule: str = "auto",
+        plan: Plan,
     ) -> None:
         super().__init__()
         self.source_encoder, self.target, self.bridge, self.decoder = source, target, bridge, decoder
-        self.query, self.attention = query, attention
-        self.plan = plan(PlannerInputs(query.needs, feed="none", needs_history=attention.needs_history), schedule)
+        self.query, self.attention, self.plan = query, attention, plan
         # Initialized like the weights of a Linear(size, 1).
         self.start = nn.Parameter(torch.empty(source.values_size).uniform_(-1, 1) / source.values_size**0.5)
         self.end = nn.Parameter(torch.empty(source.keys_size).uniform_(-1, 1) / source.keys_size**0.5)
