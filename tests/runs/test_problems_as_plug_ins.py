@@ -78,7 +78,6 @@ MISTAKES = {
         "model=my_entity task=g2p",
         "model=my_entity task=my_qa attention=none",
         "model=my_entity task=my_qa scope.include_self=true",
-        "model=my_entity task=my_qa normalizer=reinforced",
     ],
 }
 
