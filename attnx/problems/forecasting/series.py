@@ -32,7 +32,7 @@ LARGEST = float(np.finfo(np.float32).max)
 UNUSUAL_STEP = 0.5
 
 
-class Row(NamedTuple):
+class SeriesRow(NamedTuple):
     """A row of a table."""
 
     location: str  # ``file:line``
@@ -99,7 +99,7 @@ def read_series(
         _reject_dates(path, rows[:CHECKED_ROWS], value_columns)
     if notes is not None and has_header is None:
         notes.append(header_note(path, header, ","))
-    groups: defaultdict[str, list[Row]] = defaultdict(list)
+    groups: defaultdict[str, list[SeriesRow]] = defaultdict(list)
     for row in rows:
         groups["" if group is None else row.cells[group]].append(row)
     return [_make_series(name, members, time, value_columns) for name, members in groups.items()]
@@ -118,7 +118,7 @@ def _check_columns(
             raise UserError(f"{path}: has no column {name!r}{suggest(name, header)}")
 
 
-def _reject_dates(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
+def _reject_dates(path: Path, rows: Sequence[SeriesRow], columns: Sequence[str]) -> None:
     """Refuse a column of dates, which may have digits alone, that nobody named as one of values."""
     for name in columns:
         if all(parse_date(row.cells[name]) for row in rows):
@@ -128,7 +128,7 @@ def _reject_dates(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> No
             )
 
 
-def _make_series(name: str, rows: Sequence[Row], time: str | None, columns: tuple[str, ...]) -> Series:
+def _make_series(name: str, rows: Sequence[SeriesRow], time: str | None, columns: tuple[str, ...]) -> Series:
     numbers = np.array([[_parse_value(row, column) for column in columns] for row in rows])
     if time is None:
         return Series(name, numbers, columns, np.arange(len(rows), dtype=np.float64), tuple(map(str, range(len(rows)))))
@@ -138,7 +138,7 @@ def _make_series(name: str, rows: Sequence[Row], time: str | None, columns: tupl
     return Series(name, numbers, columns, times, labels)
 
 
-def _csv(path: Path, has_header: bool | None) -> tuple[str, list[str], list[Row]]:
+def _csv(path: Path, has_header: bool | None) -> tuple[str, list[str], list[SeriesRow]]:
     """Where the header is, the names of the columns, and the rows with their lines."""
     lines = [(f"{path}:{line_number}", fields) for line_number, fields in read_csv_rows(path)]
     if not lines:
@@ -150,7 +150,7 @@ def _csv(path: Path, has_header: bool | None) -> tuple[str, list[str], list[Row]
         header = [str(column_number) for column_number in range(1, len(header) + 1)]
     else:
         del lines[0]
-    return location, header, [Row(line, dict(zip(header, fields, strict=True))) for line, fields in lines]
+    return location, header, [SeriesRow(line, dict(zip(header, fields, strict=True))) for line, fields in lines]
 
 
 def _check_header(rows: Sequence[Sequence[str]], location: str) -> None:
@@ -174,7 +174,7 @@ def _is_value(cell: str) -> bool:
     return cell.lower() in GAPS or is_number(cell) or parse_date(cell) is not None
 
 
-def _parse_value(row: Row, column: str) -> float:
+def _parse_value(row: SeriesRow, column: str) -> float:
     cell = row.cells[column]
     if cell.lower() in MISSING:
         return np.nan
