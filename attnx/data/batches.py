@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from attnx.data.dataset import Row, Rows
+from attnx.data.dataset import PairDataset, Row
 from attnx.data.vocabulary import PAD
 
 # Fields of a batch that stay on the CPU, where reading them waits for nothing.
@@ -77,7 +77,7 @@ def collate(rows: Sequence[Row]) -> Batch:
     )
 
 
-def as_batch(rows: Rows) -> Batch:
+def as_batch(rows: PairDataset) -> Batch:
     """All rows of a dataset as one batch."""
     return collate([rows[index] for index in range(len(rows))])
 

@@ -14,7 +14,7 @@ import torch
 from torch.utils.data import Dataset, Sampler
 
 from attnx.data.batches import Batch, collate
-from attnx.data.dataset import Row, Rows
+from attnx.data.dataset import PairDataset, Row
 from attnx.data.permutation import Integers, Permutation
 from attnx.data.vocabulary import PAD
 from attnx.errors import UserError
@@ -49,7 +49,7 @@ class BucketBatches(Sampler[list[int]]):
 
     def __init__(
         self,
-        rows: Rows,
+        rows: PairDataset,
         size: int | None = None,
         tokens: int | None = None,
         seed: int = 0,
@@ -206,7 +206,7 @@ class ShardedBatchSampler(Sampler[list[int]]):
 class ShardedDataset(Dataset[Row]):
     """The rows of a dataset by index; an inverted index gives a dummy row."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: PairDataset) -> None:
         self.rows = rows
 
     def __len__(self) -> int:

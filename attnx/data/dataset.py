@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
@@ -74,6 +73,7 @@ class Ragged(NamedTuple):
 
 
 Ids = npt.NDArray[np.integer[Any]]
+ROWS_PER_PIECE = 2**20
 
 
 class Row(NamedTuple):
@@ -89,38 +89,25 @@ class Row(NamedTuple):
     loss_mask: npt.NDArray[np.bool_] | None = None
 
 
-class Rows(Dataset[Row], ABC):
-    """Encoded examples by index, wherever they are."""
-
-    @abstractmethod
-    def __len__(self) -> int:
-        """Return the number of rows."""
-
-    @abstractmethod
-    def __getitem__(self, index: int) -> Row:
-        """Return one row; an IndexError if there is none."""
-
-    @abstractmethod
-    def lengths(self, rows: Integers) -> Integers:
-        """Return (rows, 2), the source and target lengths (``EOS`` counted) of ``rows``."""
-
-    @abstractmethod
-    def fingerprint(self) -> str:
-        """Return a hash of all rows, which changes with the data."""
-
-
-class PairDataset(Rows):
+class PairDataset(Dataset[Row]):
     """Encoded examples in a few arrays; forked ranks and jobs share their memory pages.
 
     Attributes:
         tags: (rows,) index of each row's tag; 0 without tags.
         loss_masks: bool for each step of ``targets``, whether it counts; None if all do.
+        known_fingerprint: saves reading all rows, which may be in files.
     """
 
     def __init__(
-        self, sources: Sequences, targets: Sequences, tags: Ids | None = None, loss_masks: Sequences | None = None
+        self,
+        sources: Sequences,
+        targets: Sequences,
+        tags: Ids | None = None,
+        loss_masks: Sequences | None = None,
+        known_fingerprint: str = "",
     ) -> None:
         self.sources, self.targets, self.loss_masks = sources, targets, loss_masks
+        self.known_fingerprint = known_fingerprint
         self.tags = np.broadcast_to(np.uint8(0), len(self)) if tags is None else tags
 
     @classmethod
@@ -174,11 +161,16 @@ class PairDataset(Rows):
 
     def fingerprint(self) -> str:
         """Return a hash of all rows, which changes with the data."""
+        if self.known_fingerprint:
+            return self.known_fingerprint
         digest = hashlib.sha256()
         masks = () if self.loss_masks is None else (self.loss_masks.flat,)
         sides = (self.sources.flat, self.sources.offsets, self.targets.flat, self.targets.offsets)
         for array in (*sides, self.tags, *masks):
-            digest.update(np.ascontiguousarray(array).data)
+            for start in range(0, len(array), ROWS_PER_PIECE):  # of what may be larger than memory
+                piece = array[start : start + ROWS_PER_PIECE]
+                # Narrow ids count as wide ones.
+                digest.update(np.ascontiguousarray(piece, np.int32 if array.dtype == np.uint16 else None).data)
         return digest.hexdigest()[:16]
 
 

@@ -8,7 +8,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -16,7 +16,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 from rich.console import Console
 
-from attnx.data.arrow_rows import ArrowRows
+from attnx.data.dataset import PairDataset, Ragged
+from attnx.data.permutation import Integers
 from attnx.data.readers.hugging_face import import_datasets
 from attnx.data.readers.parallel_corpus import Sentence, drop_blank, drop_reason, dropped_note
 from attnx.data.splits import SentenceHoldout
@@ -27,7 +28,8 @@ from attnx.files.process import available_cores, watch_parent
 from attnx.registry.dependencies import require_package
 
 NEEDS_DATASETS: Final = "task.train, too large for memory,"
-ROWS, TEXT, ENCODED = "rows.arrow", "text.arrow", "encoded.arrow"
+TEXT, ENCODED = "text.arrow", "encoded.arrow"
+SIDES, TAGS = ("source", "target"), "tags.npy"
 DROPPED: Final = "dropped"
 # Sentences in memory: those that tokenizers learn from, and those that may be held out.
 MAX_SAMPLE: Final = 1_000_000
@@ -35,7 +37,7 @@ MAX_HELD_OUT: Final = 100_000
 # So that the longest lines of a batch, 1 MiB each, fit into a column of Arrow, which has 2 GiB.
 ROWS_PER_BATCH: Final = 2_000
 ROWS_PER_PROCESS: Final = 20_000  # for less, a process is not worth its start
-ROWS_PER_PART: Final = 2**16  # of the file that training reads
+ROWS_PER_PART: Final = 2**16  # in memory while the files are written that training reads
 
 T = TypeVar("T")
 
@@ -104,7 +106,7 @@ class RowEncoder:
         """Return the names and types of the columns of rows."""
         pyarrow: Any = require_package("pyarrow", "datasets", NEEDS_DATASETS)
         ids = [pyarrow.uint16() if len(side) <= 2**16 else pyarrow.int32() for side in self.vocabularies]
-        columns = [(name, pyarrow.list_(kind)) for name, kind in zip(("source", "target"), ids, strict=True)]
+        columns = [(name, pyarrow.list_(kind)) for name, kind in zip(SIDES, ids, strict=True)]
         return pyarrow.schema(columns + ([("tag", pyarrow.int64())] if self.tag_indices else []))
 
     def __call__(self, sources: list[str], targets: list[str], tags: list[str]) -> Any:
@@ -122,7 +124,7 @@ class RowEncoder:
         return pyarrow.table(columns, self.schema().append(pyarrow.field(DROPPED, pyarrow.string())))
 
 
-def encode_rows(folder: Path, encoder: RowEncoder, dropped: Counter[str]) -> tuple[ArrowRows, str]:
+def encode_rows(folder: Path, encoder: RowEncoder, dropped: Counter[str]) -> tuple[PairDataset, str]:
     """Encode the file of :func:`scan_sentences` into rows; return them, and a note on all that was dropped.
 
     Several processes tokenize; their number changes no byte. One that is killed is a RunFailed.
@@ -131,26 +133,54 @@ def encode_rows(folder: Path, encoder: RowEncoder, dropped: Counter[str]) -> tup
         UserError: no row is left, or none of a tag.
         RunFailed: one of the processes was killed.
     """
-    datasets, pyarrow = import_datasets(NEEDS_DATASETS), require_package("pyarrow.compute", "datasets", NEEDS_DATASETS)
+    datasets = import_datasets(NEEDS_DATASETS)
     encoded = _map(datasets, datasets.Dataset.from_file(str(folder / TEXT)), encoder, folder / ENCODED)
     dropped = dropped.copy()
-    with _arrow_file(folder / ROWS, encoder.schema()) as write:
-        for table in encoded.with_format("arrow").iter(ROWS_PER_PART):
-            dropped.update(filter(None, table[DROPPED].to_pylist()))
-            table = table.filter(pyarrow.equal(table[DROPPED], "")).drop_columns(DROPPED)
-            write(table.combine_chunks().cast(encoder.schema()))
+    tags = _write_arrays(folder, encoded, dropped)
     for file in folder.glob("*.arrow"):
-        if file.name != ROWS:
-            file.unlink()
-    rows = ArrowRows(folder / ROWS)
-    note = dropped_note(dropped, len(rows) + dropped.total())
-    if not len(rows):
+        file.unlink()
+    count = len(tags)
+    note = dropped_note(dropped, count + dropped.total())
+    if not count:
         raise UserError(f"no training pair is left: {note}")
     if encoder.tag_indices:
-        present = {int(tag) for part in rows.parts for tag in np.unique(part.tags)}
+        np.save(folder / TAGS, tags)
+        present = set(np.unique(tags).tolist())
         if missing := [tag for tag, index in encoder.tag_indices.items() if index not in present]:
             raise UserError(f"no training pair of {missing[0]!r} is left: {note}")
-    return rows, note
+    return open_rows(folder), note
+
+
+def _write_arrays(folder: Path, encoded: Any, dropped: Counter[str]) -> Integers:
+    """Write the ids of each side end to end, and where each row begins; return the tag of each row, 0 without tags."""
+    pyarrow: Any = require_package("pyarrow.compute", "datasets", NEEDS_DATASETS)
+    lengths: dict[str, list[Integers]] = {side: [] for side in SIDES}
+    tags: list[Integers] = []
+    with ExitStack() as stack:
+        files = {side: stack.enter_context((folder / f"{side}.ids").open("wb")) for side in SIDES}
+        for table in encoded.with_format("arrow").iter(ROWS_PER_PART):
+            dropped.update(filter(None, table[DROPPED].to_pylist()))
+            table = table.filter(pyarrow.equal(table[DROPPED], ""))
+            for side, file in files.items():
+                column = table[side].combine_chunks()
+                lengths[side].append(column.value_lengths().to_numpy())
+                file.write(column.flatten().to_numpy().tobytes())
+            has_tags = "tag" in table.column_names
+            tags.append(table["tag"].to_numpy() if has_tags else np.zeros(len(table), np.int64))
+    for side in SIDES:
+        np.save(folder / f"{side}.npy", np.append(0, np.cumsum(np.concatenate(lengths[side]), dtype=np.int64)))
+    return np.concatenate(tags)
+
+
+def open_rows(folder: Path, known_fingerprint: str = "") -> PairDataset:
+    """The rows of :func:`encode_rows`, mapped: their pages are in memory once for all processes of a machine."""
+    sides = []
+    for side in SIDES:
+        file, offsets = folder / f"{side}.ids", np.asarray(np.load(folder / f"{side}.npy", mmap_mode="r"))
+        is_wide = file.stat().st_size == 4 * offsets[-1]
+        sides.append(Ragged(np.asarray(np.memmap(file, np.int32 if is_wide else np.uint16, mode="r")), offsets))
+    tags = np.asarray(np.load(folder / TAGS, mmap_mode="r")) if (folder / TAGS).is_file() else None
+    return PairDataset(sides[0], sides[1], tags, known_fingerprint=known_fingerprint)
 
 
 def _map(datasets: Any, table: Any, encoder: RowEncoder, path: Path) -> Any:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from attnx.data.arrow_rows import ArrowRows
-from attnx.data.encode_sentences import NEEDS_DATASETS, ROWS
+from attnx.data.dataset import PairDataset
+from attnx.data.encode_sentences import NEEDS_DATASETS, open_rows
 from attnx.data.paths import cache_folder
 from attnx.data.readers.hugging_face import import_datasets
 from attnx.data.readers.parallel_corpus import Sentence
@@ -24,7 +24,7 @@ from attnx.files.file_lock import lock_while
 from attnx.files.printable import printable
 from attnx.registry.dependencies import require_package
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 RECORD: Final = "corpus.json"
 UNFINISHED: Final = ".unfinished"
 
@@ -32,7 +32,7 @@ UNFINISHED: Final = ".unfinished"
 class EncodedCorpus(NamedTuple):
     """A training split in the cache."""
 
-    rows: ArrowRows  #: its rows
+    rows: PairDataset  #: its rows
     tags: list[str]  #: of its sentences, sorted
     notes: list[str]  #: on what was dropped, and on sources that other splits have, too
     held_out: dict[str, list[Sentence]]  #: the sentences of the splits that are held out of it
@@ -60,7 +60,7 @@ class CorpusCache:
             }
             if record["sizes"] != _file_sizes(self.folder):
                 return None
-            rows = ArrowRows(self.folder / ROWS, record["fingerprint"])
+            rows = open_rows(self.folder, record["fingerprint"])
             texts.restore(self.folder)
             return EncodedCorpus(rows, record["tags"], record["notes"], held_out)
         except (UserError, OSError, KeyError, TypeError, ValueError, AttributeError):
@@ -109,7 +109,7 @@ class CorpusCache:
 
 
 def write_record(
-    folder: Path, rows: ArrowRows, tags: Sequence[str], notes: Sequence[str], held_out: Mapping[str, list[Sentence]]
+    folder: Path, rows: PairDataset, tags: Sequence[str], notes: Sequence[str], held_out: Mapping[str, list[Sentence]]
 ) -> None:
     """Complete a folder: write what a corpus has besides its rows and tokenizers, and the sizes of all files."""
     record = {"fingerprint": rows.fingerprint(), "tags": tags, "notes": notes, "held_out": held_out}

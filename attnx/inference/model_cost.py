@@ -16,7 +16,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode, flop_registry, shape_wrapper
 
 from attnx.data.batches import Batch, collate
-from attnx.data.dataset import Row, Rows
+from attnx.data.dataset import PairDataset, Row
 from attnx.decoding.contracts import StepModel
 from attnx.decoding.state_bytes import count_bytes, state_bytes
 from attnx.errors import type_and_text
@@ -103,7 +103,7 @@ def _part(module: str) -> str:
     return next((part for part in parts if part != DECODER), parts[0] if parts else REST)  # a decoder has layers
 
 
-def count_cost(resolved: ResolvedConfig, data: SequenceData, rows: Rows, parameters: int) -> ModelCost:
+def count_cost(resolved: ResolvedConfig, data: SequenceData, rows: PairDataset, parameters: int) -> ModelCost:
     """Count the operations of a configured model's definition (``accel=off``), in training on a row of mean length.
 
     The model is built anew, the random state comes back, and nothing is kept. Torch's counter sees what runs, so it

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 from torch import nn
 
-from attnx.data.dataset import PairDataset, Rows
+from attnx.data.dataset import PairDataset
 from attnx.data.examples import Pair, Symbols
 from attnx.data.features import FeatureScaler, Matrix
 from attnx.data.output_limit import OutputLimit
@@ -39,7 +39,7 @@ class SequenceData:
     source: Vocabulary | FeatureScaler
     target: Vocabulary | FeatureScaler
     tags: tuple[str, ...] = ()
-    rows: Rows | None = None
+    rows: PairDataset | None = None
     output_limit: OutputLimit = field(default_factory=OutputLimit)
 
     @classmethod
@@ -50,7 +50,7 @@ class SequenceData:
         target = Vocabulary.of(reference for pair in pairs.train for reference in pair.references)
         return cls(pairs, source, target, training_tags(pairs))
 
-    def train_dataset(self) -> Rows:
+    def train_dataset(self) -> PairDataset:
         """Encode the training split, a row per pair and reference."""
         if self.rows is not None:
             return self.rows

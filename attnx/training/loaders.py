@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 from attnx.data.batches import collate
 from attnx.data.buckets import BucketBatches, ShardedBatchSampler, ShardedDataset, collate_shard
-from attnx.data.dataset import Row, Rows
+from attnx.data.dataset import PairDataset, Row
 from attnx.data.sample import sample_examples
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO
@@ -76,16 +76,16 @@ class TrainingDataModule(lightning.LightningDataModule):
         """The test examples."""
         return self._evaluation_loader(self.test_rows)
 
-    def _batches(self, rows: Rows, factor: int, **options: Any) -> BucketBatches:
+    def _batches(self, rows: PairDataset, factor: int, **options: Any) -> BucketBatches:
         """Batches of ``factor`` times the trainer's size, in rows or in tokens."""
         size = None if self.size is None else min(self.size * factor, max(len(rows), 1))
         return BucketBatches(rows, size, self.tokens and self.tokens * factor, **options)
 
-    def _evaluation_loader(self, rows: Rows) -> Loader:
+    def _evaluation_loader(self, rows: PairDataset) -> Loader:
         batches = self._batches(rows, EVALUATION_FACTOR * rank_info().world_size, shuffle=False)
         return self._loader(rows, ShardedBatchSampler(batches, rank_info().rank, rank_info().world_size))
 
-    def _loader(self, rows: Rows, sampler: ShardedBatchSampler) -> Loader:
+    def _loader(self, rows: PairDataset, sampler: ShardedBatchSampler) -> Loader:
         is_unsharded = sampler.world_size * sampler.accumulation_steps == 1  # so there are no dummy rows
         dataset, collate_rows = (rows, collate) if is_unsharded else (ShardedDataset(rows), collate_shard)
         return DataLoader(

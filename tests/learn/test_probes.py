@@ -11,14 +11,14 @@ import torch
 
 from attnx.config.compose import compose
 from attnx.data.batches import Batch, as_batch, collate
-from attnx.data.dataset import Rows
+from attnx.data.dataset import PairDataset
 from attnx.models.resolve import DataSizes, resolve_model
 from attnx.problems.probes.probe import Probe
 
 ROWS = 32
 
 
-def batches(rows: Rows) -> Iterator[Batch]:
+def batches(rows: PairDataset) -> Iterator[Batch]:
     """Each row once."""
     for start in range(0, len(rows), ROWS):
         yield collate([rows[index] for index in range(start, start + ROWS)])

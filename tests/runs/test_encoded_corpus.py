@@ -22,7 +22,7 @@ import pytest
 
 import attnx
 from attnx.data import encode_sentences, encoded_corpus
-from attnx.data.dataset import Rows
+from attnx.data.dataset import PairDataset
 from attnx.data.encode_sentences import RowEncoder
 from attnx.data.examples import Pair
 from attnx.data.readers import columns, hugging_face, parallel_corpus
@@ -121,7 +121,7 @@ def in_memory(**options: Any) -> tuple[Translation, SequenceData]:
         return built, built.load()
 
 
-def same_rows(first: Rows, second: Rows) -> bool:
+def same_rows(first: PairDataset, second: PairDataset) -> bool:
     """Whether rows are equal, in order."""
     return len(first) == len(second) and all(
         (row.source.tolist(), row.target.tolist(), row.row_index, row.tag)
@@ -239,8 +239,8 @@ def test_the_number_of_processes_changes_no_byte(request):
 
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
-    "no rows": lambda folder: (folder / "rows.arrow").unlink(),
-    "cut rows": lambda folder: os.truncate(folder / "rows.arrow", 1009),
+    "no rows": lambda folder: (folder / "source.ids").unlink(),
+    "cut rows": lambda folder: os.truncate(folder / "target.npy", 137),
     "a broken tokenizer": lambda folder: (folder / "source.tokenizer").write_bytes(b"?"),
     "a cut record": lambda folder: os.truncate(folder / "corpus.json", 53),
 }
