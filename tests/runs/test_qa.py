@@ -14,10 +14,10 @@ from rich.console import Console
 
 import attnx
 from attnx.config.compose import compose
-from attnx.errors import Interrupted, UserError
+from attnx.errors import UserError
 from attnx.problems.stories.figures import draw_slots, to_story
 from attnx.runs.alignments import read_saved_alignments
-from attnx.training.fit import fit, resume
+from attnx.training.fit import fit
 
 NAMES, PLACES = ("mary", "john"), ("garden", "kitchen", "hall")
 SMALL = [
@@ -129,17 +129,6 @@ def test_slot_weights_are_saved_and_drawn(run_folder, saved_traces):
     assert page == run_folder / "alignments.png"
     assert len(pictures) == 12
     assert all(picture.read_bytes()[:4] == b"\x89PNG" for picture in (*pictures, page))
-
-
-@pytest.mark.usefixtures("run_folder", "no_pictures")
-def test_a_stopped_run_resumes_with_equal_results(interrupt_at, same_weights):
-    options = [*ENTITY, "model.dropout=0.3"]
-    train("whole", *options)
-    interrupt_at(4)
-    with pytest.raises(Interrupted):
-        train("cut", *options)
-    resume("cut", console=Console(file=io.StringIO()))
-    assert same_weights(["whole", "cut"])
 
 
 @pytest.mark.usefixtures("run_folder", "no_pictures")

@@ -150,30 +150,6 @@ def test_a_decoder_only_model_saves_self_attention(tiny):
     np.testing.assert_allclose(alignment.weights.sum(-1), 1, rtol=1e-5)
 
 
-def test_a_stopped_run_resumes_with_equal_weights(tiny, weights, monkeypatch):
-    from attnx.errors import Interrupted
-    from attnx.training.fit import resume
-    from attnx.training.lightning_module import TrainingModule
-
-    tiny(folder="whole")
-    step = TrainingModule.training_step
-
-    def stopping(self: TrainingModule, batch: Any, index: int) -> Any:
-        if self.global_step == 3:
-            raise KeyboardInterrupt
-        return step(self, batch, index)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(TrainingModule, "training_step", stopping)
-        with pytest.raises(Interrupted):
-            tiny(folder="stopped")
-    resume("stopped")
-    complete, resumed = weights("whole"), weights("stopped")
-    assert complete.keys() == resumed.keys()
-    for name, weight in complete.items():
-        torch.testing.assert_close(resumed[name], weight, rtol=0, atol=0)
-
-
 def test_the_drawn_window_is_that_of_the_shown_weights():
     """Those of cross-attention, or of the one stream."""
     local = ["scope=local", "scope.window=2"]
