@@ -40,7 +40,6 @@ SCOPES: list[Any] = [
     ("local", {"center": "predictive"}),
     ("local", {"center": "predictive", "sources": BOTH}),
     ("local", {"sources": BOTH, "include_self": True}),
-    ("local", {"sources": ["decoder"]}),
     ("encoder_decoder", {"include_self": True}),
     ("history", {"include_self": True}),
 ]
@@ -56,7 +55,7 @@ ALIKE = ("scorer", "normalizer")  # rules and schedules know what they declare
 POSITIONS = ["one_hot", "sinusoidal"]
 READOUTS = [list(some) for n in (1, 2, 3) for some in itertools.combinations(["state", "context", "token"], n)]
 # The table of schedules is tested with all pairs of queries; for their numbers some will do.
-PAIRS = [{"previous_state", "last_context"}, {"token", "language_tag"}, {"current_state", "self_attentive"}]
+PAIRS = [{"previous_state", "last_context"}, {"token", "language_tag"}]
 # Those that can contradict each other come first, so that few are tried in vain.
 FACTORS: dict[str, Any] = {
     "query": [query for query in QUERIES if len(query) in (1, len(NAMES)) or set(query) in PAIRS],
