@@ -1,4 +1,7 @@
-"""The tables of docs/which-attention.md that the confirmation writes: what to take, and what was asked and found."""
+"""What the confirmation writes into docs/which-attention.md.
+
+That is what to take, what settings do on several tasks, what was asked and found, and what of the screening holds.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL
 from attnx.reports.suite.standings import Entry, Standings, row_of
 from attnx.reports.sweep.ranking import Ranking
 from attnx.reports.sweep.run_record import RunRecord
-from studies.confirm.comparisons import BETTER, Compared, Planned, Runs, compare
+from studies.confirm.comparisons import BETTER, EQUAL, Compared, Planned, Runs, compare
 from studies.page_tables import replace_tables
 
 ADVICE_HEAD = ("your problem", "take", "it reaches", "how much better", "how sure", "at what cost")
@@ -26,9 +29,14 @@ CPU_SECONDS, PARAMETERS = "train_cpu_seconds", "parameters"
 def fill_page(page: str, suites: Sequence[Suite], planned: Sequence[Planned], runs: Runs, problems: Path) -> str:
     """The page with its tables made anew."""
     rows, undecided = advice_rows(suites, runs, problems)
-    advice = "\n\n".join([table(ADVICE_HEAD, rows), *undecided])
-    questions = [_found_row(one) for one in compare(planned, runs)]
-    return replace_tables(page, {"confirmed": advice, "questions": table(FOUND_HEAD, questions)})
+    found = compare(planned, runs)
+    texts = {
+        "confirmed": "\n\n".join([table(ADVICE_HEAD, rows), *undecided]),
+        "common": "\n\n".join(common_tables(suites, runs)),
+        "questions": table(FOUND_HEAD, [_found_row(one) for one in found]),
+        "expectations": expectations_text(found),
+    }
+    return replace_tables(page, texts)
 
 
 def rank_tasks(suites: Sequence[Suite], runs: Runs) -> dict[str, Ranking]:
@@ -67,6 +75,55 @@ def advice_rows(suites: Sequence[Suite], runs: Runs, problems: Path) -> tuple[li
             asked.append(Planned(task, taken, entry["against"], BETTER, ""))
     rows = [_advice_row(names[one.planned.task], one, rankings[one.planned.task], runs) for one in compare(asked, runs)]
     return rows, undecided
+
+
+def common_tables(suites: Sequence[Suite], runs: Runs) -> list[str]:
+    """What settings do on several tasks: the ratio of each one's error to that of the suite's first setting.
+
+    Suites that begin with the same setting share a table. Bold is p < 0.05, adjusted for all ratios of all tables.
+    """
+    asked: dict[str, dict[str, list[str]]] = {}  # by the first setting, then by the other one: its tasks
+    for suite in suites:
+        first, *others = suite.baselines
+        tasks = [task for task in (f"{suite.name}/{name}" for name in suite.tasks) if (task, first) in runs]
+        for name in others:
+            asked.setdefault(first, {}).setdefault(name, []).extend(task for task in tasks if (task, name) in runs)
+    shared = [
+        Planned(task, name, first, EQUAL, "")
+        for first, tasks_of in asked.items()
+        for name, tasks in tasks_of.items()
+        if len(tasks) > 1
+        for task in tasks
+    ]
+    cells: dict[str, dict[tuple[str, str], str]] = {}
+    for one in compare(shared, runs):
+        planned, is_told = one.planned, one.p < SIGNIFICANCE_LEVEL
+        text = f"**{_ratio(one)}**" if is_told else _ratio(one)
+        cells.setdefault(planned.second, {})[planned.first, planned.task] = text
+    tables = []
+    for first, by_place in cells.items():
+        names, tasks = dict.fromkeys(name for name, _ in by_place), dict.fromkeys(task for _, task in by_place)
+        rows = [[f"`{name}`", *(by_place.get((name, task), "") for task in tasks)] for name in names]
+        tables.append(table((f"error as a multiple of that of `{first}`", *tasks), rows))
+    return tables
+
+
+def expectations_text(found: Sequence[Compared]) -> str:
+    """How many expectations of the screening and of publications hold, and which do not."""
+    sentences = []
+    for who, is_ours in (("the screening", True), ("publications", False)):
+        asked = [one for one in found if ("screening" in one.planned.source) == is_ours]
+        held = [one for one in asked if one.found == one.planned.expected]
+        others = [
+            f"`{one.planned.first}` against `{one.planned.second}` on {one.planned.task} is {one.found}, not "
+            f"{one.planned.expected}"
+            for one in asked
+            if one.found != one.planned.expected
+        ]
+        if asked:
+            exceptions = f", but {'; '.join(others)}" if others else ""
+            sentences.append(f"Of the expectations of {who} {len(held)} of {len(asked)} hold{exceptions}.")
+    return "\n\n".join(sentences)
 
 
 def _take(ranking: Ranking, default: str) -> str:

@@ -11,8 +11,11 @@ import yaml
 from attnx.config.compose import compose
 from attnx.config.suite_file import read_suite
 from attnx.errors import UserError
+from attnx.reports.sweep.metrics import list_metrics
+from attnx.reports.sweep.ranking import rank_settings
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.run_table import table_text
+from attnx.reports.sweep.settings import Setting
 from attnx.runs.info import RunStatus
 from studies.confirm.__main__ import HERE, SUITES
 from studies.confirm.comparisons import (
@@ -27,7 +30,8 @@ from studies.confirm.comparisons import (
     read_planned,
     read_runs,
 )
-from studies.confirm.page import advice_rows, fill_page
+from studies.confirm.figures import BLUE, GRAY, draw_task
+from studies.confirm.page import advice_rows, common_tables, fill_page
 
 FILES = sorted(SUITES.glob("*.yaml"))
 
@@ -139,13 +143,55 @@ def test_the_page_advises_where_a_task_is_whole(tmp_path: Path) -> None:
     rows, (sentence,) = advice_rows([read_suite(str(file))], table, problems)
     assert (rows, sentence.startswith("In `g2p/english` `defaults` itself")) == ([], True)
     table["g2p/english", "none"] = runs(10.0, 10.2, 10.1, 10.3)
-    page = "a\n\n<!-- confirmed -->\n\nstale\n\n<!-- end -->\n\nb\n\n<!-- questions -->\n\nstale\n\n<!-- end -->\n"
+    names = ("confirmed", "common", "questions", "expectations")
+    page = "a" + "".join(f"\n\n<!-- {name} -->\n\nstale\n\n<!-- end -->\n\nb" for name in names)
     filled = fill_page(
         page, [read_suite(str(file))], [Planned("g2p/english", "none", "dot", BETTER, "us")], table, problems
     )
     assert "stale" not in filled
     assert "| g2p/english | `none` against `dot` | better: us | **worse** |" in filled
     assert filled.startswith("a\n\n<!-- confirmed -->\n\n| your problem | take |")
+    assert "publications 0 of 1 hold, but `none` against `dot` on g2p/english is worse, not better." in filled
+
+
+def test_a_setting_of_several_tasks_is_compared_with_the_first_on_each(tmp_path: Path) -> None:
+    """A setting of one task has no row; an empty cell says that a task lacks the setting."""
+    suites = []
+    for name, baselines in (("g2p", ("defaults", "dot", "none")), ("translation", ("defaults", "none", "wide"))):
+        file = tmp_path / f"{name}.yaml"
+        fields = {"base": [], "seeds": 3, "tasks": {"english": []}, "baselines": {key: [] for key in baselines}}
+        file.write_text(yaml.safe_dump(fields), encoding="utf-8")
+        suites.append(read_suite(str(file)))
+    table = {
+        ("g2p/english", "defaults"): runs(5.0, 5.1, 5.2, 5.1),
+        ("g2p/english", "dot"): runs(4.0, 4.1, 4.2, 4.1),
+        ("g2p/english", "none"): runs(10.0, 10.2, 10.4, 10.2),
+        ("translation/english", "defaults"): runs(5.0, 5.1, 5.2, 5.1),
+        ("translation/english", "none"): runs(5.0, 5.2, 5.1, 5.1),
+        ("translation/english", "wide"): runs(5.0, 5.2, 5.1, 5.1),
+    }
+    (text,) = common_tables(suites, table)
+    head, _, row = text.splitlines()
+    assert head == "| error as a multiple of that of `defaults` | g2p/english | translation/english |"
+    assert row == "| `none` | **2.000 (1.945 to 2.056)** | 1.000 (0.973 to 1.028) |"
+
+
+def test_a_picture_shows_the_best_on_top_and_what_cannot_be_told_from_it() -> None:
+    settings = [Setting(name, (name,), values, []) for name, values in (
+        ("bad", runs(10.0, 10.2, 10.1)), ("good", runs(5.0, 5.1, 5.2)), ("like it", runs(5.1, 5.2, 5.1)),
+    )]  # fmt: skip
+    (metric, *_) = list_metrics(settings[0].runs, "valid_per", False)
+    axes = draw_task(rank_settings(settings, metric), 4.0).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["good", "like it", "bad"]
+    top, bottom = axes.get_ylim()[::-1]
+    assert top < bottom
+    seeds, spans, means = (axes.lines[start:-1:3] for start in range(3))
+    assert [line.get_color() for line in means] == [BLUE, BLUE, GRAY]
+    assert [len(line.get_xdata()) for line in seeds] == [3, 3, 3]
+    assert means[0].get_xdata()[0] == pytest.approx((5.0 * 5.1 * 5.2) ** (1 / 3))
+    ends = [span.get_xdata() for span in spans]
+    assert all(low < mean.get_xdata()[0] < high for (low, high), mean in zip(ends, means, strict=True))
+    assert axes.lines[-1].get_xdata()[0] == 4.0
 
 
 def test_the_linear_map_of_a_series_is_compared_like_a_setting(tmp_path: Path) -> None:
