@@ -39,7 +39,7 @@ class SweepRequest(NamedTuple):
 
 
 def expand_sweep(overrides: Sequence[str], config_dir: str | None = None) -> SweepRequest:
-    """Expand a command line as Hydra's sweepers will.
+    """Expand a command line into the jobs that it asks for.
 
     Raises:
         UserError: it cannot be parsed, or has no job.
@@ -96,7 +96,7 @@ def _expand(overrides: Sequence[str]) -> SweepRequest:
             "hydra.launcher.detach=true: a search chooses its next job by results, so it waits; leave it out"
         )
     if request.is_search:
-        check_intervals(parsed)
+        _check_space(parsed)
         return request._replace(jobs=[without_hydra_overrides(_first_values(parsed) or [])])
     if intervals := [item.input_line for item in parsed if item.is_sweep_override() and item.is_interval_sweep()]:
         raise UserError(f"{intervals[0]}: a grid cannot try an interval; add hydra/sweeper=search, or list values")
@@ -138,8 +138,10 @@ def without_hydra_overrides(overrides: Sequence[str]) -> list[str]:
     return [override for override in overrides if not override.lstrip("+~").startswith(("hydra.", "hydra/"))]
 
 
-def check_intervals(parsed: list[Any]) -> None:
-    """Check the intervals that a search draws from."""
+def _check_space(parsed: list[Any]) -> None:
+    """Check that a search has something to choose, and the intervals that it draws from."""
+    if not any(override.is_sweep_override() for override in parsed):
+        raise UserError("hydra/sweeper=search: nothing to search; give values: optimizer.lr=interval(0.001,0.01)")
     for override in parsed:
         if not (override.is_sweep_override() and override.is_interval_sweep()):
             continue

@@ -244,6 +244,13 @@ def test_an_unknown_distribution_is_reported(command, work_folder):
     assert not list(work_folder.iterdir())
 
 
+def test_a_search_of_nothing_is_refused(command, work_folder):
+    answer = command("-m", "hydra/sweeper=search", "optimizer.lr=0.01")
+    message = "nothing to search; give values: optimizer.lr=interval(0.001,0.01)"
+    assert (answer.code, answer.err) == (2, f"attnx: hydra/sweeper=search: {message}\n")
+    assert not list(work_folder.iterdir())
+
+
 def test_a_grid_cannot_try_an_interval(command, work_folder):
     answer = command("-m", "optimizer.lr=interval(0.001,0.1)")
     assert answer.code == 2
