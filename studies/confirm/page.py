@@ -102,9 +102,9 @@ def common_tables(suites: Sequence[Suite], runs: Runs) -> list[str]:
         cells.setdefault(planned.second, {})[planned.first, planned.task] = text
     tables = []
     for first, by_place in cells.items():
-        names, tasks = dict.fromkeys(name for name, _ in by_place), dict.fromkeys(task for _, task in by_place)
-        rows = [[f"`{name}`", *(by_place.get((name, task), "") for task in tasks)] for name in names]
-        tables.append(table((f"error as a multiple of that of `{first}`", *tasks), rows))
+        names, columns = dict.fromkeys(name for name, _ in by_place), dict.fromkeys(task for _, task in by_place)
+        rows = [[f"`{name}`", *(by_place.get((name, task), "") for task in columns)] for name in names]
+        tables.append(table((f"error as a multiple of that of `{first}`", *columns), rows))
     return tables
 
 
