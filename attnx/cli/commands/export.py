@@ -1,8 +1,8 @@
 """Export the model as two programs, one that encodes a source and one that takes
 a decoding step, for any batch size and length, with the vocabularies and, for
 ONNX, a short example.py that decodes greedily with numpy and onnxruntime.
-Before the folder appears, the programs are given the run's outputs step by step,
-and their log-probabilities are compared with the run's.
+Before the folder appears, the programs are given the run's outputs step by
+step, and their log-probabilities are compared with the run's.
 
 Examples:
   attnx export multirun/runs/mine
