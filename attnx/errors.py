@@ -69,15 +69,20 @@ def exit_code_for(error: BaseException) -> ExitCode:
 
 
 def suggest(word: str, candidates: Iterable[str]) -> str:
-    """Return ``"; did you mean a or b?"`` for the candidates closest to ``word``, or all of them if none is close."""
+    """Return ``"; did you mean a or b?"`` for the candidates closest to ``word``, or all of them if none is close.
+
+    More than 200, such as the columns of a wide table, say nothing to a reader.
+    """
     choices = sorted(candidates)
     folded = {choice.casefold(): choice for choice in choices}
     close = difflib.get_close_matches(word.casefold(), folded, n=3, cutoff=0.6)
     if close:
         return f"; did you mean {' or '.join(folded[choice] for choice in close)}?"
-    return f"; choose from {', '.join(choices)}" if choices else ""
+    return f"; choose from {', '.join(choices)}" if 0 < len(choices) <= MAX_LISTED else ""
 
 
+MAX_LISTED = 200
+"""Names in a message."""
 MAX_SHOWN_LENGTH = 40
 """Letters of a name that is too long that are shown."""
 MAX_MESSAGE_LENGTH = 200

@@ -12,7 +12,7 @@ from typing import Any
 
 from attnx.config.groups import PART_GROUPS, SCALARS
 from attnx.config.view import value_text
-from attnx.errors import UserError
+from attnx.errors import UserError, suggest
 from attnx.files.bounded_files import BYTE_ORDER_MARK, MAX_TABLE_BYTES, read_text
 from attnx.files.printable import cell_value, csv_text
 from attnx.reports.run.evaluated_examples import LengthErrors
@@ -72,7 +72,7 @@ def read_run_table(path: Path) -> list[RunRecord]:
     columns = [*map(cell_value, next(reader, []))]
     for name in (*FACTS, *DETAILS):
         if name not in columns:
-            raise UserError(f"{path}:1: not a table of runs as attnx report writes it: it has no column {name!r}")
+            raise UserError(f"{path}:1: not a table of runs: it has no column {name!r}{suggest(name, columns)}")
     choices = [name for name in columns if _is_choice(name)]
     lines: dict[tuple[object, ...], int] = {}
     runs = []
