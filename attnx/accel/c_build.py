@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from attnx.errors import in_a_line
+from attnx.files.process import read_cpuinfo
 
 COMPILERS = ("cc", "gcc", "clang")
 # No flag changes the arithmetic: inf, NaN and the order of sums are as written.
@@ -136,10 +137,9 @@ def _fingerprint(compiler: str, flags: tuple[str, ...], source: Path) -> str:
 @functools.cache
 def _processor() -> str:
     """The platform and the processor's model and feature flags."""
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines() if cpuinfo.exists() else []
-    model = [next((line for line in lines if line.startswith(word)), "") for word in ("model name", "flags")]
-    return "\n".join([platform.platform(), platform.processor(), *model])
+    fields = read_cpuinfo()
+    described = (fields.get(name, "") for name in ("model name", "flags"))
+    return "\n".join([platform.platform(), platform.processor(), *described])
 
 
 def _cache() -> Path:

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from attnx.errors import ExitCode
 
@@ -22,6 +23,14 @@ PARENT_POLL_SECONDS = 1.0
 def available_cores() -> int:
     """Return the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def read_cpuinfo() -> dict[str, str]:
+    """The fields of the first processor in Linux's /proc/cpuinfo, such as ``model name``; empty elsewhere."""
+    cpuinfo = Path("/proc/cpuinfo")
+    text = cpuinfo.read_text(encoding="utf-8", errors="replace") if cpuinfo.exists() else ""
+    fields = (line.partition(":") for line in text.partition("\n\n")[0].splitlines())
+    return {name.strip(): value.strip() for name, _, value in fields}
 
 
 def interrupt_with_parent(parent: int, grace_seconds: float | None = None) -> None:

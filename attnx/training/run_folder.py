@@ -20,7 +20,8 @@ import yaml
 from attnx.accel.prebuild import without_c
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json, write_text
-from attnx.files.process import available_cores
+from attnx.files.parse_number import count_phrase
+from attnx.files.process import available_cores, read_cpuinfo
 from attnx.inference.length_notes import describe_limit
 from attnx.runs.info import RunStatus
 from attnx.runs.layout import (
@@ -81,7 +82,7 @@ def create_run_folder(prepared: PreparedRun, overrides: Sequence[str]) -> Iterat
             "overrides": list(overrides),
             "versions": versions | {package: metadata.version(package) for package in PACKAGES},
             "git": git_state(),
-            "machine": describe_machine(),
+            "machine": describe_machine(training_device(prepared.config["trainer"])),
             **copies,
             **_derived_facts(prepared),
         }
@@ -89,15 +90,13 @@ def create_run_folder(prepared: PreparedRun, overrides: Sequence[str]) -> Iterat
         yield folder
 
 
-def describe_machine() -> str:
-    """The processor, how many of its cores this process may use, and the GPUs; no name of a host."""
-    cpuinfo = Path("/proc/cpuinfo")  # where Linux has the processor's name, which ``platform`` does not read
-    lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines() if cpuinfo.exists() else []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    processor = next(named, platform.processor() or platform.machine())
-    gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+def describe_machine(device: torch.device) -> str:
+    """The processor, how many of its cores this process may use, and the GPUs, if one trains; no name of a host."""
+    processor = read_cpuinfo().get("model name") or platform.processor() or platform.machine()
+    count = torch.cuda.device_count() if device.type == "cuda" else 0
+    gpus = [torch.cuda.get_device_name(index) for index in range(count)]
     counts = [f"{gpus.count(name)} {name}" for name in dict.fromkeys(gpus)]
-    return ", ".join([f"{available_cores()} cores of {processor}", *counts])
+    return ", ".join([f"{count_phrase(available_cores(), 'core')} of {processor}", *counts])
 
 
 def _derived_facts(prepared: PreparedRun) -> dict[str, Any]:
