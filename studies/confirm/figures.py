@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import fmean
 
 from matplotlib.figure import Figure
 
 from attnx.config.suite_file import read_suite
 from attnx.reports.sweep.ranking import Ranking
-from studies.confirm.comparisons import LINEAR_MAP, Runs, read_runs
+from studies.atlas.figures import BLUE, GRAY, ORANGE
+from studies.confirm.comparisons import LINEAR_MAP, read_runs
 from studies.confirm.page import rank_tasks
-
-BLUE, GRAY, ORANGE = "#1f68ad", "#8a939d", "#d95f0e"
 
 
 def draw_tasks(study: Path) -> Iterator[str | Figure]:
@@ -22,7 +20,8 @@ def draw_tasks(study: Path) -> Iterator[str | Figure]:
     runs = read_runs(sorted((study / "results").glob("*.csv")))
     for task, ranking in rank_tasks(suites, runs).items():
         yield f"#### {task}"
-        yield draw_task(ranking, _linear_error(task, runs))
+        linear = runs.get((task, LINEAR_MAP))
+        yield draw_task(ranking, linear[0].results["test_mse"] if linear else None)
 
 
 def draw_task(ranking: Ranking, linear_error: float | None = None) -> Figure:
@@ -38,7 +37,7 @@ def draw_task(ranking: Ranking, linear_error: float | None = None) -> Figure:
         axes.plot(values, [place] * len(values), "o", color=color, alpha=0.3, markersize=4, markeredgewidth=0)
         if row.interval is not None:
             axes.plot(row.interval, [place, place], color=color, linewidth=2)
-        mean = ranking.scale.invert(fmean(map(float, ranking.scale.apply(values))))
+        mean = ranking.scale.invert(float(ranking.scale.apply(values).mean()))
         axes.plot(mean, place, "o", color=color, markersize=6)
         names.append(ranking.settings[row.setting].name)
     if linear_error is not None:
@@ -49,9 +48,3 @@ def draw_task(ranking: Ranking, linear_error: float | None = None) -> Figure:
     axes.set_xlabel(f"{metric.label}{f', {metric.unit}' if metric.unit else ''}")
     axes.spines[["top", "right"]].set_visible(False)
     return figure
-
-
-def _linear_error(task: str, runs: Runs) -> float | None:
-    """The squared error of the linear map that is fitted to the windows of a series."""
-    linear = runs.get((task, LINEAR_MAP))
-    return linear[0].results["test_mse"] if linear else None

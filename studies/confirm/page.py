@@ -5,6 +5,7 @@ That is what to take, what settings do on several tasks, what was asked and foun
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
@@ -26,10 +27,9 @@ FOUND_HEAD = ("task", "question", "expected", "found", "ratio of errors", "p")
 CPU_SECONDS, PARAMETERS = "train_cpu_seconds", "parameters"
 
 
-def fill_page(page: str, suites: Sequence[Suite], planned: Sequence[Planned], runs: Runs, problems: Path) -> str:
+def fill_page(page: str, suites: Sequence[Suite], found: Sequence[Compared], runs: Runs, problems: Path) -> str:
     """The page with its tables made anew."""
     rows, undecided = advice_rows(suites, runs, problems)
-    found = compare(planned, runs)
     texts = {
         "confirmed": "\n\n".join([table(ADVICE_HEAD, rows), *undecided]),
         "common": "\n\n".join(common_tables(suites, runs)),
@@ -82,19 +82,16 @@ def common_tables(suites: Sequence[Suite], runs: Runs) -> list[str]:
 
     Suites that begin with the same setting share a table. Bold is p < 0.05, adjusted for all ratios of all tables.
     """
-    asked: dict[str, dict[str, list[str]]] = {}  # by the first setting, then by the other one: its tasks
-    for suite in suites:
-        first, *others = suite.baselines
-        tasks = [task for task in (f"{suite.name}/{name}" for name in suite.tasks) if (task, first) in runs]
-        for name in others:
-            asked.setdefault(first, {}).setdefault(name, []).extend(task for task in tasks if (task, name) in runs)
-    shared = [
-        Planned(task, name, first, EQUAL, "")
-        for first, tasks_of in asked.items()
-        for name, tasks in tasks_of.items()
-        if len(tasks) > 1
-        for task in tasks
+    trained = [
+        Planned(f"{suite.name}/{task}", name, first, EQUAL, "")
+        for suite in suites
+        for first, *others in [list(suite.baselines)]
+        for task in suite.tasks
+        for name in others
+        if {(f"{suite.name}/{task}", first), (f"{suite.name}/{task}", name)} <= runs.keys()
     ]
+    counts = Counter((one.first, one.second) for one in trained)
+    shared = [one for one in trained if counts[one.first, one.second] > 1]
     cells: dict[str, dict[tuple[str, str], str]] = {}
     for one in compare(shared, runs):
         planned, is_told = one.planned, one.p < SIGNIFICANCE_LEVEL
@@ -113,7 +110,6 @@ def expectations_text(found: Sequence[Compared]) -> str:
     sentences = []
     for who, is_ours in (("the screening", True), ("publications", False)):
         asked = [one for one in found if ("screening" in one.planned.source) == is_ours]
-        held = [one for one in asked if one.found == one.planned.expected]
         others = [
             f"`{one.planned.first}` against `{one.planned.second}` on {one.planned.task} is {one.found}, not "
             f"{one.planned.expected}"
@@ -122,7 +118,9 @@ def expectations_text(found: Sequence[Compared]) -> str:
         ]
         if asked:
             exceptions = f", but {'; '.join(others)}" if others else ""
-            sentences.append(f"Of the expectations of {who} {len(held)} of {len(asked)} hold{exceptions}.")
+            sentences.append(
+                f"Of the expectations of {who} {len(asked) - len(others)} of {len(asked)} hold{exceptions}."
+            )
     return "\n\n".join(sentences)
 
 

@@ -17,6 +17,7 @@ from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.run_table import table_text
 from attnx.reports.sweep.settings import Setting
 from attnx.runs.info import RunStatus
+from studies.atlas.figures import BLUE, GRAY
 from studies.confirm.__main__ import HERE, SUITES
 from studies.confirm.comparisons import (
     BETTER,
@@ -30,7 +31,7 @@ from studies.confirm.comparisons import (
     read_planned,
     read_runs,
 )
-from studies.confirm.figures import BLUE, GRAY, draw_task
+from studies.confirm.figures import draw_task
 from studies.confirm.page import advice_rows, common_tables, fill_page
 
 FILES = sorted(SUITES.glob("*.yaml"))
@@ -145,9 +146,8 @@ def test_the_page_advises_where_a_task_is_whole(tmp_path: Path) -> None:
     table["g2p/english", "none"] = runs(10.0, 10.2, 10.1, 10.3)
     names = ("confirmed", "common", "questions", "expectations")
     page = "a" + "".join(f"\n\n<!-- {name} -->\n\nstale\n\n<!-- end -->\n\nb" for name in names)
-    filled = fill_page(
-        page, [read_suite(str(file))], [Planned("g2p/english", "none", "dot", BETTER, "us")], table, problems
-    )
+    found = compare([Planned("g2p/english", "none", "dot", BETTER, "us")], table)
+    filled = fill_page(page, [read_suite(str(file))], found, table, problems)
     assert "stale" not in filled
     assert "| g2p/english | `none` against `dot` | better: us | **worse** |" in filled
     assert filled.startswith("a\n\n<!-- confirmed -->\n\n| your problem | take |")
