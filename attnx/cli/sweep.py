@@ -127,7 +127,7 @@ def sweep(args: SweepArgs, folder: Path | None = None, shared: ForkServerProcess
 def _run_sweep(running: SweepSession, request: SweepRequest, equal_jobs: Sequence[EqualJob]) -> int:
     """Run the jobs of a sweep that are not done, and report; return the exit code."""
     record = running.sweep
-    jobs = [get_or_add_job(record, job) for job in request.jobs if not request.is_search]
+    jobs = [] if request.is_search else [get_or_add_job(record, job) for job in request.jobs]
     for equal_job in equal_jobs:
         get_or_add_job(record, equal_job.overrides).match = equal_job.note or None
     if record.is_done and not request.is_search:

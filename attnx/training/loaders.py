@@ -33,7 +33,7 @@ class TrainingDataModule(lightning.LightningDataModule):
     the same as one with batches of 2b. The seed and the epoch decide on their order. All validation and test pairs are
     used.
 
-    No processes read for it: rows are in memory, or mapped into it, and a batch of 64 words is made in 0.4 ms.
+    No processes read for it: rows are in memory, or mapped into it.
     """
 
     def __init__(self, data: SequenceData, trainer: Mapping[str, Any], seed: int) -> None:

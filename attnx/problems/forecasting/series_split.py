@@ -185,12 +185,10 @@ def constant_column_notes(windows: WindowSpec, train: Sequence[tuple[Series, Spa
         raise UserError(
             f"the training rows of {targets} never change: there is nothing to learn; set another task.split"
         )
-    effects = np.where(
-        np.arange(len(is_constant)) < len(windows.targets), "its errors are not scaled", "it says nothing"
-    )
     return [
-        f"the column {windows.columns[index]} never changes in the training rows: {effects[index]}; leave it out, or "
-        "set another task.split"
+        f"the column {windows.columns[index]} never changes in the training rows: "
+        f"{'its errors are not scaled' if index < len(windows.targets) else 'it says nothing'}; leave it out, or set "
+        "another task.split"
         for index in np.flatnonzero(is_constant)
     ]
 
