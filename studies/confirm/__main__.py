@@ -50,10 +50,10 @@ def main() -> int:
     if arguments.check:
         return max(codes)
     runs = read_runs(sorted(RESULTS.glob("*.csv")))
-    found = compare(planned, runs)
-    for one in found:
+    answers = compare(planned, runs)
+    for one in answers:
         print(one.sentence)
-    PAGE.write_text(fill_page(PAGE.read_text(encoding="utf-8"), suites, found, runs, PROBLEMS), encoding="utf-8")
+    PAGE.write_text(fill_page(PAGE.read_text(encoding="utf-8"), suites, answers, runs, PROBLEMS), encoding="utf-8")
     return ExitCode.FINISHED
 
 

@@ -27,14 +27,14 @@ FOUND_HEAD = ("task", "question", "expected", "found", "ratio of errors", "p")
 CPU_SECONDS, PARAMETERS = "train_cpu_seconds", "parameters"
 
 
-def fill_page(page: str, suites: Sequence[Suite], found: Sequence[Compared], runs: Runs, problems: Path) -> str:
+def fill_page(page: str, suites: Sequence[Suite], answers: Sequence[Compared], runs: Runs, problems: Path) -> str:
     """The page with its tables made anew."""
     rows, undecided = advice_rows(suites, runs, problems)
     texts = {
         "confirmed": "\n\n".join([table(ADVICE_HEAD, rows), *undecided]),
         "common": "\n\n".join(common_tables(suites, runs)),
-        "questions": table(FOUND_HEAD, [_found_row(one) for one in found]),
-        "expectations": expectations_text(found),
+        "questions": table(FOUND_HEAD, [_found_row(one) for one in answers]),
+        "expectations": expectations_text(answers),
     }
     return replace_tables(page, texts)
 
@@ -105,11 +105,11 @@ def common_tables(suites: Sequence[Suite], runs: Runs) -> list[str]:
     return tables
 
 
-def expectations_text(found: Sequence[Compared]) -> str:
+def expectations_text(answers: Sequence[Compared]) -> str:
     """How many expectations of the screening and of publications hold, and which do not."""
     sentences = []
     for who, is_ours in (("the screening", True), ("publications", False)):
-        asked = [one for one in found if ("screening" in one.planned.source) == is_ours]
+        asked = [one for one in answers if ("screening" in one.planned.source) == is_ours]
         others = [
             f"`{one.planned.first}` against `{one.planned.second}` on {one.planned.task} is {one.found}, not "
             f"{one.planned.expected}"

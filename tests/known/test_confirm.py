@@ -146,8 +146,8 @@ def test_the_page_advises_where_a_task_is_whole(tmp_path: Path) -> None:
     table["g2p/english", "none"] = runs(10.0, 10.2, 10.1, 10.3)
     names = ("confirmed", "common", "questions", "expectations")
     page = "a" + "".join(f"\n\n<!-- {name} -->\n\nstale\n\n<!-- end -->\n\nb" for name in names)
-    found = compare([Planned("g2p/english", "none", "dot", BETTER, "us")], table)
-    filled = fill_page(page, [read_suite(str(file))], found, table, problems)
+    answers = compare([Planned("g2p/english", "none", "dot", BETTER, "us")], table)
+    filled = fill_page(page, [read_suite(str(file))], answers, table, problems)
     assert "stale" not in filled
     assert "| g2p/english | `none` against `dot` | better: us | **worse** |" in filled
     assert filled.startswith("a\n\n<!-- confirmed -->\n\n| your problem | take |")
