@@ -36,6 +36,7 @@ class Claim:
     ensemble: bool = False
     published: str = ""
     aim: float | None = None
+    closed: str = ""
 
     @property
     def jobs(self) -> list[Job]:

@@ -49,11 +49,23 @@ longer or wider training, such as `babi_2_long`, was added after the shorter one
 set.
 """
 
+SHORT = """
+## Short of the aim
+
+These are not tried again, for the reason given.
+
+"""
+
 
 def claims_page(claims: Sequence[Claim], results: Results, evaluations: Mapping[str, EvaluatedClaim]) -> str:
     """The page's text."""
     rows = [_row(claim, claims, results, evaluations.get(claim.name)) for claim in claims]
-    return f"{INTRODUCTION}\n{table(HEAD, rows)}\n"
+    short: dict[str, list[str]] = {}
+    for claim, row in zip(claims, rows, strict=True):
+        if claim.closed and row[-1].startswith("no"):
+            short.setdefault(claim.closed, []).append(f"`{claim.name}`")
+    reasons = "".join(f"- {', '.join(names)}: {closed}\n" for closed, names in short.items())
+    return f"{INTRODUCTION}\n{table(HEAD, rows)}\n{SHORT + reasons if short else ''}"
 
 
 def _row(claim: Claim, claims: Sequence[Claim], results: Results, evaluation: EvaluatedClaim | None) -> list[str]:

@@ -73,6 +73,18 @@ def test_a_claim_is_the_mean_or_the_best_of_its_runs():
     assert cells(beam, runs, some=evaluation) == ["19.50", "19.00 to 20.00", "1", "1:00", "`abc`", "yes"]
 
 
+def test_a_claim_that_is_short_says_why_it_is_closed(claims):
+    claim = Claim("some", "", "test_wer", aim=20, closed="The test is harder.")
+    results = Results(Path("none.csv"), claim.jobs)
+    results.runs[claim.jobs[0]] = record(1, 21, 7.0)
+    assert claims_page([claim], results, {}).splitlines()[-1] == "- `some`: The test is harder."
+    assert "harder" not in claims_page([replace(claim, aim=22)], results, {})
+    rows = [line.split(" | ") for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| `")]
+    short = [row[0].split("`")[1] for row in rows if row[-1].startswith("no")]
+    tried_again = {name for name in short if any(other.startswith(f"{name}_") for other in claims)}
+    assert {name for name in short if not claims[name].closed} <= tried_again
+
+
 def forecast(seed: int, value: float, **baselines: float) -> RunRecord:
     results = {"test_mse": value, "train_seconds": 60.0, **{f"test_{name}_mse": mse for name, mse in baselines.items()}}
     return replace(record(seed, 0.0, 1.0), results=results)
