@@ -26,7 +26,7 @@ from studies.atlas.figures import (
     scorer_by_scope,
 )
 from studies.atlas.findings import HEAD, finding_rows, read_findings
-from studies.atlas.overview import CHANGE_HEAD, change_rows
+from studies.atlas.overview import CHANGE_HEAD, change_rows, overview
 from studies.atlas.page import DEFAULT_RATE
 from studies.atlas.rates import rate_table
 
@@ -52,6 +52,10 @@ class Appendix(NamedTuple):
     def changes_of(self, comparison: Comparison) -> Changes:
         """The single changes of a task that was compared."""
         return self.changes[self.tasks[comparison.constant["task"]].name]
+
+    def overview(self) -> Shown:
+        """The changes of all tasks side by side."""
+        yield table(("change", *self.changes), overview(self.changes))
 
     def single_changes(self) -> Shown:
         """The changes of each task, with intervals."""

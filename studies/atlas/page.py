@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from attnx.reports.markdown import table
 from attnx.reports.sweep.report import Report
 from studies.atlas.advice import HEAD, advise
-from studies.atlas.changes import by_task, single_changes
+from studies.atlas.changes import by_task
 from studies.atlas.design import Task
-from studies.atlas.overview import overview
 from studies.page_tables import replace_tables
 
 DEFAULT_RATE = "optimizer.lr=0.004"
@@ -29,12 +28,10 @@ def fill_tables(page: str, report: Report, tasks: Mapping[str, Task], finished: 
     state = "The study is complete" if finished == planned else "The study goes on, so results are preliminary"
     compared = by_task(report.comparisons, tasks).values()
     advice = [row for comparison in compared if (row := advise(comparison, tasks)) is not None]
-    changes = single_changes(report.comparisons, tasks)
     tables = {
         "state": f"{state}: {finished:,} of {planned:,} runs are in the table.",
         "advice": table(HEAD, advice),
         "tasks": table(TASKS_HEAD, [_task_row(task) for task in tasks.values()]),
-        "changes": table(("change", *changes), overview(changes)),
     }
     return replace_tables(page, tables)
 
