@@ -15,7 +15,7 @@ import yaml
 import attnx
 from attnx import registry
 from attnx.errors import UserError
-from attnx.reports.run.evaluated_examples import LengthErrors
+from attnx.reports.run.evaluated_examples import EvaluatedExamples, LengthErrors
 from attnx.reports.sweep.comparison import comparisons
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.run_table import read_run_table
@@ -108,7 +108,7 @@ def table(tasks, tmp_path):
             choices = {"task": "g2p", **setting_choices(planned[row].setting), "optimizer.lr": 0.004}
             status = RunStatus.FAILED if row == 1 else RunStatus.FINISHED
             run = RunRecord(Path(str(row)), "", status, planned[row].seed, choices, {"test_per": 7.5, "steps": 800.0},
-                            test="ab" if row < 3 else "cd")  # fmt: skip
+                            examples=EvaluatedExamples(digest="ab" if row < 3 else "cd"))  # fmt: skip
             results.runs[planned[row]] = run
         results.path = tmp_path / file
         results.write()
@@ -275,7 +275,9 @@ def test_errors_by_length_are_drawn_of_the_default_and_of_no_attention(tasks):
     """Of ten symbols each: 1 and 2 wrong with ``additive``, 1 and 5 without attention, 2 and 2 with ``dot``."""
     wrong = {"additive": (1, 2), "none": (1, 5), "dot": (2, 2)}
     runs = [
-        replace(record(name, 1, float(sum(errors)), 1.0), test="t", length_errors=by_length)
+        replace(
+            record(name, 1, float(sum(errors)), 1.0), examples=EvaluatedExamples(digest="t", length_errors=by_length)
+        )
         for name, errors in wrong.items()
         for by_length in [{3 + 5 * i: LengthErrors(5, 1, count, 10) for i, count in enumerate(errors)}]
     ]

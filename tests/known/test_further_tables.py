@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from attnx.errors import UserError
-from attnx.reports.run.evaluated_examples import LengthErrors
+from attnx.reports.run.evaluated_examples import EvaluatedExamples, LengthErrors
 from attnx.reports.sweep.ablations import ablations, parse_reference
 from attnx.reports.sweep.comparison import comparisons
 from attnx.reports.sweep.length_rates import group_lengths
@@ -27,13 +27,13 @@ REFERENCE = ["scorer=dot", "scope=global"]
 
 
 def record(
-    scorer: str, seed: int, value: float, task: str = "g2p", monitor: str = "valid_per", **facts: Any
+    scorer: str, seed: int, value: float, task: str = "g2p", monitor: str = "valid_per", **errors: Any
 ) -> RunRecord:
     return RunRecord(
         Path(f"{task}/{scorer}/{seed}"), scorer, RunStatus.FINISHED, seed,
         {"task": task, "scorer": scorer, "attention": "none" if scorer == "no" else "standard"},
         {monitor.replace("valid", "test"): value}, monitor=monitor, maximize=monitor == "valid_bleu",
-        test=task, **facts)  # fmt: skip
+        examples=EvaluatedExamples(digest=task, **errors))  # fmt: skip
 
 
 def test_errors_by_length_are_means_over_seeds():
@@ -105,14 +105,14 @@ def ablation_runs() -> list[RunRecord]:
         RunRecord(
             Path(scorer, scope, str(seed)), "", RunStatus.FINISHED, seed,
             {"task": "g2p", "attention": "standard", "scorer": scorer, "scope": scope},
-            {"test_per": mean + seed}, monitor="valid_per", test="g2p")
+            {"test_per": mean + seed}, monitor="valid_per")
         for (scorer, scope), mean in means.items()
         for seed in (-1, 0, 1)
     ]  # fmt: skip
     return runs + [
         RunRecord(
             Path("none", str(seed)), "", RunStatus.FINISHED, seed, {"task": "g2p", "attention": "none"},
-            {"test_per": 30.0 + seed}, monitor="valid_per", test="g2p")
+            {"test_per": 30.0 + seed}, monitor="valid_per")
         for seed in (-1, 0, 1)
     ]  # fmt: skip
 

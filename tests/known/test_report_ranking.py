@@ -18,7 +18,7 @@ from scipy import stats
 from attnx.cli.main import run as command
 from attnx.config.view import dotted_keys
 from attnx.errors import UserError
-from attnx.reports.run.evaluated_examples import read_examples, resample_rates
+from attnx.reports.stats.bootstrap import SAMPLES
 from attnx.reports.stats.multiple_comparisons import EXAMPLES, SEEDS
 from attnx.reports.sweep.comparison import Comparison, comparisons
 from attnx.reports.sweep.effects import Effect
@@ -27,6 +27,7 @@ from attnx.reports.sweep.metrics import Metric, choose_scale
 from attnx.reports.sweep.report import write_report
 from attnx.reports.sweep.settings import ABSENT
 from attnx.reports.varied_keys import varied_keys
+from attnx.runs.layout import RESAMPLED
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save_sweep
 from tests.run_folder import write_run_folder
@@ -44,7 +45,8 @@ def geometric_mean(*values: float) -> float:
 
 @pytest.fixture
 def write(tmp_path):
-    """Write a run folder: ``write("a", 7.5, seed=1, scorer="dot")``; lists of edits are its predictions."""
+    """Write a run folder: ``write("a", 7.5, seed=1, scorer="dot")``; lists of edits are its predictions,
+    and those of WER are resampled."""
 
     def write_run(
         name: str, value: float | None = None, seed: int = 1, edits: list[int] | None = None, **info: Any
@@ -58,13 +60,17 @@ def write(tmp_path):
         if edits is not None:
             words = info.get("words", range(len(edits)))
             lines = [f"{word}\tA\tA\t{edit}\t-1" for word, edit in zip(words, edits, strict=True)]
-        return write_run_folder(
+        folder = write_run_folder(
             tmp_path / name,
             {"seed": seed, "name": name, **config},
             None if value is None else {f"test_{metric}": value, "test_examples": 5, **results},
             lines,
             **info,
         )
+        if edits is not None and metric == "wer":
+            drawn = np.random.default_rng(0).integers(0, len(edits), (SAMPLES, len(edits)))
+            np.savez(folder / RESAMPLED, test_wer=100 * (np.array(edits) > 0)[drawn].mean(axis=1))
+        return folder
 
     return write_run
 
@@ -502,7 +508,7 @@ def test_words_that_both_get_wrong_do_not_matter(write):
     assert only(folders).rankings[0].verdict[0].startswith("Take **dot** or **mlp**; they cannot be told apart")
 
 
-def test_saved_draws_are_used_where_scores_cannot_be_recomputed(write):
+def test_saved_draws_are_of_one_order(write):
     """A BLEU of other draws, the same for both; of a run that was tested in another order they are others."""
     drawn, random = {}, np.random.default_rng(0)
     common = random.normal(0, 3, 2000)  # what both have in common is paired away
@@ -521,14 +527,6 @@ def test_saved_draws_are_used_where_scores_cannot_be_recomputed(write):
     assert [row.difference for row in only(folders).rankings[0].rows] == [None] * 3
     (folders[0] / "resampled.npz").write_bytes(b"no archive")
     assert [row.difference for row in only(folders[:2]).rankings[0].rows] == [None] * 2
-
-
-def test_predictions_that_contradict_the_score_are_not_used(write):
-    folders = [
-        write(str(n), value, scorer=s, edits=[0] * 5, metric="wer")
-        for n, (s, value) in enumerate([("dot", 0.0), ("mlp", 9.0)])
-    ]
-    assert only(folders).rankings[0].rows[1].difference is None
 
 
 def test_one_setting_has_no_comparison(write):
@@ -763,33 +761,6 @@ def test_many_numeric_levels_are_grouped(write):
     ]
     (effect,) = only(folders).rankings[0].effects
     assert [(level.mean, level.settings) for level in effect.levels] == [(pytest.approx(n), 3) for n in range(4)]
-
-
-def rate(tested: Any, metric: str) -> float | None:
-    rates = resample_rates([tested], metric, samples=1)
-    return rates and float(rates[0][0])
-
-
-def test_rates_are_recomputed_per_language(tmp_path):
-    """Of aaa one word in two is wrong, 1 edit in 4 symbols; of bbb none."""
-    lines = [
-        "source\tprediction\treferences\tedits\tlog_probability\ttag",
-        "x\tA\tA B\t1\t-1\taaa",
-        "y\tA B\tA B\t0\t-1\taaa",
-    ]
-    (tmp_path / "predictions.tsv").write_text("\n".join([*lines, "z\tA\tA | B C\t0\t-1\tbbb"]) + "\n")
-    tested = read_examples(tmp_path)
-    expected = {
-        "per": 100 / 5,
-        "wer": 100 / 3,
-        "per_aaa": 25,
-        "wer_macro": 25,
-        "symbol_error_rate": 20,
-        "per_macro": 12.5,
-    }
-    assert {name: rate(tested, name) for name in expected} == pytest.approx(expected)
-    assert rate(tested, "bleu") is None
-    assert rate(tested, "per_ccc") is None
 
 
 def sweep_of(folder: Path, jobs: list[dict[str, Any]]) -> Path:

@@ -19,11 +19,10 @@ from attnx.errors import UserError
 from attnx.inference.predictor import Prediction
 from attnx.inference.write_results import save_predictions, save_results
 from attnx.reports.figures.curves import draw_curves
-from attnx.reports.run.evaluated_examples import count_by_length, read_examples
+from attnx.reports.run.evaluated_examples import read_examples
 from attnx.reports.run.evaluation import errors_by_length
 from attnx.reports.run.readme import write_run_readme
 from attnx.reports.run.tables import results_table
-from attnx.reports.stats.bootstrap import Difference, bootstrap_difference
 from attnx.reports.sweep.compare import compare
 from attnx.runs.alignments import read_alignment
 from attnx.runs.layout import CONFIG_YAML, EVALUATION, FORMAT, MATRICES, METRICS, PREDICTIONS, RESULTS, RUN_JSON
@@ -72,12 +71,12 @@ def test_error_rates_by_length(write):
         # "A C D" and "A B C D E" are 2 and 3 edits away, so the reference has 3 symbols.
         {"length": "13+", "examples": 1, "symbol_error_rate": 100 * 2 / 3, "sequence_error_rate": 100.0},
     ]
-    assert errors_by_length(count_by_length(read_examples(write()))) == rows
+    assert errors_by_length(read_examples(write()).length_errors) == rows
 
 
 def test_a_length_on_an_edge_belongs_to_the_lower_bin(write):
     lines = tuple(f"{' '.join('a' * length)}\tA\tA\t0\t-1" for length in (4, 5, 12, 13))
-    rows = errors_by_length(count_by_length(read_examples(write(lines=lines))))
+    rows = errors_by_length(read_examples(write(lines=lines)).length_errors)
     assert [row["length"] for row in rows] == ["1-4", "5-6", "11-12", "13+"]
 
 
@@ -166,51 +165,6 @@ def wrong(*edits: int) -> tuple[str, ...]:
     return tuple(f"{chr(97 + i)}\tA\tB\t{edit}\t-1" for i, edit in enumerate(edits))
 
 
-def paired_bootstrap(a: Path, b: Path, samples: int = 2000, metric: str = "wer") -> Difference:
-    return bootstrap_difference(*(read_examples(folder).count_errors(metric) for folder in (a, b)), samples=samples)
-
-
-def test_the_point_estimate_is_the_difference_of_the_error_rates(write):
-    first = write("first", wrong(0, 3, 0, 1, 0))  # 2 of 5 words wrong
-    second = write("second", wrong(1, 0, 2, 1, 1))  # 4 of 5
-    difference = paired_bootstrap(first, second)
-    assert difference.difference == pytest.approx(-40.0)
-    assert difference.low < -40.0 < difference.high
-    swapped = paired_bootstrap(second, first)
-    assert swapped.difference == pytest.approx(40.0)
-
-
-def test_a_difference_on_every_word_is_certain(write):
-    first, second = write("first", wrong(1, 1, 1)), write("second", wrong(0, 0, 0))
-    assert tuple(paired_bootstrap(first, second, samples=199)) == pytest.approx((100, 100, 100, 2 / 200))
-
-
-def test_equal_runs_do_not_differ(write):
-    assert paired_bootstrap(write("first"), write("second")) == (0.0, 0.0, 0.0, 1.0)
-
-
-def test_the_interval_is_that_of_a_binomial(write):
-    """400 words, 100 won and none lost: sd of the difference is sqrt(1/4 x 3/4 / 400), 2.165 points."""
-    lines = [f"{number}\tA\tB\t{{}}\t-1" for number in range(400)]
-    first = write("first", tuple(line.format(0) for line in lines))
-    second = write("second", tuple(line.format(int(number < 100)) for number, line in enumerate(lines)))
-    difference = paired_bootstrap(first, second)
-    assert difference.difference == -25.0
-    assert difference.low == pytest.approx(-25 - 1.96 * 2.165, abs=0.8)
-    assert difference.high == pytest.approx(-25 + 1.96 * 2.165, abs=0.8)
-
-
-def test_edits_are_weighed_by_symbols(write):
-    """PER is a ratio of sums: 2 + 0 edits of 2 + 8 symbols are 20 points, and 1 + 0 edits are 10."""
-    lines = ("a\tX X\tA B\t{}\t-1", f"b\tB\t{' '.join('BBBBBBBB')}\t0\t-1")
-    first = write("first", tuple(line.format(2) for line in lines))
-    second = write("second", tuple(line.format(1) for line in lines))
-    difference = paired_bootstrap(first, second, metric="per")
-    assert difference.difference == pytest.approx(20 - 10)
-    # Drawn are the first word twice (100 points against 50), both, or the second twice (none against none).
-    assert (difference.low, difference.high) == pytest.approx((0, 50))
-
-
 def test_saved_draws_are_compared(write):
     """Differences of the metrics of the same draws; what is the same for both is no row."""
     first = write("first", wrong(1, 1), test_bleu=30.0, test_mse=0.5, test_naive_mse=1.5)
@@ -238,8 +192,6 @@ def test_compare_shows_runs_side_by_side(write):
     assert ["test_wer", "34.00", "31.50"] in rows
     assert ["train_examples_per_second", "2,500.00", "-"] in rows
     assert ["WER, length 1-4", "100.00", "0.00"] in rows
-    assert rows[-1][:2] == ["WER against the first", "-"]
-    assert rows[-1][2].startswith("-100.00 (-100.00 to -100.00), p 0.00")
 
 
 def test_a_value_is_shown_with_its_interval(write):

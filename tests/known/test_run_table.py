@@ -85,11 +85,12 @@ def test_a_row_has_all_of_its_run(table):
     assert run.results == {"test_per": 8.2, "test_wer": 16.4, "steps": 50, "test_examples": 3}
     assert run.intervals == {"test_wer": (1.5, 30.25)}
     assert run.curves == {"valid_per": {5: 7.75, 20: 8.5, 30: 8.0, 40: 8.25}}
-    assert run.length_errors == {1: LengthErrors(2, 1, 1, 2), 2: LengthErrors(1, 1, 1, 2)}
+    assert run.examples.length_errors == {1: LengthErrors(2, 1, 1, 2), 2: LengthErrors(1, 1, 1, 2)}
     facts = (run.commit, run.machine, run.data, run.created)
     assert facts == ("0123456789ab+", "2 cores of Turing", "f00d", "2031-01-02")
     (folder,) = load_runs(["all/3"])
-    assert (run.commit, run.test, run.length_errors) == (folder.commit, folder.test, folder.length_errors)
+    assert (run.commit, run.test) == (folder.commit, folder.test)
+    assert run.examples.length_errors == folder.examples.length_errors
 
 
 def test_tables_and_folders_merge(table, write):
@@ -165,7 +166,7 @@ def test_a_long_cell_is_read(table):
     cells[column] = counts
     Path("t.csv").write_text("\n".join([lines[0], ",".join(cells)]) + "\n", encoding="utf-8")
     (run,) = load_runs(["t.csv"])
-    assert len(run.length_errors) == 19_999
+    assert len(run.examples.length_errors) == 19_999
 
 
 def test_an_empty_cell_is_a_value(table):

@@ -21,7 +21,7 @@ from attnx.cli.commands import evaluate
 from attnx.inference.trained_run import TrainedRun as Opened
 from attnx.reports.run.evaluated_examples import read_examples
 from attnx.reports.significant_digits import format_difference, format_interval, format_with_interval
-from attnx.reports.stats.bootstrap import bootstrap_difference
+from attnx.reports.stats.bootstrap import difference_from_draws
 from attnx.reports.sweep.compare import compare
 from attnx.runs.predictions import read_run_or_evaluation
 
@@ -281,12 +281,10 @@ def test_evaluations_are_compared_as_runs_are(extra_words, runs, command):
     assert rows["test_examples"][:2] == ["7", "7"]
     assert not any("against the first" in name for name in rows)  # the run itself had another test
     console.print(compare(folders[:2]))
-    difference = bootstrap_difference(
-        *(read_examples(Path(folder)).count_errors("wer") for folder in (folders[1], folders[0]))
-    )
     expected = results(folders[1])["test_wer"] - results(folders[0])["test_wer"]
-    assert difference.difference == pytest.approx(expected)
-    cell = format_difference(difference.difference, difference.low, difference.high)
+    first, second = (read_examples(Path(folder)).resampled["test_wer"] for folder in folders[:2])
+    difference = difference_from_draws(expected, second - first)
+    cell = format_difference(expected, difference.low, difference.high)
     assert f"{cell}, p {difference.p:.3f}" in console.file.getvalue()  # type: ignore[attr-defined]
     Path("one/evaluations/more/evaluation.json").write_text('{"format": 2}', encoding="utf-8")
     answer = command("compare", "one/evaluations/more", "one")

@@ -1,9 +1,9 @@
-"""The examples that a run was tested on, and the errors in each."""
+"""The examples that a run was tested on, and its errors by source length."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,8 +14,7 @@ from attnx.data.vocabulary import tag_symbol
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_arrays
 from attnx.metrics.nearest_reference import nearest_reference
-from attnx.reports.metric_names import COUNTED, MACRO, MICRO, metric_base
-from attnx.reports.stats.bootstrap import SAMPLES, Numbers, bootstrap_rates, read_draws
+from attnx.reports.stats.bootstrap import Numbers, read_draws
 from attnx.runs.layout import MATRICES, PREDICTIONS
 from attnx.runs.predictions import parse_edits, read_field, read_symbols, read_table, write_symbols
 
@@ -42,44 +41,26 @@ class LengthErrors(NamedTuple):
 
 
 class EvaluatedExamples(NamedTuple):
-    """The examples of a run's test, sorted by what identifies them."""
+    """The examples of a run's test, and how it did on them; without a test there is none of it."""
 
-    tags: NDArray[np.str_]  #: (n,) the language of each; "" without
-    lengths: NDArray[np.int64]  #: (n,) source symbols of each, a language's symbol aside
-    #: (n, 2) edits between each output and its closest reference, and its symbols; None if they are numbers
-    errors: Numbers | None = None
+    num_examples: int = 0
     digest: str = ""  #: equal for equal examples, in whatever order, on every machine; "" without a test
     order: str = ""  #: equal for equal examples in the same order, for which ``resampled`` has the same samples
-    resampled: Mapping[str, Numbers] = {}  #: metrics of bootstrap samples
-
-    def count_errors(self, metric: str) -> Numbers:
-        """(n, 2) the errors of each example by a rate such as ``per`` or ``wer``, and what they are divided by."""
-        assert self.errors is not None, "only symbols have error rates"
-        if COUNTED[metric] == SYMBOLS:
-            return self.errors
-        return np.stack([np.minimum(self.errors[:, 0], 1), np.ones(len(self.errors))], axis=1)
-
-
-NO_EXAMPLES = EvaluatedExamples(np.array([], dtype=np.str_), np.array([], dtype=np.int64))
+    length_errors: Mapping[int, LengthErrors] = {}  #: by source length, shortest first; empty if outputs are numbers
+    resampled: Mapping[str, Numbers] = {}  #: (SAMPLES,) each metric of the test on bootstrap samples of it
 
 
 def read_examples(folder: Path) -> EvaluatedExamples:
-    """Read the test examples of a run or an evaluation; ``NO_EXAMPLES`` without a test.
+    """Read the test examples of a run or an evaluation.
 
     Raises:
         UserError: the predictions are malformed.
     """
     if not (folder / PREDICTIONS).is_file():
-        return NO_EXAMPLES
+        return EvaluatedExamples()
     columns, rows, keys = _read_rows(folder)
-    order = sorted(range(len(keys)), key=keys.__getitem__)
-    tags = np.array([read_field(row.get("tag", "")) for row in rows])[order]
-    lengths, errors = np.array([_source_length(row) for row in rows])[order], None
-    if "edits" in columns:
-        path = str(folder / PREDICTIONS)
-        counts = [(parse_edits(row, f"{path}:{n}"), _reference_symbols(row)) for n, row in enumerate(rows, start=2)]
-        errors = np.array(counts, dtype=np.float64)[order]
-    return EvaluatedExamples(tags, lengths, errors, _digest(sorted(keys)), _digest(keys), read_draws(folder))
+    errors = _count_by_length(rows, folder / PREDICTIONS) if "edits" in columns else {}
+    return EvaluatedExamples(len(rows), _digest(sorted(keys)), _digest(keys), errors, read_draws(folder))
 
 
 def _read_rows(folder: Path) -> tuple[list[str], list[dict[str, str]], list[str]]:
@@ -123,35 +104,20 @@ def _reference_symbols(row: Row) -> int:
     return len(nearest_reference(read_symbols(row["prediction"]), tuple(map(read_symbols, references)))[1])
 
 
-def count_by_length(examples: EvaluatedExamples) -> dict[int, LengthErrors]:
-    """The errors by source length, shortest first; empty if they are numbers."""
-    if examples.errors is None:
-        return {}
-    counts = {}
-    for length in np.unique(examples.lengths).tolist():
-        edits, symbols = examples.errors[examples.lengths == length].astype(np.int64).T
-        counts[length] = LengthErrors(len(edits), int((edits > 0).sum()), int(edits.sum()), int(symbols.sum()))
-    return counts
+def _count_by_length(rows: Iterable[Row], path: Path) -> dict[int, LengthErrors]:
+    by_length: dict[int, list[LengthErrors]] = {}
+    for line, row in enumerate(rows, start=2):
+        edits = parse_edits(row, f"{path}:{line}")
+        counts = LengthErrors(1, int(edits > 0), edits, _reference_symbols(row))
+        by_length.setdefault(_source_length(row), []).append(counts)
+    return {length: _add_up(by_length[length]) for length in sorted(by_length)}
 
 
 def sum_lengths(errors: Mapping[int, LengthErrors], ends: tuple[float, float]) -> LengthErrors:
     """The counts of all lengths from the first of two ends to the last."""
     chosen = [counts for length, counts in errors.items() if ends[0] <= length <= ends[1]]
-    return LengthErrors(*map(sum, zip(*chosen, strict=True))) if chosen else LengthErrors(0, 0, 0, 0)
+    return _add_up(chosen) if chosen else LengthErrors(0, 0, 0, 0)
 
 
-def resample_rates(
-    tests: Sequence[EvaluatedExamples], metric: str, samples: int = SAMPLES
-) -> tuple[Numbers, Numbers] | None:
-    """An error rate of runs in percent, and those on the same bootstrap samples of their equal examples.
-
-    ``metric`` may be that of a tag: ``per``, ``wer_macro``, ``per_fra``. The rates are (runs,) and (samples, runs);
-    None for a metric that is not counted from predictions.
-    """
-    base, tags = metric_base(metric, COUNTED), tests[0].tags
-    group = metric.removeprefix(base).removeprefix("_")
-    mask = tags == group if group not in ("", MACRO, MICRO) else np.full(len(tags), True)
-    if not base or tests[0].errors is None or not mask.any():
-        return None
-    groups = tags[mask].tolist() if group == MACRO else None
-    return bootstrap_rates(*(test.count_errors(base)[mask] for test in tests), groups=groups, samples=samples)
+def _add_up(counts: Iterable[LengthErrors]) -> LengthErrors:
+    return LengthErrors(*map(sum, zip(*counts, strict=True)))

@@ -21,7 +21,7 @@ from attnx.files.printable import printable
 from attnx.metrics.aligned_errors import Matrix, aligned_errors
 from attnx.metrics.nearest_reference import nearest_reference
 from attnx.reports.metric_names import COUNTED, TEST, metric_base
-from attnx.reports.run.evaluated_examples import LengthErrors, count_by_length, read_examples, sum_lengths
+from attnx.reports.run.evaluated_examples import LengthErrors, read_examples, sum_lengths
 from attnx.reports.run.readme import FILES, files_section
 from attnx.reports.run.tables import results_section, results_table
 from attnx.reports.run.task_declarations import captions
@@ -154,7 +154,7 @@ def error_tables(folder: Path) -> dict[str, Rows]:
         if not any(metric_base(key, COUNTED) for key in metrics):
             return {}
         rows = read_predictions(folder)
-        errors = count_by_length(read_examples(folder))
+        errors = read_examples(folder).length_errors
         tables = {"by_length": errors_by_length(errors), "by_symbol": errors_by_symbol(rows)}
         return {**tables, "confusions": confusions(rows)}
     pairs = read_matrices(folder)

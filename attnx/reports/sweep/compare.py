@@ -13,11 +13,11 @@ from rich.text import Text
 from attnx.config.view import choice_text, dotted_keys
 from attnx.errors import UserError
 from attnx.files.printable import printable
-from attnx.reports.metric_names import COUNTED, MACRO, TEST, is_higher_better, metric_base, metric_label
-from attnx.reports.run.evaluated_examples import EvaluatedExamples, count_by_length, read_examples, sum_lengths
+from attnx.reports.metric_names import COUNTED, MACRO, MICRO, TEST, is_higher_better, metric_base, metric_label
+from attnx.reports.run.evaluated_examples import EvaluatedExamples, read_examples, sum_lengths
 from attnx.reports.run.evaluation import LENGTH_BINS
 from attnx.reports.significant_digits import format_difference, format_value, format_with_interval
-from attnx.reports.stats.bootstrap import Difference, bootstrap_difference, difference_from_draws
+from attnx.reports.stats.bootstrap import difference_from_draws
 from attnx.reports.varied_keys import varied_keys
 from attnx.runs.layout import EVALUATIONS
 from attnx.runs.predictions import read_run_or_evaluation
@@ -26,6 +26,7 @@ from attnx.runs.run import Run
 
 Best = Callable[[Sequence[float]], float]  # which of a row's values is the best one
 ABSENT = "-"
+ALL_TAGS = f"_{MICRO}"
 LABELS = ("name", "folder")  # options that change no result
 DIFFERENCES = (
     "last rows: difference from the first run with its 95 % interval (paired bootstrap over the test); below zero is "
@@ -91,11 +92,11 @@ def compare(folders: Sequence[Path | str]) -> Table:
         warning = ": different, so not comparable" if len(set(signatures) - {ABSENT}) > 1 else ""
         heading = Text(printable(f"{metric_label(name)}, signature{warning}"))
         table.add_row(heading, *(Text(printable(signature)) for signature in signatures))
-    tested = [item.run.results for item in runs if item.test.errors is not None]
+    tested = [item.run.results for item in runs if item.test.length_errors]
     bases = [{metric_base(key, COUNTED) for key in results if key.startswith(TEST)} for results in tested]
     rates = [name for name in COUNTED if bases and all(name in names for names in bases)]
-    _add_lengths(table, rates, [item.test for item in runs], None if differ else min)
-    has_differences = not differ and _add_differences(table, runs, rates)
+    _add_lengths(table, rates, runs, None if differ else min)
+    has_differences = not differ and _add_differences(table, runs)
     notes = [DIFFERENCES] if has_differences else [OTHER_TESTS] if differ else []
     notes += filter(None, [_seeds_note(evaluated_runs, options)])
     table.caption = Text("\n".join(notes)) if notes else None
@@ -178,59 +179,47 @@ def _add_row(table: Table, name: str, cells: Sequence[Estimate | None], best_of:
     table.add_row(Text(printable(name)), *texts)
 
 
-def _add_lengths(table: Table, rates: Sequence[str], tests: Sequence[EvaluatedExamples], best_of: Best | None) -> None:
+def _add_lengths(table: Table, rates: Sequence[str], runs: Sequence[ComparedRun], best_of: Best | None) -> None:
     """Rows of the error rates by source length."""
-    errors = [count_by_length(test) for test in tests]
     for metric in rates:
         table.add_section()
         for ends, label in LENGTH_BINS.items():
-            counts = [sum_lengths(by_length, ends) for by_length in errors]
+            counts = [sum_lengths(item.test.length_errors, ends) for item in runs]
             cells = [Estimate(count.rate(COUNTED[metric])) if count.examples else None for count in counts]
             if any(cells):
                 _add_row(table, f"{metric_label(TEST + metric)}, length {label}", cells, best_of)
 
 
-def _add_differences(table: Table, runs: Sequence[ComparedRun], rates: Sequence[str]) -> bool:
-    """Add differences from the first run, of rates by examples, else by saved draws; whether there is any."""
+def _add_differences(table: Table, runs: Sequence[ComparedRun]) -> bool:
+    """Add the differences from the first run in each metric, where there is any; whether there is."""
     first, *challengers = runs
     rows: dict[str, list[str]] = {}
-    has_one_tag = len({*first.test.tags.tolist()}) == 1  # of which an evaluated run may know others
-    for rate in (name for name in rates if has_one_tag or TEST + name in first.run.results):
-        columns = [_differences_by_examples(first.test, run.test, rate) for run in challengers]
-        for name in sorted({name for cells in columns for name in cells}):
-            rows[metric_label(TEST + name)] = [cells.get(name, ABSENT) for cells in columns]
     for metric in first.run.results:
-        if (is_higher := is_higher_better(metric)) is not None and metric.removeprefix(TEST) not in rates:
-            name = metric_label(metric) + (", higher is better" if is_higher else "")
-            rows.setdefault(name, [_difference_by_draws(metric, first, run) for run in challengers])
-    rows = {name: cells for name, cells in rows.items() if any(cell != ABSENT for cell in cells)}
+        cells = [_difference(metric, first, run) for run in challengers]
+        if (is_higher := is_higher_better(metric)) is not None and any(cell != ABSENT for cell in cells):
+            rows[metric_label(metric) + (", higher is better" if is_higher else "")] = cells
     table.add_section()
     for name, cells in rows.items():
         table.add_row(Text(printable(f"{name} against the first")), ABSENT, *cells)
     return bool(rows)
 
 
-def _differences_by_examples(first: EvaluatedExamples, test: EvaluatedExamples, rate: str) -> dict[str, str]:
-    """The difference from the first run in an error rate on the same examples, also in the mean over tags."""
-    if first.errors is None or test.errors is None:
-        return {}
-    errors, first_errors = test.count_errors(rate), first.count_errors(rate)
-    cells = {rate: _difference_text(bootstrap_difference(errors, first_errors))}
-    if len({*(tags := first.tags.tolist())}) > 1:
-        cells[f"{rate}_{MACRO}"] = _difference_text(bootstrap_difference(errors, first_errors, groups=tags))
-    return cells
-
-
-def _difference_by_draws(metric: str, first: ComparedRun, challenger: ComparedRun) -> str:
-    """The difference of a run from the first in any metric, by saved draws of the same test; ``-`` without any."""
-    draws = [item.test.resampled.get(metric) for item in (challenger, first)]
-    values = [item.run.results.get(metric) for item in (challenger, first)]
-    if not first.test.order or first.test.order != challenger.test.order or values[0] is None or values[1] is None:
+def _difference(metric: str, first: ComparedRun, challenger: ComparedRun) -> str:
+    """The difference of a run from the first, by the samples of the same test that both saved; ``-`` without any."""
+    samples = challenger.test.resampled
+    name = metric if metric in samples else _other_name(metric)
+    values = challenger.run.results.get(name), first.run.results.get(metric)
+    if first.test.order != challenger.test.order or values[0] is None or values[1] is None:
         return ABSENT
-    if draws[0] is None or draws[1] is None or not (draws[0] - draws[1]).any():
+    if name not in samples or metric not in first.test.resampled:
         return ABSENT
-    return _difference_text(difference_from_draws(values[0] - values[1], draws[0] - draws[1]))
+    draws = samples[name] - first.test.resampled[metric]
+    if not draws.any():
+        return ABSENT
+    gap, low, high, p = difference_from_draws(values[0] - values[1], draws)
+    return f"{format_difference(gap, low, high)}, p {p:.3f}"
 
 
-def _difference_text(difference: Difference) -> str:
-    return f"{format_difference(difference.difference, difference.low, difference.high)}, p {difference.p:.3f}"
+def _other_name(metric: str) -> str:
+    """The name of the same metric in a run that knows languages, ``test_wer_micro``, or else in one that knows none."""
+    return metric.removesuffix(ALL_TAGS) if metric.endswith(ALL_TAGS) else metric + ALL_TAGS

@@ -146,7 +146,7 @@ def _compare(runs: Sequence[RunRecord], unfinished: Sequence[RunRecord], best_ov
 
 
 def _title(run: RunRecord) -> str:
-    count = len(run.examples.tags) if run.examples else int(run.results.get("test_examples", 0))
+    count = run.examples.num_examples or int(run.results.get("test_examples", 0))
     file = run.choices.get("task.test")
     file = "" if file in (None, "null") else value_text(file)  # a table has the text
     task = " ".join(filter(None, [str(run.choices.get("task", "")), file]))

@@ -38,12 +38,12 @@ def length_rates(ranking: Ranking) -> LengthRates | None:
     """
     counted = COUNTED.get(metric_base(ranking.metric.key, COUNTED), SYMBOLS)
     runs_of = {row.setting: ranking.settings[row.setting].runs for row in ranking.rows}
-    counts = {setting: [run.length_errors for run in runs] for setting, runs in runs_of.items()}
+    counts = {setting: [run.examples.length_errors for run in runs] for setting, runs in runs_of.items()}
     has_rates = any(metric_base(name, COMPARED) for runs in runs_of.values() for run in runs for name in run.results)
     if not has_rates or not all(errors for runs in counts.values() for errors in runs):
         return None
     first, *further = (
-        {length: errors.examples for length, errors in run.length_errors.items()}
+        {length: errors.examples for length, errors in run.examples.length_errors.items()}
         for runs in runs_of.values()
         for run in runs
     )

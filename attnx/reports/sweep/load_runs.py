@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attnx.config.view import dotted_keys
 from attnx.errors import UserError
-from attnx.reports.run.evaluated_examples import NO_EXAMPLES, count_by_length, read_examples
+from attnx.reports.run.evaluated_examples import EvaluatedExamples, read_examples
 from attnx.reports.sweep.run_record import EARLIEST, RunRecord
 from attnx.reports.sweep.run_table import read_run_table
 from attnx.reports.sweep.settings import override_choice
@@ -103,9 +103,9 @@ def _load(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
     if status == RunStatus.FINISHED and not is_finished:
         status = RunStatus.WITHOUT_RESULTS
     results = {**run.results, **read_costs(run.path)}
-    examples = NO_EXAMPLES
+    examples = EvaluatedExamples()
     with suppress(OSError, UserError, ValueError, KeyError):  # what cannot be read hides no result
-        examples = read_examples(run.path) if status == RunStatus.FINISHED else NO_EXAMPLES
+        examples = read_examples(run.path) if status == RunStatus.FINISHED else examples
     error = (job and job.error) or info.get("error") or run.progress.error or ""
     return RunRecord(
         path=run.path,
@@ -123,9 +123,7 @@ def _load(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
         commit=commit[:COMMIT_LENGTH] + ("+" if commit and git.get("changed") else ""),
         machine=str(info.get("machine") or ""),
         data=str(info.get("fingerprint") or ""),
-        test=examples.digest,
-        examples=examples if examples.digest else None,
-        length_errors=count_by_length(examples),
+        examples=examples,
         log=run.log,
         error="" if status == RunStatus.FINISHED else str(error),
     )

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean, median_high, stdev
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from attnx.reports.metric_names import TEST
-from attnx.reports.run.evaluated_examples import resample_rates
 from attnx.reports.significant_digits import digits_for
 from attnx.reports.stats.multiple_comparisons import (
     EXAMPLES,
@@ -31,7 +28,6 @@ from attnx.reports.sweep.settings import Setting
 
 MIN_INTERVAL_WIDTH = 1e-9  # a narrower interval is of one number
 Z_95 = 1.96  # standard errors to the ends of a 95 % interval
-MAX_RECOUNT_ERROR = 0.01  # points between a rate counted again and the saved one
 
 
 class RankedSetting(NamedTuple):
@@ -208,26 +204,14 @@ def _rows_over_seeds(
 def _draws(runs_of: Mapping[int, Sequence[RunRecord]], metric: Metric, scale: Scale) -> dict[int, Numbers]:
     """(samples,) per setting: its mean on the scale on resampled test examples, the same samples for all runs.
 
-    They are counted from the predictions, or read from the runs' bootstrap files; settings with a run that has neither
-    are left out.
+    They are read from the runs' bootstrap files; settings with a run that has none are left out.
     """
-    name = metric.key.removeprefix(TEST)
     runs = [run for group in runs_of.values() for run in group]
-    tests = {run.path: run.examples for run in runs if run.examples is not None}
-    results, columns = {run.path: run.results for run in runs}, dict[Path, Numbers]()
-    recounted = []  # whose rate, counted from the predictions, agrees with the saved one
-    for path, test in tests.items() if metric.key.startswith(TEST) else ():
-        if rates := resample_rates([test], name, samples=1):
-            is_equal = abs(float(rates[0][0]) - results[path][metric.key]) < MAX_RECOUNT_ERROR
-            recounted += [path] if is_equal else []
-    if recounted and (rates := resample_rates([tests[path] for path in recounted], name)):
-        columns = dict(zip(recounted, rates[1].T, strict=True))
-    else:
-        tested = {path: test for path, test in tests.items() if metric.key in test.resampled}
-        if len({test.order for test in tested.values()}) == 1:  # tests of different orders do not share samples
-            columns = {path: test.resampled[metric.key] for path, test in tested.items()}
+    tests = {run.path: run.examples for run in runs if metric.key in run.examples.resampled}
+    if len({test.order for test in tests.values()}) != 1:  # tests of different orders do not share samples
+        return {}
     return {
-        index: scale.apply([columns[run.path] for run in group]).mean(axis=0)
+        index: scale.apply([tests[run.path].resampled[metric.key] for run in group]).mean(axis=0)
         for index, group in runs_of.items()
-        if all(run.path in columns for run in group)
+        if all(run.path in tests for run in group)
     }

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from attnx.files.parse_number import count_phrase, is_number
 from attnx.reports.markdown import cell_text
-from attnx.reports.run.evaluated_examples import EvaluatedExamples, LengthErrors
+from attnx.reports.run.evaluated_examples import EvaluatedExamples
 from attnx.runs.info import RunStatus
 from attnx.runs.results import Curve, Interval
 
@@ -40,14 +40,16 @@ class RunRecord:
     commit: str = ""  #: of the code, with a plus if files were changed; "" if unknown
     machine: str = ""  #: its processor and GPUs; "" if unknown
     data: str = ""  #: the fingerprint of the training data; "" if unknown
-    test: str = ""  #: the digest of the test examples; "" if they were not saved
-    examples: EvaluatedExamples | None = None  #: the test examples, if they were saved in the run's folder
-    #: the errors by source length; empty if outputs are numbers
-    length_errors: Mapping[int, LengthErrors] = field(default_factory=dict)
+    examples: EvaluatedExamples = field(default_factory=EvaluatedExamples)  #: of its test, as far as they were saved
     log: Path | None = None
     error: str = ""  #: one line, if it failed or cannot be read
     #: choices that it is known not to have, since their cells are empty in its table of runs
     lacks: tuple[str, ...] = ()
+
+    @property
+    def test(self) -> str:
+        """The digest of the test examples; "" if they were not saved."""
+        return self.examples.digest
 
     @property
     def created_at(self) -> datetime | None:

@@ -15,7 +15,7 @@ from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
 from attnx.files.bounded_files import BYTE_ORDER_MARK, MAX_TABLE_BYTES, read_text
 from attnx.files.printable import cell_value, csv_text
-from attnx.reports.run.evaluated_examples import LengthErrors
+from attnx.reports.run.evaluated_examples import EvaluatedExamples, LengthErrors
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.varied_keys import DATA, varied_keys
 from attnx.runs.info import RunStatus
@@ -52,7 +52,7 @@ def run_row(run: RunRecord, keys: Sequence[str]) -> dict[str, str]:
     points = sorted(run.curves.get(run.monitor, {}).items())
     best = (max if run.maximize else min)(points, key=lambda point: point[1], default=None)
     points = [point for point in points if point == best or point in points[-CURVE_POINTS:]]
-    lengths = ((length, "/".join(map(str, counts))) for length, counts in run.length_errors.items())
+    lengths = ((length, "/".join(map(str, counts))) for length, counts in run.examples.length_errors.items())
     details = {
         "curve": " ".join(f"{step}:{value:.{DIGITS}g}" for step, value in points),
         "length_errors": " ".join(f"{length}:{counts}" for length, counts in lengths),
@@ -127,9 +127,9 @@ def _read_row(row: dict[str, str], choices: Iterable[str], where: str) -> RunRec
             },
             curves={facts["monitor"]: curve} if curve else {},
             maximize=maximize == "true",
-            length_errors=errors,
+            examples=EvaluatedExamples(digest=facts["test"], length_errors=errors),
             lacks=lacks,
-            **{name: facts[name] for name in FACTS if name not in ("seed", "status", "maximize")},
+            **{name: facts[name] for name in FACTS if name not in ("seed", "status", "test", "maximize")},
         )
     except (ValueError, TypeError) as error:
         raise UserError(f"{where}: cannot be read: {error}") from None

@@ -79,7 +79,7 @@ def group_by_setting(
 
     by_values: dict[tuple[str, ...], dict[Any, RunRecord]] = {}
     # A run's folder comes after its row in a table: it has the examples.
-    for run in sorted(runs, key=lambda run: (run.created_at or EARLIEST, run.examples is not None)):
+    for run in sorted(runs, key=lambda run: (run.created_at or EARLIEST, run.examples.num_examples)):
         by_values.setdefault(values_of(run), {})[run.seed] = run
     unfinished_seeds: dict[tuple[str, ...], set[Any]] = {}
     for run in unfinished:
