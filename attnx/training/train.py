@@ -255,7 +255,7 @@ def _callbacks(
     ]
     if loggers:
         callbacks.append(LoggerCallback(loggers, throughput, options["log_every_n_steps"]))
-        callbacks.append(HeatMaps(loggers, prepared.loaders, config))
+        callbacks.append(HeatMaps(loggers, prepared.loaders))
     if options["patience"] is not None:
         patience, min_improvement = options["patience"], options["min_improvement"]
         callbacks.append(ResumableEarlyStopping(task.monitor, task.maximize, patience, min_improvement))

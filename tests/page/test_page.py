@@ -313,8 +313,8 @@ def test_two_runs_are_shown_side_by_side(see):
     assert browser.texts("#examples li:nth-child(1) .mark") == ["✓ correct:", "✓ correct:"]
 
 
-def test_what_the_scope_forbids_is_hatched(see):
-    """Step 0 may read positions 0 and 1 of three."""
+def test_weights_of_zero_are_hatched(see):
+    """Step 0 reads positions 0 and 1 of three."""
     browser = see("first-second")
     image = browser.picture() * 255
     spans = []
@@ -323,8 +323,7 @@ def test_what_the_scope_forbids_is_hatched(see):
         inner = image[int(box["top"]) + 4 : int(box["bottom"]) - 4, int(box["left"]) + 4 : int(box["right"]) - 4]
         spans.append(bool(np.ptp(inner.mean(axis=-1)) > 10))
     assert spans == [False, False, True]
-    assert browser.texts("[data-run='1'] .note") == ["Hatched: forbidden by the scope."]
-    assert browser.texts("[data-run='0'] .note") == [""]
+    assert browser.texts("[data-run='1'] .note") == ["Hatched: a weight of exactly 0."]
 
 
 def test_decoder_states_are_separated(see):

@@ -16,7 +16,6 @@ from attnx.data.vocabulary import BOS
 from attnx.export.folder import export
 from attnx.inference.load import open_run
 from attnx.reports.figures import heatmaps
-from attnx.reports.figures.forbidden_positions import Window, read_windows
 from attnx.reports.pages.run_page import run_page
 from attnx.runs.alignments import read_alignment, read_predicted_alignments
 from attnx.training.fit import fit
@@ -148,16 +147,3 @@ def test_a_decoder_only_model_saves_self_attention(tiny):
     assert alignment.num_decoder_states == len(alignment.output)
     assert len(alignment.source_symbols) + alignment.num_decoder_states == alignment.weights.shape[1]
     np.testing.assert_allclose(alignment.weights.sum(-1), 1, rtol=1e-5)
-
-
-def test_the_drawn_window_is_that_of_the_shown_weights():
-    """Those of cross-attention, or of the one stream."""
-    local = ["scope=local", "scope.window=2"]
-    for overrides, windows in (
-        (local, [Window(2)]),
-        ([*local, "model.self_scope=global"], [Window(2)]),
-        ([*local, "model.cross_scope={name: local, window: 5}"], [Window(5)]),
-        ([*local, "model.cross_scope=global"], ()),
-        (["model.form=decoder_only", "model.self_scope={name: local, window: 7}"], [Window(7)]),
-    ):
-        assert read_windows(compose(["model=transformer", *overrides])) == windows

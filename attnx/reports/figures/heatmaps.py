@@ -24,11 +24,9 @@ from numpy.typing import NDArray
 from attnx.data.evenly_spaced import evenly_by_length
 from attnx.files.atomic_files import atomic_write
 from attnx.reports.figures.fonts import TextFonts, choose_fonts
-from attnx.reports.figures.forbidden_positions import Windows, forbidden_mask, read_windows, view_masks
 from attnx.reports.figures.panels import DPI, GRID, Panel, ShownPart, arrange, column_groups, label_heatmap
 from attnx.runs.alignments import Alignment, Weights, read_saved_alignments
-from attnx.runs.layout import ALIGNMENTS, RUN_JSON
-from attnx.runs.run import read_run
+from attnx.runs.layout import ALIGNMENTS
 
 Format = Literal["png", "svg", "pdf"]
 MAX_PICTURES, MAX_PANELS_ON_PAGE, MAX_HEAD_PANELS = 12, 6, 24
@@ -36,7 +34,7 @@ PREFERRED_SIZES = range(5, 13)  # symbols on the longer side of examples that ar
 WHITE_TO_BLUE = LinearSegmentedColormap.from_list(
     "white_to_blue", ["#ffffff", "#dbe9f6", "#a6cbe5", "#5a9fcf", "#1f68ad", "#08306b"]
 )
-FORBIDDEN = "#c4c8ce"  # the color of the hatch
+HATCH = "#c4c8ce"
 UNIT_SQUARE = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]])
 FULL_SCALE_FROM = 0.1  # a largest weight below this ends the color scale, which else ends at 1
 CELL, SMALL_CELL = 0.34, 0.2  # inches, with few symbols and with many
@@ -70,8 +68,6 @@ def draw_alignments(folder: Path | str, form: Format = "png", options: PictureOp
     examples = [saved[index] for index in sorted(selected)]
     if not examples:
         return []
-    config = read_run(folder).config if (Path(folder) / RUN_JSON).is_file() else {}
-    windows, self_windows = read_windows(config), read_windows(config, "self")
     fonts = _choose_fonts([alignment for hypotheses in examples for alignment in hypotheses.values()])
     if fonts.warning:
         print(f"{Path(folder) / ALIGNMENTS}: {fonts.warning}", file=sys.stderr)
@@ -80,13 +76,13 @@ def draw_alignments(folder: Path | str, form: Format = "png", options: PictureOp
         for rank, (file, alignment) in enumerate(hypotheses.items(), start=1):
             score = "" if alignment.score is None else f", score {alignment.score:.2f}"
             note = f"hypothesis {rank} of {len(hypotheses)}{score}" if len(hypotheses) > 1 else ""
-            figure = draw_heads(alignment, windows, note, options=options)
+            figure = draw_heads(alignment, note, options=options)
             pictures.append(save_figure(figure, file.with_suffix(f".{form}")))
             for stream, self_attention in alignment.self_attention.items():
-                figure = draw_heads(self_attention, self_windows, stream=stream, options=options)
+                figure = draw_heads(self_attention, stream=stream, options=options)
                 pictures.append(save_figure(figure, file.with_name(f"{file.stem}-{stream}.{form}")))
     bests = [next(iter(hypotheses.values())) for hypotheses in examples]
-    page = draw_alignments_page(bests, windows, options)
+    page = draw_alignments_page(bests, options)
     return [*pictures, save_figure(page, Path(folder) / f"alignments.{form}")]
 
 
@@ -99,29 +95,19 @@ def save_figure(figure: Figure, path: Path) -> Path:
     return path
 
 
-def draw_means(
-    alignments: Sequence[Alignment], windows: Windows = (), options: PictureOptions = DEFAULT_OPTIONS
-) -> Figure:
+def draw_means(alignments: Sequence[Alignment], options: PictureOptions = DEFAULT_OPTIONS) -> Figure:
     """Draw the weights of alignments on one page, with one color bar."""
-    masks = [forbidden_mask(item.weights, item.num_decoder_states, windows) for item in alignments]
-    panels = [Panel(item, item.weights, mask) for item, mask in zip(alignments, masks, strict=True)]
-    return _draw(panels, options)
+    return _draw([Panel(item, item.weights) for item in alignments], options)
 
 
-def draw_alignments_page(
-    alignments: Sequence[Alignment], windows: Windows = (), options: PictureOptions = DEFAULT_OPTIONS
-) -> Figure:
+def draw_alignments_page(alignments: Sequence[Alignment], options: PictureOptions = DEFAULT_OPTIONS) -> Figure:
     """Draw up to six alignments on one page, medium lengths first."""
     medium_first = sorted(alignments, key=lambda alignment: max(alignment.weights.shape) not in PREFERRED_SIZES)
-    return draw_means(medium_first[:MAX_PANELS_ON_PAGE], windows, options)
+    return draw_means(medium_first[:MAX_PANELS_ON_PAGE], options)
 
 
 def draw_heads(
-    alignment: Alignment,
-    windows: Windows = (),
-    note: str = "",
-    stream: str = "",
-    options: PictureOptions = DEFAULT_OPTIONS,
+    alignment: Alignment, note: str = "", stream: str = "", options: PictureOptions = DEFAULT_OPTIONS
 ) -> Figure:
     """Draw one alignment: its weights, or the mean of its heads and each head, up to 24.
 
@@ -132,12 +118,9 @@ def draw_heads(
     if len(heads) > MAX_HEAD_PANELS:
         notes.append(f"the first {MAX_HEAD_PANELS} follow")
         heads = heads[:MAX_HEAD_PANELS]
-    titles = [f"{stream} self-attention" if stream else None, *(name for name, _ in heads)]
-    shown = zip((mean, *(weights for _, weights in heads)), view_masks(alignment, windows), titles, strict=False)
-    panels = [Panel(alignment, weights, mask)._replace(title=title) for weights, mask, title in shown]
-    panels[0] = panels[0]._replace(note="; ".join(filter(None, notes)))
-    rows = "source" if stream == "encoder" else "output"
-    return _draw([panel._replace(rows=rows) for panel in panels], options)
+    rows, title = "source" if stream == "encoder" else "output", f"{stream} self-attention" if stream else None
+    first = Panel(alignment, mean, rows, title, "; ".join(filter(None, notes)))
+    return _draw([first, *(Panel(alignment, weights, rows, name) for name, weights in heads)], options)
 
 
 def _choose_fonts(alignments: Sequence[Alignment]) -> TextFonts:
@@ -163,11 +146,11 @@ def _draw(panels: Sequence[Panel], options: PictureOptions) -> Figure:
         for group in column_groups(len(part.columns), part.decoder_states).values():
             draw_cells(axes, panel.weights[: part.rows, part.columns[group]], part.lefts[group], top)
         if options.marks:
-            hatch(axes, panel.forbidden_mask[: part.rows, part.columns], part.lefts)
+            hatch(axes, panel.weights[: part.rows, part.columns] == 0, part.lefts)
         label_heatmap(axes, panel, part, fonts, text_size, options.marks)
         maps.append(axes)
-    has_hatch = options.marks and any(panel.forbidden_mask.any() for panel in panels)
-    hatched = Patch(facecolor="none", edgecolor=FORBIDDEN, hatch="/////", label="hatched: forbidden by the scope")
+    has_hatch = options.marks and any((panel.weights == 0).any() for panel in panels)
+    hatched = Patch(facecolor="none", edgecolor=HATCH, hatch="/////", label="hatched: a weight of exactly 0")
     arrange(figure, maps, across, [hatched] if has_hatch else [])
     return figure
 
@@ -197,4 +180,4 @@ def hatch(axes: Axes, mask: NDArray[np.bool_], lefts: NDArray[np.float64]) -> No
     ]
     if squares:
         path = VectorPath.make_compound_path(*squares)
-        axes.add_patch(PathPatch(path, facecolor="none", edgecolor=FORBIDDEN, hatch="/////", linewidth=0))
+        axes.add_patch(PathPatch(path, facecolor="none", edgecolor=HATCH, hatch="/////", linewidth=0))

@@ -28,13 +28,12 @@ GROUP_GAP = 0.6  # cells between the columns of the source and of the decoder st
 class Panel(NamedTuple):
     """One heat map of a page: the weights (t, m) of an alignment or of one of its heads.
 
-    ``forbidden_mask`` (t, m) is what the scope forbids, ``rows`` what a row is. ``title`` is None for the alignment's
-    own, with its reference below the map if it is wrong; ``note`` is a line below the title.
+    ``rows`` is what a row is. ``title`` is None for the alignment's own, with its reference below the map if it is
+    wrong; ``note`` is a line below the title.
     """
 
     alignment: Alignment
     weights: Weights
-    forbidden_mask: NDArray[np.bool_]
     rows: str = "output"
     title: str | None = None
     note: str = ""

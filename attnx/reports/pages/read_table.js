@@ -16,9 +16,8 @@ function readAt({ view, head, columns }, step) {
   return { score: head && at(head.scores), gain: head && at(head.gain), weight: (head && at(head.weights)) || saved };
 }
 
-function isAllowed({ view, head }, step, position) {
-  const spans = head ? head.allowed : view.window;
-  const ranges = spans && spans[step];
+function isAllowed({ head }, step, position) {
+  const ranges = head && head.allowed && head.allowed[step];
   if (!ranges) return true;
   return ranges.some((start, index) => index % 2 === 0 && start <= position && position < ranges[index + 1]);
 }

@@ -4,7 +4,7 @@
 //   runs      [{name, results, facts, statistics}]  tables, as rows of text
 //   examples  [{source, name, runs}]                runs: for each run its hypotheses, best first, or null
 // A hypothesis is {output, reference, is_right, numeric, decoder_states, score, views}; a view is
-// {name, weights, allowed}: thousandths, row by row, and for each row from which column to which the scope lets it read
+// {name, weights, read}: thousandths, row by row, and for each row from which column to which its weights are not 0
 // (null if everywhere). Columns are the source symbols, then the first `decoder_states` output symbols. `is_right` is null where
 // the task does not say, `numeric` is whether outputs are rows of numbers, which go by the names of their steps. What else
 // a hypothesis has is for the player, player.js.
@@ -179,7 +179,7 @@ function article(run) {
   if (hypothesis.is_right === false) strips.append(strip("reference", reference(hypothesis), "reference"));
   else if (hypothesis.is_right === null && !hypothesis.numeric) strips.append(strip("text", reference(hypothesis)));
   parts.push(strips, make("div", { class: "scroll" }, map(run, selection)));
-  parts.push(make("p", { class: "note" }, view.allowed ? "Hatched: forbidden by the scope." : ""));
+  parts.push(make("p", { class: "note" }, view.read ? "Hatched: a weight of exactly 0." : ""));
   const one = make("article", { class: "run", "data-run": run, "aria-label": data.runs[run].name });
   one.append(...parts);
   return one;
@@ -307,11 +307,11 @@ function fit(one) {
 
 function cell(run, { hypothesis, view, columns, sources, top }, row, column) {
   const weight = view.weights[row * columns.length + column];
-  const isForbidden = view.allowed && !holds(view.allowed[row], column);
+  const isUnread = view.read && !holds(view.read[row], column);
   const first = column === 0 || (column === sources && sources > 0);
   return make("td", {
     "data-column": column, style: `background-color: ${shade(weight, top)}`,
-    tabindex: row + column === 0 ? "0" : "-1", class: [isForbidden && "forbidden", first && "first"].filter(Boolean).join(" ") || null,
+    tabindex: row + column === 0 ? "0" : "-1", class: [isUnread && "unread", first && "first"].filter(Boolean).join(" ") || null,
     "aria-label": `${shown(hypothesis.output[row])} read ${shown(columns[column])}, weight ${weightText(weight)}`,
   });
 }

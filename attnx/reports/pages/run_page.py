@@ -15,7 +15,6 @@ import numpy as np
 
 from attnx.config.view import name_and_options, node_text
 from attnx.errors import UserError
-from attnx.reports.figures.forbidden_positions import Windows, read_windows, view_masks
 from attnx.reports.pages.decoding_trace import OpenTraces, Tracer, no_traces, row_spans, trace_examples
 from attnx.reports.pages.html_template import fill_page, write_files
 from attnx.reports.run.tables import CONFIG_KEYS, result_rows
@@ -91,7 +90,7 @@ def example_key(best: Alignment) -> ExampleKey:
 
 def _examples(run: Run, tracer: Tracer | str) -> dict[ExampleIndex, Hypotheses]:
     """A run's hypotheses by example; a number tells equal examples apart."""
-    windows, counts, saved = read_windows(run.config), Counter[ExampleKey](), dict[ExampleIndex, list[Alignment]]()
+    counts, saved = Counter[ExampleKey](), dict[ExampleIndex, list[Alignment]]()
     for files in read_saved_alignments(run.path):
         hypotheses = list(files.values())
         key = example_key(hypotheses[0])
@@ -99,17 +98,17 @@ def _examples(run: Run, tracer: Tracer | str) -> dict[ExampleIndex, Hypotheses]:
         counts[key] += 1
     traces = trace_examples(tracer, saved)
     return {
-        index: [_hypothesis(part, windows) | fields for part, fields in zip(parts, traces[index], strict=True)]
+        index: [_hypothesis(part) | fields for part, fields in zip(parts, traces[index], strict=True)]
         for index, parts in saved.items()
     }
 
 
-def _hypothesis(alignment: Alignment, windows: Windows) -> dict[str, Any]:
-    """A hypothesis; starts and ends of what a step may read, such as ``[1, 3, 5, 6]``, are positions 1, 2 and 5."""
+def _hypothesis(alignment: Alignment) -> dict[str, Any]:
+    """A hypothesis; starts and ends of what a step reads, such as ``[1, 3, 5, 6]``, are positions 1, 2 and 5."""
     score, views = alignment.score, []
-    for (name, weights), mask in zip(alignment.views.items(), view_masks(alignment, windows), strict=True):
-        allowed = row_spans(~mask) if mask.any() else None
-        views.append({"name": name, "weights": scale_weights(weights), "allowed": allowed})
+    for name, weights in alignment.views.items():
+        read = row_spans(weights != 0) if (weights == 0).any() else None
+        views.append({"name": name, "weights": scale_weights(weights), "read": read})
     return {
         **output_data(alignment),
         "reference": alignment.reference,

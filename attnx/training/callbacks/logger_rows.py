@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +16,6 @@ from torch import Tensor, nn
 from attnx.data.batches import collate
 from attnx.data.evenly_spaced import evenly_by_length
 from attnx.loggers.contract import Loggers, one_line
-from attnx.reports.figures.forbidden_positions import read_windows
 from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, draw_alignments_page, save_figure
 from attnx.runs.layout import ALIGNMENTS_PICTURE
 from attnx.training.callbacks.metrics_csv import StepLosses
@@ -114,11 +112,11 @@ def gradient_norms(model: nn.Module) -> dict[str, Tensor]:
 class HeatMaps(Callback):
     """Decodes the same validation examples at each validation, evenly from short to long, and shows their weights."""
 
-    def __init__(self, loggers: Loggers, loaders: TrainingDataModule, config: Mapping[str, Any]) -> None:
+    def __init__(self, loggers: Loggers, loaders: TrainingDataModule) -> None:
         pairs = loaders.data.pairs.valid
         indices = evenly_by_length([pair.source for pair in pairs], MAX_PANELS_ON_PAGE)
         self.pairs, self.rows = [pairs[index] for index in indices], [loaders.valid_rows[index] for index in indices]
-        self.loggers, self.windows = loggers, read_windows(config)
+        self.loggers = loggers
 
     def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
         """Decode and draw."""
@@ -133,7 +131,7 @@ class HeatMaps(Callback):
             return
         try:
             with TemporaryDirectory() as folder:
-                figure = draw_alignments_page(alignments, self.windows)
+                figure = draw_alignments_page(alignments)
                 picture = save_figure(figure, Path(folder) / ALIGNMENTS_PICTURE)
                 self.loggers.show(trainer.global_step, {"valid/alignments": picture})
         except OSError as error:  # such as a full disk: what is for loggers never stops a run

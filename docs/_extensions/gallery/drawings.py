@@ -16,7 +16,7 @@ from PIL import Image
 
 from attnx.registry import PartSpec
 from attnx.registry.part import Part
-from attnx.reports.figures.heatmaps import FORBIDDEN, WHITE_TO_BLUE, hatch
+from attnx.reports.figures.heatmaps import HATCH, WHITE_TO_BLUE, hatch
 from attnx.reports.figures.panels import DPI, GRID, INK, PALE, column_groups, left_edges
 from gallery.example import (
     ALLOWED_COUNT,
@@ -242,7 +242,7 @@ def draw_normalizer(normalizer: PartSpec, title: str) -> Figure:
         curve.plot(RISING_SCORES, rising_weights("softmax"), color=INK, linewidth=0.8)
     for axes in (scores, weights):
         span = ALLOWED_COUNT - 0.5, len(positions) - 0.5
-        axes.axvspan(*span, facecolor="none", edgecolor=FORBIDDEN, hatch="/////", linewidth=0)
+        axes.axvspan(*span, facecolor="none", edgecolor=HATCH, hatch="/////", linewidth=0)
         axes.set(xlim=(-0.5, len(positions) - 0.5), xticks=[])
     for axes in panels:
         axes.spines[["top", "right"]].set_visible(False)
