@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ from attnx.sweeps.expand_overrides import without_hydra_overrides
 from attnx.sweeps.gpus import count_parallel_jobs, visible_gpus
 from attnx.sweeps.preflight import find_errors
 from attnx.sweeps.processes import ForkServerProcesses
-from attnx.sweeps.record import reject_other_config, rename_existing
+from attnx.sweeps.record import reject_other_config
 from attnx.sweeps.session import job_environment
 
 SUITES: Final = SWEEPS / "suites"
@@ -52,7 +53,6 @@ class SuiteCommand:
     config_dir: str | None = None  #: the user's own configuration folder
     max_parallel: int | str = 1  #: how many jobs run at a time
     is_check: bool = False  #: whether everything is short
-    is_again: bool = False  #: whether what another commit trained is trained anew
     command_line: str = "attnx suite"  #: the command, to be run again
     #: of each mechanism on each task that it can do, with the first values of the search
     configs: dict[Cell, dict[str, Any]] = field(default_factory=dict)
@@ -61,7 +61,8 @@ class SuiteCommand:
     #: a run of each, with the width that makes its cost that of the first baseline
     matched: dict[Cell, EqualJob] = field(default_factory=dict)
     server: ForkServerProcesses | None = None  #: from which the jobs of all sweeps are forked
-    loaded: dict[Path, Records] = field(default_factory=dict)  #: the runs of each sweep that does not go on
+    #: the runs of each sweep, by mechanism and stage, as they were when it last ended
+    records: dict[Cell, Records] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         own = without_hydra_overrides(self.overrides)
@@ -87,8 +88,6 @@ class SuiteCommand:
             Stopped: by a signal; the message says how to go on.
         """
         self.check()
-        if self.is_again:
-            self._rename_others()
         if any(len(entry.finished) < self.suite.seeds or entry.status for entry in map(self._entry, self.configs)):
             try:
                 self._train_all()
@@ -133,10 +132,12 @@ class SuiteCommand:
                 compose(self._job(first, values), self.config_dir)
             except UserError as error:
                 raise UserError(f"{self.suite.file}: search: {error}") from error
+        for name, stage in itertools.product(dict.fromkeys(name for _, name in self.configs), (SEARCH, COUNTED)):
+            self._read(name, stage)
         for cell, config in self.configs.items():
             stage, seed = (SEARCH, None) if len(self.suite.grid) > 1 else (COUNTED, self.suite.counted_seeds[0])
             job = self._job(cell, self.suite.grid[0], seed)
-            if (run := self._records(cell[1], stage).get(overrides_key(job))) is not None:
+            if (run := self.records[cell[1], stage].get(overrides_key(job))) is not None:
                 reject_other_config(run.path, config if seed is None else {**config, "seed": seed})
 
     def _reject(self) -> None:
@@ -220,32 +221,31 @@ class SuiteCommand:
         self._sweep(mechanism, COUNTED, jobs, f"{label}, the runs that count")
 
     def _sweep(self, mechanism: str, stage: str, jobs: list[list[str]], label: str) -> None:
-        records = self._records(mechanism, stage)
-        runs = [records.get(overrides_key(job)) for job in jobs]
+        runs = [self.records[mechanism, stage].get(overrides_key(job)) for job in jobs]
         if all(run is not None and run.status == RunStatus.FINISHED for run in runs):
             return
         print_line(f"attnx: {label}", flush=True)
         args = SweepArgs(self.hydra, self.config_dir, self.max_parallel, jobs, self.command_line)
         try:
-            self.loaded.pop(folder := self._folder(mechanism, stage), None)
-            sweep(args, folder, self.server)
+            sweep(args, self._folder(mechanism, stage), self.server)
         except UserError as error:  # the others go on
             self.failed[mechanism] = str(error)
             print_line(f"attnx: {mechanism}: {error}", flush=True)
+        self._read(mechanism, stage)
 
-    def _records(self, mechanism: str, stage: str) -> Records:
-        """The runs of a sweep, which are read once."""
-        folder = self._folder(mechanism, stage)
-        if folder not in self.loaded and is_sweep(folder):
+    def _read(self, mechanism: str, stage: str) -> None:
+        """Read the runs of a sweep, if it was begun."""
+        folder, self.records[mechanism, stage] = self._folder(mechanism, stage), {}
+        if is_sweep(folder):
             stored, runs = read_sweep(folder), {run.path: run for run in load_runs([folder])}
-            self.loaded[folder] = {overrides_key(job.overrides): runs[stored.folder(job)] for job in stored.jobs}
-        return self.loaded.get(folder, {})
+            jobs = {overrides_key(job.overrides): runs[stored.folder(job)] for job in stored.jobs}
+            self.records[mechanism, stage] = jobs
 
     def _chosen(self, cell: Cell) -> list[str] | None:
         """The values that are best in validation; None if no run of the search has finished."""
         if len(self.suite.grid) < 2:
             return self.suite.grid[0]
-        records = self._records(cell[1], SEARCH)
+        records = self.records[cell[1], SEARCH]
         tried = [(values, records.get(overrides_key(self._job(cell, values)))) for values in self.suite.grid]
         best = choose_run([run for _, run in tried if run is not None])
         return next((values for values, run in tried if run is not None and run is best), None)
@@ -255,7 +255,7 @@ class SuiteCommand:
         (task, mechanism), overrides = cell, self.mechanisms[cell[1]]
         if cell not in self.configs:
             return Entry(task, mechanism, overrides, reason=self.refused.get(cell, ""))
-        searched, counted = self._records(mechanism, SEARCH), self._records(mechanism, COUNTED)
+        searched, counted = self.records[mechanism, SEARCH], self.records[mechanism, COUNTED]
         tried = [searched.get(overrides_key(self._job(cell, values))) for values in self.suite.grid]
         failed = sum(run is None or run.status != RunStatus.FINISHED for run in tried) if len(tried) > 1 else 0
         values = self._chosen(cell)
@@ -263,20 +263,3 @@ class SuiteCommand:
         runs = [run for job in jobs if (run := counted.get(overrides_key(job))) is not None]
         reason = "" if runs else self.failed.get(mechanism, "its search has not finished")
         return Entry(task, mechanism, overrides, runs, failed, reason)
-
-    def _rename_others(self) -> None:
-        """Rename the sweeps that another commit has trained, so that they are trained anew."""
-        from attnx.training.run_folder import git_state
-
-        commit = str(git_state().get("commit", ""))[:12]
-        for mechanism in dict.fromkeys(name for _, name in self.configs):
-            commits = {
-                run.commit.rstrip("+")
-                for stage in (SEARCH, COUNTED)
-                for run in self._records(mechanism, stage).values()
-            }
-            if commits - {commit, ""}:
-                for stage in (SEARCH, COUNTED):
-                    self.loaded.pop(folder := self._folder(mechanism, stage), None)
-                    if renamed := rename_existing(folder):
-                        print_line(f"{folder} is now {renamed}", flush=True)

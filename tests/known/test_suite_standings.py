@@ -257,7 +257,8 @@ def test_runs_of_several_commits_and_steps_are_named() -> None:
     for steps, one in zip((5.0, 7.0), entries, strict=True):
         one.runs[0].results["steps"] = steps
     assert Standings(SUITE, entries).caveats == [
-        "On easy runs trained for 5 to 7 steps: a difference may come from the training.",
-        "The code is of several commits, abc: capped; def: delta. --again trains anew what is of another one.",
+        "easy: The runs did not train for the same number of steps (5 to 7): a difference may come from the training, "
+        "not from the settings.",
+        "easy: The runs are of 2 different commits: a difference may come from the code.",
     ]
     assert FAR.caveats == []

@@ -32,12 +32,11 @@ TABLE = ".csv"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.usage = """attnx suite [NAME] [KEY=VALUE ...] [TABLE ...] [-j N]
-                   [--check] [--again] [--config-dir FOLDER]"""
+                   [--check] [--config-dir FOLDER]"""
     help_text = "a suite or its file (recall), what your mechanism is, and tables of runs of others"
     parser.add_argument("words", nargs="*", metavar="NAME", help=help_text)
     parser.add_argument("-j", "--jobs", metavar="N", type=number_of_jobs, default=1, help="jobs at a time, or auto (1)")
     parser.add_argument("--check", action="store_true", help="the whole protocol in about a minute, with tiny budgets")
-    parser.add_argument("--again", action="store_true", help="train anew what another commit has trained")
     parser.add_argument("-cd", "--config-dir", metavar="FOLDER", help="your configuration files, suite/NAME.yaml too")
 
 
@@ -70,6 +69,5 @@ def read_command(arguments: argparse.Namespace) -> SuiteCommand:
         config_dir=arguments.config_dir,
         max_parallel=arguments.jobs,
         is_check=arguments.check,
-        is_again=arguments.again,
         command_line=arguments.command_line,
     )

@@ -14,9 +14,10 @@ from attnx.config.suite_file import Suite
 from attnx.config.view import choice_text
 from attnx.reports.significant_digits import p_text
 from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL
+from attnx.reports.sweep.comparison import unequal_conditions
 from attnx.reports.sweep.metrics import COSTS, Metric, list_metrics, run_value
 from attnx.reports.sweep.ranking import RankedSetting, Ranking, rank_settings
-from attnx.reports.sweep.run_record import STEPS, RunRecord, steps_range
+from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.settings import Setting, override_choice
 from attnx.runs.info import RunStatus
 
@@ -114,11 +115,10 @@ class Standings:
 
     @cached_property
     def ranks(self) -> dict[str, dict[str, float]]:
-        """The rank of each mechanism by task; equal means share the mean of their ranks."""
+        """The rank of each mechanism by task, in the order of its rows; equal means share the mean of their ranks."""
         ranks = {}
         for task, ranking in self.rankings.items():
-            sign = -1 if ranking.metric.is_higher_better else 1
-            places = rankdata([sign * row.mean for row in ranking.rows])
+            places = rankdata([fmean(ranking.scale.apply([*row.values.values()])) for row in ranking.rows])
             names = [ranking.settings[row.setting].name for row in ranking.rows]
             ranks[task] = dict(zip(names, map(float, places), strict=True))
         return ranks
@@ -194,21 +194,13 @@ class Standings:
 
     @property
     def caveats(self) -> list[str]:
-        """Sentences on steps and commits, where they are not equal."""
-        sentences = []
+        """A sentence for each condition in which runs of a task differ, with the tasks."""
+        tasks: dict[str, list[str]] = {}
         for task in self.suite.tasks:
             runs = [run for entry in self.entries if entry.task == task for run in entry.finished]
-            if len({run.results.get(STEPS) for run in runs}) > 1:
-                steps = steps_range(runs)
-                sentences.append(f"On {task} runs trained for {steps} steps: a difference may come from the training.")
-        commits: dict[str, dict[str, None]] = {}
-        for entry in self.entries:
-            for commit in entry.commits:
-                commits.setdefault(commit, {})[entry.mechanism] = None
-        if len(commits) > 1:
-            listed = "; ".join(f"{commit}: {', '.join(names)}" for commit, names in commits.items())
-            sentences.append(f"The code is of several commits, {listed}. --again trains anew what is of another one.")
-        return sentences
+            for sentence in unequal_conditions(runs):
+                tasks.setdefault(sentence, []).append(task)
+        return [f"{', '.join(names)}: {sentence}" for sentence, names in tasks.items()]
 
     def _by_rank(self) -> list[str]:
         return sorted(self.complete, key=lambda name: self.mean_rank(name) or 0.0)

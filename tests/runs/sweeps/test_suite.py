@@ -136,7 +136,7 @@ def test_a_baseline_that_cannot_do_a_task_is_listed(write, command):
     assert "| monotonic | none | normalizer" in text
 
 
-def test_runs_of_another_commit_are_marked_and_trained_again_on_demand(write, command, monkeypatch):
+def test_runs_of_another_commit_are_marked(write, command):
     suite = write()
     assert command("suite", suite).code == 0
     record = HOME / "toy" / "additive" / "seeds" / "0" / "run.json"
@@ -145,10 +145,8 @@ def test_runs_of_another_commit_are_marked_and_trained_again_on_demand(write, co
     assert command("suite", suite, "scorer=dot").code == 0
     if info.get("git"):
         text = (HOME / "toy" / "dot.md").read_text(encoding="utf-8")
-        assert "777777777777: additive" in text
-    answer = command("suite", suite, "--again")
-    assert f"{HOME}/toy/additive/seeds is now {HOME}/toy/additive/seeds.1" in answer.out
-    assert attempts("toy")["additive/seeds"] == [1]
+        assert "words: The runs are of 2 different commits" in text
+        assert "| 777777777777 |" in text
 
 
 @pytest.mark.parametrize(
