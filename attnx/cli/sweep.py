@@ -117,10 +117,10 @@ def sweep(args: SweepArgs, folder: Path | None = None, shared: ForkServerProcess
     with contextlib.nullcontext(shared) if shared else checked as fork_server:
         if is_fresh and (renamed := rename_existing(folder)):
             print_line(f"{folder} is now {renamed}", flush=True)
-        with lock_folder(folder) as lock:
+        with lock_folder(folder):
             record = open_record(folder, args.command(), overrides, args.config_dir, max_parallel)
             variables, is_shared = request.environment, shared is not None
-            running = SweepSession(record, configs, max_parallel, lock, fork_server, gpus, variables, is_shared)
+            running = SweepSession(record, configs, max_parallel, fork_server, gpus, variables, is_shared)
             return _run_sweep(running, request, equal_jobs)
 
 

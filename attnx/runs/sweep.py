@@ -135,7 +135,7 @@ def sweep_of(run: Path | str) -> Path | None:
 
 
 def is_locked(folder: Path | str) -> bool:
-    """Whether a command runs the sweep, or jobs that a killed one left behind do."""
+    """Whether a command runs the sweep."""
     return is_lock_held(Path(folder) / SWEEP_LOCK)
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from attnx.errors import ExitCode, Interrupted, UserError, exit_code_for, type_and_text
 from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import read_mapping
+from attnx.files.file_lock import lock_while
 from attnx.files.printable import printable
 from attnx.files.process import interrupt_with_parent
 from attnx.registry.plugin_errors import find_plug_in
@@ -23,6 +24,8 @@ from attnx.runs.layout import CHECKPOINTS, LAST, LOG_TXT, PROGRESS, PROGRESS_VAR
 from attnx.runs.plugin_copies import current_code
 from attnx.runs.sweep import is_sweep, read_sweep
 from attnx.training.distributed.slurm import slurm_job, stop_signals
+
+WAITING = "attnx: waiting for the process of an earlier command, which still trains this run"
 
 
 class JobSpec(NamedTuple):
@@ -60,9 +63,8 @@ def run_job(spec: JobSpec) -> int:
     return code
 
 
-def run_alone(parent: int, lock: int, spec: JobSpec) -> int:
-    """Run one job in a process that ``parent`` started for it, and that keeps ``lock`` open; return the exit code."""
-    os.set_inheritable(lock, False)
+def run_alone(parent: int, spec: JobSpec) -> int:
+    """Run one job in a process that ``parent`` started for it; return the exit code."""
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     interrupt_with_parent(parent)
     return run_job(spec)
@@ -113,7 +115,7 @@ def setup_process(spec: JobSpec, progress: Path) -> None:
 
 
 def train_or_resume(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
-    """Train, resume, or finish the report, by what the job's folder holds.
+    """Train, resume, or finish the report, by what the job's folder holds once no other process trains there.
 
     Raises:
         UserError: a mistake in the configuration or the data.
@@ -121,21 +123,19 @@ def train_or_resume(config: Mapping[str, Any], overrides: Sequence[str]) -> None
     """
     from attnx.accel.prebuild import start_compiling
     from attnx.reports.build_all import build_reports
-    from attnx.runs.run import lock_run
     from attnx.training.fit import fit, resume
 
     folder = Path(config["folder"])
-    status = read_mapping(folder / RUN_JSON).get("status")
-    if status == "finished":  # killed after its results were written
-        build_reports(folder)
-        return
-    reject_edited_plugins(folder.parent, config)
-    start_compiling(config)
     folder.mkdir(parents=True, exist_ok=True)
-    with lock_run(folder):
+    with lock_while(folder / RUN_LOCK, lambda: print(WAITING, flush=True)):
+        if read_mapping(folder / RUN_JSON).get("status") == "finished":  # killed after its results were written
+            build_reports(folder)
+            return
+        reject_edited_plugins(folder.parent, config)
         has_checkpoint = (folder / CHECKPOINTS / LAST).is_file()
         if not has_checkpoint:
             empty_folder(folder)
+    start_compiling(config)
     if has_checkpoint:
         resume(folder)
     else:

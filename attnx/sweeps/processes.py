@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from functools import partial
-from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from typing import Any, cast
 
@@ -53,12 +52,6 @@ class ForkServerProcesses:
     def is_ready(self) -> bool:
         """Whether the server has imported everything."""
         return self.threads > 0
-
-    def set_lock(self, lock: int) -> None:
-        """Have later processes keep the lock file open."""
-        self._send("lock")
-        with contextlib.suppress(OSError):  # the server has died, which `wait` notices
-            reduction.send_handle(self.connection, lock, self.server.pid)
 
     def start(self, job: int, spec: JobSpec) -> None:
         """Start a job."""
@@ -103,9 +96,9 @@ def serve(connection: int) -> None:
     """Serve until the sweep closes the connection; the process of each job ends here, too.
 
     Args:
-        connection: file descriptor of the connection to the sweep. It receives ``("start", job, spec)``,
-            ``("signal", job, signum)`` and ``("lock",)`` with the file descriptor of the sweep's lock, and sends
-            ``(None, threads)`` once it is ready and ``(job, exit_code)`` when a job has ended.
+        connection: file descriptor of the connection to the sweep. It receives ``("start", job, spec)`` and
+            ``("signal", job, signum)``, and sends ``(None, threads)`` once it is ready and ``(job, exit_code)`` when a
+            job has ended.
     """
     spec = _ForkServer(Connection(connection)).serve()
     if spec is not None:
@@ -149,8 +142,6 @@ class _ForkServer:
     def _handle(self, message: tuple[Any, ...]) -> JobSpec | None:
         """Handle a message; in the process of a job that it starts, return the spec."""
         match message:
-            case ("lock", *_):
-                os.set_inheritable(reduction.recv_handle(self.connection), False)  # stays open in all later jobs
             case ("signal", job, value) if job in self.jobs:
                 self.jobs[job].send_signal(value)
             case ("start", job, spec):

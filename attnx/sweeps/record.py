@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from attnx import registry
 from attnx.config.view import differences_text
 from attnx.errors import RunFailed, UserError
 from attnx.files.atomic_files import PARTIAL, write_json
-from attnx.files.file_lock import is_lock_held, try_lock
+from attnx.files.file_lock import is_lock_held, lock_while
 from attnx.registry.part import BY_HAND
 from attnx.registry.plugin_code import digests, source_files
 from attnx.registry.source_scan import catalog
 from attnx.runs.info import DONE_STATUSES, RunStatus, update_info
-from attnx.runs.layout import CONFIG_YAML, FORMAT, LOG_TXT, RUN_JSON, RUN_LOCK, SWEEP_JSON, SWEEP_LOCK, refuse_link
+from attnx.runs.layout import CONFIG_YAML, FORMAT, RUN_JSON, RUN_LOCK, SWEEP_JSON, SWEEP_LOCK, refuse_link
 from attnx.runs.plugin_copies import changed_code_message
 from attnx.runs.run import JobProgress, Run, read_run
 from attnx.runs.sweep import Sweep, SweepJob, is_sweep, overrides_key, read_sweep, split_override
@@ -30,9 +28,6 @@ from attnx.training.distributed.slurm import slurm_job
 TRIALS_KEY = "hydra.sweeper.n_trials"
 # Keys that change no result: where a run lies, and its loggers.
 NEUTRAL_KEYS = ("folder", "logger")
-# Time that the jobs of a sweep which was killed have to end; they save a checkpoint first.
-ORPHAN_GRACE_SECONDS = 90.0
-LOCK_POLL_SECONDS = 0.1
 
 
 def open_record(
@@ -168,51 +163,23 @@ def refuse_occupied(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def lock_folder(folder: Path) -> Iterator[int]:
-    """Lock a sweep's folder; give the file descriptor of the lock.
-
-    A process that inherits the descriptor holds the lock, too, so a command waits for jobs of a sweep that was killed.
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Hold the lock of a sweep's folder: one command at a time runs it. A job holds the lock of its own run.
 
     Raises:
         UserError: the folder cannot be written, or another command runs the sweep.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = os.open(folder / SWEEP_LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-    except OSError as error:
-        raise UserError(f"{folder}: cannot write the sweep's folder ({error.strerror}); choose name=...") from error
-    try:
-        _wait_for_lock(file, folder)
-        os.truncate(file, 0)
-        os.pwrite(file, f"{os.getpid()} {socket.gethostname()}".encode(), 0)
-        yield file
-    finally:
-        os.close(file)
 
+    def refuse() -> NoReturn:
+        raise UserError(f"{folder}: another attnx runs this sweep; wait for it, or end it")
 
-def _wait_for_lock(file: int, folder: Path) -> None:
-    deadline = time.monotonic() + ORPHAN_GRACE_SECONDS
-    while not try_lock(file):
-        # The holder writes its process and its machine into the file, a moment after it has locked it.
-        word, _, machine = os.pread(file, 300, 0).decode(errors="replace").partition(" ")
-        pid, host = int(word) if word.isdecimal() else 0, machine or socket.gethostname()
-        if host != socket.gethostname():
-            raise UserError(f"{folder}: another attnx runs this sweep, process {pid} of {host}; wait for it, or end it")
-        if _is_alive(pid):
-            raise UserError(f"{folder}: another attnx runs this sweep, process {pid}; wait for it, or end it")
-        if time.monotonic() > deadline:
-            raise UserError(f"{folder}: jobs of a sweep that was killed do not end; end them, or choose name=...")
-        time.sleep(LOCK_POLL_SECONDS)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return pid > 0
+    with contextlib.ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(lock_while(folder / SWEEP_LOCK, refuse))
+        except OSError as error:
+            raise UserError(f"{folder}: cannot write the sweep's folder ({error.strerror}); choose name=...") from error
+        yield
 
 
 def rename_existing(folder: Path) -> Path | None:
@@ -225,7 +192,7 @@ def rename_existing(folder: Path) -> Path | None:
         return None
     with lock_folder(folder):
         for run in folder.glob("[0-9]*"):
-            if any(is_lock_held(run / name) for name in (LOG_TXT, RUN_LOCK)):
+            if is_lock_held(run / RUN_LOCK):
                 raise UserError(f"{run}: is being trained; wait for its end, or stop it first, or choose name=...")
         suffix = 1
         while (renamed := folder.with_name(f"{folder.name}.{suffix}")).exists():

@@ -50,7 +50,6 @@ class SweepSession:
     sweep: Sweep  #: the sweep
     configs: Configs  #: the configurations that are composed and checked already
     max_parallel: int  #: how many jobs run at a time
-    lock: int  #: file descriptor of the folder's lock file
     fork_server: ForkServerProcesses | None = None  #: the process that jobs are forked from, if it was started already
     gpus: Sequence[str] = ()  #: the ids of those that jobs share, each as few others as there can be
     variables: Mapping[str, str] = field(default_factory=dict)  #: further environment variables of the jobs
@@ -116,7 +115,6 @@ class SweepSession:
             Stopped: by Ctrl-C or another signal: the running jobs saved and ended; the message says how to resume.
         """
         processes = self.fork_server = self.fork_server or start_fork_server(job_environment(self.max_parallel))
-        processes.set_lock(self.lock)
         has_more = True
         with self.screen.live or nullcontext():
             while self.running or (has_more and not self.stop_signal.signum):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,10 +15,9 @@ from typing import Any
 
 from attnx.errors import ExitCode, UserError
 from attnx.files.atomic_files import write_json
-from attnx.files.file_lock import wait_for_lock
 from attnx.files.process import spawn
 from attnx.runs.info import DONE_STATUSES, RunStatus
-from attnx.runs.layout import LOG_TXT, PROGRESS
+from attnx.runs.layout import PROGRESS
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps.job_process import JobSpec, run_alone
 from attnx.sweeps.record import note_job_end, note_start, save_sweep, sync_from_folder, timestamp
@@ -43,28 +41,12 @@ NOT_REQUEUED = "SLURM's time limit was reached, and the job was requeued hydra.l
 
 def run_unless_done(sweep: Sweep, job: SweepJob, config: Mapping[str, Any], environment: Mapping[str, str]) -> None:
     """Run one job of a checked configuration in a process of its own, unless it is done by now."""
+    sync_from_folder(sweep, job)
+    if job.status in DONE_STATUSES:
+        return
     folder = sweep.folder(job)
-    with lock_job(folder) as lock:
-        sync_from_folder(sweep, job)
-        if job.status not in DONE_STATUSES:
-            spec = JobSpec({**config, "folder": str(folder)}, job.overrides, environment, str(Path.cwd()))
-            _run(folder, spec, lock)
-
-
-@contextlib.contextmanager
-def lock_job(folder: Path) -> Iterator[int]:
-    """Lock a job's log; waits while a cluster still runs the job for an earlier command."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = os.open(folder / LOG_TXT, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        wait_for_lock(file)
-        yield file
-    finally:
-        os.close(file)
-
-
-def _run(folder: Path, spec: JobSpec, lock: int) -> None:
-    process = spawn(partial(run_alone, os.getpid(), lock, spec), spec.environment, [lock])
+    spec = JobSpec({**config, "folder": str(folder)}, job.overrides, environment, str(Path.cwd()))
+    process = spawn(partial(run_alone, os.getpid(), spec), spec.environment)
     try:
         process.wait()
     except BaseException:  # submitit requeues the job and exits

@@ -290,9 +290,6 @@ class KeptServer:
     def wait(self, seconds: float) -> list[tuple[int, int]]:
         return self.server.wait(seconds)
 
-    def set_lock(self, lock: int) -> None:
-        pass
-
     def close(self) -> None:
         pass
 

@@ -71,8 +71,6 @@ class InlineServer:
     def __init__(self) -> None:
         self.jobs: list[JobSpec] = []
 
-    def set_lock(self, lock: int) -> None: ...
-
     def start(self, job: int, task: JobSpec) -> None:
         self.jobs.append(task)
         check_settings(task.config, task.overrides)

@@ -104,9 +104,7 @@ def test_a_job_that_is_tested_is_not_pruned(work_folder):
     sweep = Sweep(work_folder / "s", "attnx -m", [])
     sweep.path.mkdir()
     pruner = {"name": "MedianPruner", "n_startup_trials": 1, "n_warmup_steps": 1}
-    search = OptunaSearch(
-        SweepSession(sweep, {}, 1, -1), {**OPTIONS, "pruner": pruner}, ["optimizer.lr=interval(0.1,0.9)"]
-    )
+    search = OptunaSearch(SweepSession(sweep, {}, 1), {**OPTIONS, "pruner": pruner}, ["optimizer.lr=interval(0.1,0.9)"])
     done = search._suggest_job()
     curve(sweep.folder(done), [5.0] * 5, maximize=False)
     search._should_prune(done)
@@ -149,9 +147,7 @@ def test_a_trial_below_the_median_is_pruned(maximize, work_folder):
     sweep = Sweep(work_folder / "s", "attnx -m", [])
     sweep.path.mkdir()
     pruner = {"name": "MedianPruner", "n_startup_trials": 1}
-    search = OptunaSearch(
-        SweepSession(sweep, {}, 1, -1), {**OPTIONS, "pruner": pruner}, ["optimizer.lr=interval(0.1,0.9)"]
-    )
+    search = OptunaSearch(SweepSession(sweep, {}, 1), {**OPTIONS, "pruner": pruner}, ["optimizer.lr=interval(0.1,0.9)"])
     done = search._suggest_job()
     assert done is not None
     curve(sweep.folder(done), [sign * 9.0, sign * 5.0, sign * 3.0], maximize)
@@ -182,7 +178,7 @@ def search(work_folder):
     scorers = iter(["dot", "dot", "mlp", "dot", "mlp", "mlp", "dot"])
     sweep = Sweep(work_folder / "s", "attnx -m", [])
     sweep.path.mkdir()
-    search = OptunaSearch(SweepSession(sweep, {}, 2, -1), {**OPTIONS, "n_trials": 7}, ["scorer=choice(dot,mlp)"])
+    search = OptunaSearch(SweepSession(sweep, {}, 2), {**OPTIONS, "n_trials": 7}, ["scorer=choice(dot,mlp)"])
     search.study.sampler = Suggestions()
     return search
 

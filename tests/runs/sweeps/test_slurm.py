@@ -22,12 +22,12 @@ from rich.console import Console
 
 from attnx.cli import sweep as sweep_command
 from attnx.errors import Stopped, UserError
-from attnx.runs.run import Run
+from attnx.runs.run import Run, lock_run
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps import slurm_jobs
+from attnx.sweeps.job_process import train_or_resume
 from attnx.sweeps.record import save_sweep
 from attnx.sweeps.session import SweepSession
-from attnx.sweeps.slurm_jobs import lock_job
 
 UncompletedJobError = pytest.importorskip("submitit.core.utils").UncompletedJobError
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -140,18 +140,22 @@ def test_a_search_cannot_be_detached(command, work_folder):
 
 
 def test_a_job_still_on_the_cluster_is_awaited(work_folder):
-    """As if a command was stopped, its jobs continue, and it is repeated."""
-    folder, order = Path("multirun/one/0"), []
+    """As if a command was stopped, its jobs continue, and it is repeated: the later one begins when the run is done."""
+    folder, order = Path("multirun/one/0"), list[str]()
+    folder.mkdir(parents=True)
+    config = {"folder": str(folder)}
 
     def later() -> None:
-        with lock_job(folder):
-            order.append("later")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("attnx.reports.build_all.build_reports", lambda folder: order.append("later"))
+            train_or_resume(config, [])
 
-    with lock_job(folder):
+    with lock_run(folder):
         thread = threading.Thread(target=later)
         thread.start()
-        thread.join(0.2)
+        thread.join(0.5)
         order.append("earlier")
+        (folder / "run.json").write_text(json.dumps({"format": 1, "status": "finished"}), encoding="utf-8")
     thread.join()
     assert order == ["earlier", "later"]
 
@@ -169,7 +173,7 @@ def submitted_sweep(work_folder):
     job = SweepJob(0, ["scorer=dot"], "running", attempts=1)
     sweep = Sweep(work_folder / "multirun" / "one", "attnx -m", ["scorer=dot"], jobs=[job])
     sweep.folder(job).mkdir(parents=True)
-    running = SweepSession(sweep, {}, 1, -1)
+    running = SweepSession(sweep, {}, 1)
     running.screen.console = Console(file=io.StringIO())
     return running, {"4711_0": (job, Handle(work_folder / "result.pkl"))}
 
