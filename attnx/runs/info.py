@@ -114,12 +114,8 @@ def _plugin_section(info: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {str(key): value for key, value in section.items()} if isinstance(section, Mapping) else {}
 
 
-# Options that no part has any more, by kind, which an older run's config.yaml may hold.
-REMOVED_OPTIONS: Final = {"trainer": ("num_workers", "tag_sampling_temperature")}
-
-
 def read_config(file: Path) -> dict[str, Any]:
-    """Read config.yaml, without the options that older runs had; empty without the file.
+    """Read config.yaml; empty without the file.
 
     Raises:
         UserError: it cannot be read, or a part in it is a number or a word.
@@ -128,7 +124,4 @@ def read_config(file: Path) -> dict[str, Any]:
     for kind in KINDS:
         if isinstance(config.get(kind), str | int | float):
             raise UserError(f"{file}: {kind}: expected a name and options, found {config[kind]!r}")
-    for kind, removed in REMOVED_OPTIONS.items():
-        if isinstance(config.get(kind), dict):
-            config[kind] = {option: value for option, value in config[kind].items() if option not in removed}
     return config

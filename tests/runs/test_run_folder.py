@@ -22,7 +22,6 @@ import attnx
 from attnx.cli import main
 from attnx.data.splits import hash_fraction
 from attnx.registry.part import MULTI_SELECT_KINDS
-from attnx.runs.info import read_config
 from attnx.runs.run import read_run
 from attnx.training import run_folder as writer
 
@@ -342,9 +341,3 @@ def test_the_last_weights_are_saved(run, monkeypatch):
         for which in ("best", "last")
     }
     assert steps == {"best": 4, "last": 8}
-
-
-def test_options_that_older_runs_had_are_left_out(tmp_path):
-    """A run with them is opened as one without."""
-    (tmp_path / "config.yaml").write_text("trainer: {name: lightning, num_workers: 2, ema: 0.5}\n", encoding="utf-8")
-    assert read_config(tmp_path / "config.yaml") == {"trainer": {"name": "lightning", "ema": 0.5}}
