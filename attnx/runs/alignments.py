@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnx.errors import UserError
-from attnx.files.bounded_files import parse_json, read_arrays, read_text
+from attnx.files.bounded_files import read_arrays
 from attnx.runs.layout import ALIGNMENTS
 
 END = "</s>"
@@ -139,17 +139,7 @@ def read_alignment(path: Path | str) -> Alignment:
     Raises:
         UserError: it cannot be read or its shapes disagree.
     """
-    return _parse_arrays(read_arrays(Path(path)), str(path))
-
-
-def alignment_arrays(alignment: Alignment) -> dict[str, Any]:
-    """The arrays of a file that :func:`read_alignment` reads; optional fields without a value are left out."""
-    optional = Alignment._field_defaults
-    arrays = {name: np.array(value) for name, value in alignment._asdict().items() if value is not None}
-    return {name: array for name, array in arrays.items() if array.size or name not in optional}
-
-
-def _parse_arrays(arrays: Mapping[str, NDArray[Any]], where: str) -> Alignment:
+    arrays, where = read_arrays(Path(path)), str(path)
     fields: dict[str, Any] = {name: arrays[name] for name in Alignment._fields if name in arrays}
     if missing := {"weights", "source", "output", "reference"} - fields.keys():
         raise UserError(f"{where}: not an alignment, it lacks {', '.join(sorted(missing))}")
@@ -171,24 +161,11 @@ def _parse_arrays(arrays: Mapping[str, NDArray[Any]], where: str) -> Alignment:
     return Alignment(**fields)
 
 
-def read_predicted_alignments(path: Path | str) -> list[Alignment]:
-    """Read the best alignment of each line of a JSON Lines file from ``attnx predict --alignments``.
-
-    Raises:
-        UserError: a line is not an alignment.
-    """
-    alignments = []
-    for index, line in enumerate(read_text(Path(path)).rstrip("\n").split("\n"), start=1):
-        try:
-            record = parse_json(line, f"{path}:{index}")
-            if record["rank"] == 1 and "weights" in record:  # a line that could not be read has none
-                names = ("weights", "heads", "source", "output", "num_decoder_states")
-                arrays = {name: np.array(record[name]) for name in names if name in record}
-                sites = {"sites": np.array(record["names"])} if "names" in record else {}
-                alignments.append(_parse_arrays({**arrays, **sites, "reference": arrays["output"]}, f"{path}:{index}"))
-        except (ValueError, TypeError, KeyError) as error:
-            raise UserError(f"{path}:{index}: not an alignment of attnx predict ({error})") from error
-    return alignments
+def alignment_arrays(alignment: Alignment) -> dict[str, Any]:
+    """The arrays of a file that :func:`read_alignment` reads; optional fields without a value are left out."""
+    optional = Alignment._field_defaults
+    arrays = {name: np.array(value) for name, value in alignment._asdict().items() if value is not None}
+    return {name: array for name, array in arrays.items() if array.size or name not in optional}
 
 
 def _check_shapes(path: Path | str, arrays: Mapping[str, Any]) -> None:

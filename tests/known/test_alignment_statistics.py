@@ -25,7 +25,7 @@ from attnx.reports.stats.alignment_statistics import (
     statistics,
     statistics_table,
 )
-from attnx.runs.alignments import Alignment, read_predicted_alignments
+from attnx.runs.alignments import Alignment
 from attnx.runs.layout import ALIGNMENT_STATISTICS, ALIGNMENTS, FORMAT, PREDICTIONS, RUN_JSON
 
 END = "</s>"
@@ -187,42 +187,10 @@ def test_the_command_prints_and_saves_the_statistics(folder, tmp_path, capsys):
     assert set(saved["heads"]) == {"head 1", "head 2"}
 
 
-def test_statistics_of_a_file_of_alignments(tmp_path, capsys):
-    """Of what attnx predict writes the best of each line; the second could not be read. U+2028 ends no line of it."""
-    path = tmp_path / "read.jsonl"
-    first = {
-        "line": 1,
-        "rank": 1,
-        "source": ["a", "\u2028"],
-        "output": ["A"],
-        "num_decoder_states": 0,
-        "weights": [[0.5, 0.5]],
-    }
-    lines = [first, {**first, "rank": 2, "weights": [[1.0, 0.0]]}, {"line": 2, "rank": 1}, {**first, "line": 3}]
-    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
-    assert len(read_predicted_alignments(path)) == 2
-    assert command(["stats", str(path)]) == 0
-    output = {words[0]: words[1] for line in capsys.readouterr().out.splitlines() if len(words := line.split()) > 1}
-    assert (output["examples"], output["entropy"]) == ("2", "1.000")
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize(
-    "line", ["word", '{"line": 1}', '{"rank": 1, "weights": [[1]], "source": ["a", "b"], "output": ["A"]}']
-)
-def test_a_file_without_alignments_is_refused(line, tmp_path):
-    path = tmp_path / "read.jsonl"
-    path.write_text(f"{line}\n")
-    with pytest.raises(UserError, match=r"read\.jsonl:1: "):
-        command(["stats", str(path)])
-
-
 def test_mistaken_arguments_are_reported(folder, tmp_path):
-    (tmp_path / "a.jsonl").write_text("")
     for words, message in [
         ([], "attnx stats needs RUN"),
         ([str(tmp_path)], "not a run folder"),
-        ([str(tmp_path / "a.jsonl"), "--gold", "x"], "--gold needs a run folder"),
         ([str(folder), "--gold", "x"], "x: no such file"),
         ([str(folder), "--gold", str(tmp_path)], "is a folder; name a file of links"),
     ]:

@@ -17,7 +17,7 @@ from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import BYTE_ORDER_MARK, read_text
 from attnx.files.printable import printable
-from attnx.runs.alignments import END, Alignment, Weights, read_best_alignments, read_predicted_alignments, without_end
+from attnx.runs.alignments import END, Alignment, Weights, read_best_alignments, without_end
 from attnx.runs.layout import ALIGNMENT_STATISTICS
 from attnx.runs.predictions import read_predictions
 from attnx.runs.run import read_run
@@ -187,7 +187,7 @@ def statistics(examples: Sequence[Alignment], head: str = "", gold: dict[int, Go
 
 
 def run_statistics(folder: Path | str, gold: Path | str | None = None) -> dict[str, Statistics]:
-    """Compute the statistics of a run's saved alignments, "" for the weights or the mean over heads, and per head.
+    """Compute the statistics of a run's saved alignments, "" for the weights or the mean over heads, and of each head.
 
     Raises:
         UserError: no run folder, no alignments, or a gold file that does not fit the run's test.
@@ -196,19 +196,9 @@ def run_statistics(folder: Path | str, gold: Path | str | None = None) -> dict[s
     examples = read_best_alignments(folder)
     if not examples:
         raise UserError(f"{folder}: the run saved no alignments; a run with attention=none has none")
-    return _per_head(examples, _match_gold(folder, gold, examples) if gold else None)
-
-
-def file_statistics(path: Path | str) -> dict[str, Statistics]:
-    """Compute the statistics of a file by ``attnx predict --alignments FILE.jsonl``, best hypotheses only.
-
-    Raises:
-        UserError: a line is malformed, or there is none.
-    """
-    examples = read_predicted_alignments(path)
-    if not examples:
-        raise UserError(f"{path}: no alignments")
-    return _per_head(examples)
+    links = _match_gold(folder, gold, examples) if gold else None
+    heads = [name for name in list(examples[0].views)[1:] if all(name in example.views for example in examples)]
+    return {name: statistics(examples, name, links) for name in ["", *heads]}
 
 
 def write_statistics(folder: Path | str, by_head: dict[str, Statistics]) -> Path:
@@ -242,12 +232,6 @@ def statistics_rows(statistics: Statistics) -> list[tuple[str, str, str]]:
             text = "-" if value is None else f"{value:.3f}" if isinstance(value, float) else f"{value:,}"
             rows.append((name.replace("_", " "), text, DESCRIPTIONS[name]))
     return rows
-
-
-def _per_head(examples: Sequence[Alignment], gold: dict[int, GoldLinks] | None = None) -> dict[str, Statistics]:
-    """Statistics of the weights, or the mean over heads, and of each head that all examples have."""
-    heads = [name for name in list(examples[0].views)[1:] if all(name in example.views for example in examples)]
-    return {name: statistics(examples, name, gold) for name in ["", *heads]}
 
 
 def _match_gold(folder: Path | str, file: Path | str, examples: Sequence[Alignment]) -> dict[int, GoldLinks]:
