@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import pickle
 import sys
 from typing import Any
 
@@ -130,33 +129,6 @@ def test_different_reference_counts_are_reported_after_merging(name):
     two.merge_state(first)
     two.compute()
     assert "nrefs:var|" in two.signature
-
-
-@every_metric
-def test_states_are_whole_numbers(name):
-    """What one process holds twice counts twice; the fewest and the most references stay."""
-    instance = count_segments(name)
-    state_before = {state: getattr(instance, state).clone() for state in instance._defaults}
-    assert all(state.dtype == torch.int64 for state in state_before.values())
-    instance._sync_dist(dist_sync_fn=lambda state, group: [state, state])
-    assert torch.equal(instance.sums, 2 * state_before["sums"])
-    assert (instance.min_references.item(), instance.max_references.item()) == (1, 3)
-
-
-@every_metric
-def test_reset_copy_and_pickle(name):
-    """A reset metric has forgotten its sums, and still says what it computed; a copy has both."""
-    instance = count_segments(name)
-    expected, signature = instance.compute(), instance.signature
-    copies = [copy.deepcopy(instance), pickle.loads(pickle.dumps(instance))]
-    instance.reset()
-    assert instance.signature == signature
-    instance.update(OUTPUTS[:1], [OUTPUTS[:1]])
-    assert instance.compute().item() == pytest.approx(0.0 if name == "ter" else 100.0)
-    assert "nrefs:1|" in instance.signature
-    for copied in copies:
-        assert torch.equal(copied.compute(), expected)
-        assert copied.signature == signature
 
 
 @every_metric

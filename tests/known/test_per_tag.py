@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-
 import pytest
 import torch
 
 from attnx.errors import UserError
 from attnx.metrics.error_rates import PhoneErrorRate, WordErrorRate
 from attnx.metrics.per_tag import PerTag
-from attnx.registry import build
 
 # "to" is Tongan, and a method of every module; no word of it is seen.
 TAGS = ["fre", "ita", "to"]
@@ -58,10 +54,6 @@ def test_words_by_hand():
     assert numbers(metric.compute()) == {"macro": 50.0, "micro": 60.0, "fre": 50.0, "ita": 100.0, "to": 0.0}
 
 
-def test_batches_add_up():
-    assert numbers(phones(FIRST, SECOND, ([], [], [])).compute()) == BY_HAND
-
-
 def test_two_processes_give_the_same_scores():
     """Each has words that the other lacks; torchmetrics gathers counts, so both compute what one would alone."""
     first, second = phones(FIRST), phones(SECOND)
@@ -72,24 +64,6 @@ def test_two_processes_give_the_same_scores():
     assert numbers(first.compute()) == BY_HAND
     assert first.metrics[0].sums[1].item() == 3  # what was gathered does not stay
     assert first.examples.sums.tolist() == [1, 0, 0]
-
-
-def test_reset_copy_and_pickle():
-    """A reset metric has forgotten; a copy has not."""
-    metric = phones(BATCH)
-    copies = [copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))]
-    metric.reset()
-    metric.update(*FIRST)  # type: ignore[arg-type]
-    assert metric.compute()["micro"].item() == 0.0
-    assert metric.compute().keys() == {"micro", "fre"}
-    for duplicate in copies:
-        assert numbers(duplicate.compute()) == BY_HAND
-
-
-def test_a_per_tag_metric_is_a_module():
-    """Lightning moves metrics with the model."""
-    holder = torch.nn.ModuleDict({"per": phones(BATCH)}).to("cpu")
-    assert len([part for part in holder.modules() if isinstance(part, PhoneErrorRate)]) == 1 + len(TAGS)
 
 
 def test_invalid_input_is_refused_and_not_counted():
@@ -115,8 +89,3 @@ def test_an_empty_update_counts_nothing():
 def test_names_of_means_are_refused_as_tags(name):
     with pytest.raises(UserError, match=f"'{name}' cannot be the name of a language"):
         PerTag(PhoneErrorRate, ["fre", name])
-
-
-def test_a_per_tag_metric_is_registered():
-    """The registry builds it."""
-    assert isinstance(build("metric", "per_tag", make_metric=PhoneErrorRate, tags=TAGS), PerTag)
