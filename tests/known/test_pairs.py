@@ -62,8 +62,10 @@ def test_gzip_reads_like_plain(tmp_path):
         (b"cat\tK AE T\t \tK", "the pronunciation in column 3 of 'cat' is empty"),
     ],
 )
-@pytest.mark.parametrize("name", ["words.tsv", "words.tsv.gz"])
-@pytest.mark.parametrize(("lines_before", "number"), [(b"", 1), (b"a\tAH\r\n\n", 3), (b"a\tAH\n" * 40_000, 40_001)])
+@pytest.mark.parametrize(
+    ("name", "lines_before", "number"),
+    [("words.tsv", b"", 1), ("words.tsv", b"a\tAH\r\n\n", 3), ("words.tsv.gz", b"a\tAH\n" * 40_000, 40_001)],
+)
 def test_a_bad_line_is_reported_with_its_number(tmp_path, line, wrong, name, lines_before, number):
     """The whole message is `file:line: what is wrong`, with blank lines counted, far into a long file too."""
     content = lines_before + line + b"\nb\tB\n"
