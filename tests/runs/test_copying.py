@@ -49,19 +49,6 @@ def test_a_reopened_run_copies_equally(shared: str, copied: set[str], calls: Non
         assert repeated.log_probability == pytest.approx(float(value), abs=1e-4)
 
 
-def test_a_resumed_run_ends_with_equal_weights(
-    calls: None,
-    whole_and_cut: Callable[..., None],
-    command: Callable[..., Any],
-    same_weights: Callable[..., bool],
-) -> None:
-    options = [*COPYING, "model.scheduled_sampling=0.9", "model.dropout=0.3"]
-    whole_and_cut(*options, step=4)
-    assert command("resume", "cut").code == 0
-    assert same_weights(["whole", "cut"])
-    assert Path("cut/predictions.tsv").read_bytes() == Path("whole/predictions.tsv").read_bytes()
-
-
 def test_copied_symbols_appear_in_alignments(calls: None, run: Callable[..., Any], command: Callable[..., Any]) -> None:
     """A beam with its weights; two runs that answer together; and a name that training never met, kept."""
     for seed in (1, 2):
@@ -79,13 +66,6 @@ def test_copied_symbols_appear_in_alignments(calls: None, run: Callable[..., Any
         assert np.allclose(weights.sum(-1), 1, atol=1e-3)
     assert command("predict", "run1", "run2", "asked.txt", "decoding=sampling").code == 0
     assert "Zoe" in command("predict", "run1", "asked.txt", "--unknown", "keep").out
-
-
-def test_a_run_is_exported(calls: None, run: Callable[..., Any], command: Callable[..., Any]) -> None:
-    pytest.importorskip("onnxruntime", reason="the extra attnx[export] is not installed")
-    run(*COPYING, folder="one")
-    assert command("export", "one").code == 0
-    assert Path("one/export/onnx/model.json").is_file()
 
 
 def test_nothing_to_copy_is_reported_before_anything_is_written(

@@ -16,7 +16,6 @@ import pytest
 import torch
 
 from attnx.errors import UserError
-from attnx.runs.sweep import read_sweep
 from attnx.tasks.loss import Loss, token_loss
 from attnx.training import lightning_module
 from attnx.training.distributed import launcher
@@ -249,22 +248,6 @@ def test_a_sweep_runs_jobs_of_two_processes(command, sized, shared_server):
         results = json.loads(Path("multirun/pairs", job, "results.json").read_text("utf-8"))
         assert (results["test_examples"], results["steps"]) == (5, 5)
         assert json.loads(Path("multirun/pairs", job, "run.json").read_text("utf-8"))["processes"] == 2
-
-
-def test_a_search_runs_jobs_of_two_processes(command, sized, shared_server, run, weights):
-    """Both processes of a job learn at the rate that was drawn for it, and a trial is one job."""
-    pytest.importorskip("optuna")
-    search = ["hydra/sweeper=search", "hydra.sweeper.n_trials=2", "optimizer.lr=tag(log,interval(0.001,0.1))"]
-    answer = command("-m", *sized(*search, *TWO, "name=found"))
-    assert answer.code == 0, answer
-    jobs = read_sweep("multirun/found").jobs
-    assert [(job.status, job.attempts) for job in jobs] == [("finished", 1)] * 2
-    rates = [job.values["optimizer.lr"] for job in jobs]
-    assert len(set(rates)) == 2
-    for number, rate in enumerate(rates):
-        run(f"optimizer.lr={rate}", "trainer.batch_size=16", folder=f"alone-{number}")
-        alone, together = weights(f"alone-{number}"), weights(f"multirun/found/{number}")
-        assert max(float((alone[name] - together[name]).abs().max()) for name in alone) < 1e-5
 
 
 def test_two_machines_train_together(fork_command, sized, run, same_weights):

@@ -16,7 +16,7 @@ import attnx
 from attnx.config.compose import compose
 from attnx.export.folder import export
 from attnx.problems.pointing.figures import PointAnswer, answer_lines, draw_points, title
-from attnx.training.fit import fit, resume
+from attnx.training.fit import fit
 
 SMALL = [
     "recipe=pointer",
@@ -84,18 +84,6 @@ def test_each_problem_trains_and_predicts(problem, make, work_folder, saved_trac
     for (best,), trace in saved_traces("one"):  # the last position is the end
         (read,) = (hypothesis.read for hypothesis in trace.hypotheses)
         assert read.weights[0, :, :-1] == pytest.approx(best.weights, abs=1e-4)
-
-
-def test_a_run_resumes(make, same_weights, work_folder):
-    """What is drawn does not depend on whether the run was stopped."""
-    make(folder="one")
-    make(folder="two")
-    assert same_weights(["one", "two"])
-    info = json.loads(Path("two/run.json").read_text(encoding="utf-8"))
-    Path("two/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
-    resume("two")
-    assert same_weights(["one", "two"])
-    assert read_predicted("one") == read_predicted("two")
 
 
 def test_a_run_is_evaluated_on_larger_problems(make, command):

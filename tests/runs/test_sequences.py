@@ -19,7 +19,6 @@ from attnx.reports.figures.heatmaps import draw_means
 from attnx.runs.alignments import read_alignment
 from attnx.runs.predictions import write_symbols
 from attnx.tasks.sequences import AnySequence
-from attnx.training.fit import resume
 
 PAGE = Path(__file__).parents[2] / "docs" / "sequences.md"
 SECTIONS = PAGE.read_text(encoding="utf-8").split("\n## ")
@@ -172,19 +171,6 @@ def test_columns_of_other_names_are_refused(run, command, no_pictures):
     ):
         answer = command(*overrides)
         assert (answer.code, answer.err) == (2, f"attnx: {message}, in the same order{line}\n")
-
-
-def test_a_resumed_run_ends_equally(run, no_pictures, same_weights, monkeypatch):
-    """A run that stopped is taken up with the same data."""
-    overrides = [*write_parts(write_npz, "up down"), "task.source=features"]
-    run(*overrides, folder="one")
-    run(*overrides, folder="two")
-    assert same_weights(["one", "two"])
-    info = json.loads(Path("two/run.json").read_text(encoding="utf-8"))
-    Path("two/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
-    resume("two")
-    assert same_weights(["one", "two"])
-    assert read_predicted("one") == read_predicted("two")
 
 
 def test_tags_are_read_and_scored(run, no_pictures):
