@@ -33,7 +33,6 @@ from attnx.inference.trace_decoding import open_tracer
 from attnx.reports.pages.decoding_trace import ExampleTrace
 from attnx.runs.alignments import Alignment, read_saved_alignments
 from attnx.sweeps import session
-from attnx.sweeps.job_process import JobSpec
 from attnx.sweeps.processes import ForkServerProcesses
 
 # Each letter has one sound, so a pronunciation is a rule of its letters.
@@ -271,33 +270,11 @@ class ForkedCommand:
         self.communicate()
 
 
-class KeptServer:
-    """A server that a sweep does not end."""
-
-    def __init__(self, server: ForkServerProcesses) -> None:
-        self.server = server
-
-    @property
-    def is_ready(self) -> bool:
-        return self.server.is_ready
-
-    def start(self, job: int, task: JobSpec) -> None:
-        self.server.start(job, task)
-
-    def send_signal(self, job: int, signum: int) -> None:
-        self.server.send_signal(job, signum)
-
-    def wait(self, seconds: float) -> list[tuple[int, int]]:
-        return self.server.wait(seconds)
-
-    def close(self) -> None:
-        pass
-
-
 @pytest.fixture
 def shared_server(server, monkeypatch):
-    """Sweeps fork their jobs from the one server."""
-    monkeypatch.setattr(session, "start_fork_server", lambda environment: KeptServer(server))
+    """Sweeps fork their jobs from the one server, which they do not end."""
+    monkeypatch.setattr(server, "close", lambda: None)
+    monkeypatch.setattr(session, "start_fork_server", lambda environment: server)
 
 
 @pytest.fixture
