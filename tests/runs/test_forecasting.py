@@ -414,12 +414,8 @@ def test_a_table_without_names_is_read(no_pictures, command):
     ("lines", "overrides", "message"),
     [
         ({"at_5": "2024-01-01 05:00,warm,5,7,5"}, [], "series.csv:7: 'warm' in column 'a' is not a number"),
-        ({"at_5": "2024-01-01 04:00,1,5,7,5"}, [], "series.csv:7: the time 2024-01-01 04:00 comes twice"),
-        ({"at_5": "2024-01-01 03:00,1,5,7,5"}, [], "series.csv:7: the time 2024-01-01 03:00 comes after"),
-        ({"at_5": "2024-01-01 05:00,1,5,7"}, [], "series.csv:7: 4 columns, but line 1 has 5"),
         ({}, ["task.horizon=30"], "fewer than task.horizon=30"),
         ({}, ["task.target_columns=[c]"], "has no column 'c'"),
-        ({}, ["task.split=7:1"], "task.split=7:1: expected ett, a ratio of train, valid and test such as 7:1:2"),
         ({}, ["task.split=ett"], "task.split=ett takes 14,400 rows, but the series has 97"),
         ({}, ["+task.parts=[61,17,19]"], "parts"),
         ({}, ["task.header=false"], "has no column 'time'"),
