@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from attnx.runs.sweep import read_sweep
 from attnx.training.distributed.launched_rank import LaunchedRank
@@ -82,12 +83,14 @@ def test_a_detached_sweep_goes_on_without_its_command(start_command, moody, clea
     Path("wait").touch()
     with start_command(*SWEEP, "hydra.launcher.detach=true", "scorer=moody", "seed=1,2", "name=sent") as process:
         jobs = sent_jobs(process, 2)
-        _, err = process.communicate()
+        out, err = process.communicate()
     assert (process.returncode, err) == (0, "")
+    assert out.endswith("attnx resume multirun/sent completes them\n")
     for job in jobs:
         wait_for_state(job, "RUNNING")
     resume = (sys.executable, "-m", "attnx", "resume", "multirun/sent")
     again = slurm_command(*resume)
+    assert "2 running; attnx runs multirun/sent" in again
     assert [line for line in again.splitlines() if " is queued as " in line] == [
         f"job {index} is queued as {job}: seed={index + 1}" for index, job in enumerate(jobs)
     ]
@@ -211,3 +214,14 @@ def test_a_sweep_whose_jobs_wait_is_resumed(start_command):
     sweep = read_sweep("multirun/queued")
     assert [job.status for job in sweep.jobs] == ["finished", "finished"]
     assert [sweep.log(job).read_text(encoding="utf-8").count("testing on") for job in sweep.jobs] == [1, 1]
+
+
+def test_a_suite_trains_as_jobs_of_slurm(words, small, no_pictures_folder, fork_command):
+    content = {"base": [*small, "trainer.max_steps=4"], "tasks": {"words": []}, "baselines": {"additive": []}}
+    Path("toy.yaml").write_text(yaml.safe_dump({**content, "seeds": 2}), encoding="utf-8")
+    process = fork_command("suite", "toy.yaml", *SWEEP[1:], PYTHONPATH=no_pictures_folder)
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert "multirun/suites/toy/baselines.html" in out
+    jobs = read_sweep("multirun/suites/toy/additive/seeds").jobs
+    assert [job.status for job in jobs] == ["finished", "finished"]

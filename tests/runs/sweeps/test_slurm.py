@@ -1,28 +1,23 @@
-"""A simulated SLURM preempts jobs and requeues them, and they resume."""
+"""How a sweep waits for the jobs that SLURM has; tests/clusters runs them."""
 
 from __future__ import annotations
 
 import io
 import json
-import os
-import re
 import signal
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 from rich.console import Console
 
 from attnx.cli import sweep as sweep_command
 from attnx.errors import Stopped, UserError
-from attnx.runs.run import Run, lock_run
+from attnx.runs.run import lock_run
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps import slurm_jobs
 from attnx.sweeps.job_process import train_or_resume
@@ -31,104 +26,6 @@ from attnx.sweeps.session import SweepSession
 
 UncompletedJobError = pytest.importorskip("submitit.core.utils").UncompletedJobError
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-COMMANDS = ("sbatch", "srun", "scontrol", "scancel", "squeue")
-
-
-@pytest.fixture
-def slurm(work_folder, monkeypatch):
-    """A machine with SLURM's commands; the folder records their arguments."""
-    place = work_folder / "slurm"
-    place.mkdir()
-    for name in COMMANDS:
-        file = place / name
-        script = Path(__file__).with_name("slurm.py")
-        file.write_text(f'#!/bin/sh\nexec {sys.executable} {script} {name} "$@"\n', encoding="utf-8")
-        file.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{place}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("SLURM_STAND_IN", str(place))
-    return place
-
-
-@pytest.mark.cluster
-def test_preempted_jobs_are_requeued_and_end_with_equal_results(
-    slurm, fork_sweep, run, moody, wait_for_jobs, clear_moods, same_weights
-):
-    """One job is warned, as at its time limit; the other is terminated, as in a preemption."""
-    Path("wait").touch()
-    process = fork_sweep("hydra/launcher=slurm", "scorer=moody", "seed=1,2", "name=cut")
-    wait_for_jobs(lambda: not process.has_ended(), 2)
-    clear_moods()
-    for job, signal_name in (("4711_0", "SIGUSR2"), ("4711_1", "SIGTERM")):
-        subprocess.run(["scancel", "--signal", signal_name, job], check=True)
-    out, err = process.communicate()
-    assert process.returncode == 0, err
-    assert sorted((slurm / "asked").read_text(encoding="utf-8").splitlines()) == ["requeue 4711_0", "requeue 4711_1"]
-    record = read_sweep("multirun/cut")
-    assert (record.status, [job.status for job in record.jobs]) == ("finished", ["finished", "finished"])
-    for job in record.jobs:  # each was stopped once, and went on
-        job_log = record.log(job).read_text(encoding="utf-8")
-        assert (job_log.count("attnx: interrupted\n"), job_log.count("testing on")) == (1, 1)
-    assert out.splitlines()[-1] == "multirun/cut/report.html"
-    for job in record.jobs:
-        run("scorer=moody", f"seed={job.index + 1}", folder=f"whole-{job.index}")
-        assert same_weights([f"multirun/cut/{job.index}", f"whole-{job.index}"])
-
-
-def test_two_stand_ins_leave_each_other_their_jobs(slurm):
-    """Their jobs have the same numbers, as those of two sessions of tests at once."""
-    job = {**os.environ, "SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "0"}
-    other_job = {**job, "SLURM_STAND_IN": str(slurm.with_name("other"))}
-    with (
-        subprocess.Popen(["cat"], stdin=subprocess.PIPE, env=job) as process,
-        subprocess.Popen(["cat"], stdin=subprocess.PIPE, env=other_job) as other_process,
-    ):
-        subprocess.run(["scancel", "--signal", "SIGTERM", "4711_0"], check=True)
-        assert process.wait() == -signal.SIGTERM
-    assert other_process.returncode == 0  # it ended with its input
-
-
-def are_queued(slurm: Path) -> bool:
-    """Whether some of the two jobs have not ended; squeue, a process each time, would take the processor from them."""
-    return len(list(slurm.glob("over-*"))) < 2
-
-
-def test_a_detached_sweep_is_taken_up_by_other_commands(slurm, sweep, command, moody, wait_for_jobs):
-    """The command returns while its jobs run; what is queued is not submitted again."""
-    Path("wait").touch()
-    answer = sweep("hydra/launcher=slurm", "hydra.launcher.detach=true", "scorer=moody", "seed=1,2", "name=sent")
-    assert answer.code == 0, answer.err
-    assert answer.out.splitlines()[-1].endswith(
-        "attnx runs multirun/sent shows them, attnx report multirun/sent compares them, "
-        "attnx resume multirun/sent completes them"
-    )
-    wait_for_jobs(lambda: are_queued(slurm), 2)
-    assert "running" in command("runs", "multirun/sent").out
-    again = command("resume", "multirun/sent")
-    assert again.code == 0, again.err
-    assert re.findall(r"job (\d) is queued as (\S+):", again.out) == [("0", "4711_0"), ("1", "4711_1")]
-    assert " sent as " not in again.out
-    assert "2 running; attnx runs multirun/sent" in again.out
-    Path("go").touch()
-    while are_queued(slurm):
-        time.sleep(0.1)
-    assert [Run(Path("multirun/sent", job)).recorded_status for job in "01"] == ["finished", "finished"]
-    assert command("report", "multirun/sent").code == 0
-    last = command("resume", "multirun/sent")
-    assert (last.code, last.err) == (0, "")
-    assert [job.attempts for job in read_sweep("multirun/sent").jobs] == [1, 1]
-
-
-@pytest.mark.cluster
-def test_a_suite_trains_on_the_cluster(slurm, words, small, no_pictures_folder, fork_command):
-    content = {"base": [*small, "trainer.max_steps=4"], "tasks": {"words": []}, "baselines": {"additive": []}}
-    Path("toy.yaml").write_text(yaml.safe_dump({**content, "seeds": 2}), encoding="utf-8")
-    process = fork_command("suite", "toy.yaml", "hydra/launcher=slurm", PYTHONPATH=no_pictures_folder)
-    out, err = process.communicate()
-    assert process.returncode == 0, err
-    assert "multirun/suites/toy/baselines.html" in out
-    record = read_sweep("multirun/suites/toy/additive/seeds")
-    assert [job.status for job in record.jobs] == ["finished", "finished"]
-    assert {path.name for path in slurm.glob("begun-*")} == {"begun-4711_0", "begun-4711_1"}
 
 
 def test_a_search_cannot_be_detached(command, work_folder):
@@ -318,8 +215,10 @@ def test_ctrl_c_prints_how_to_resume(sweep, monkeypatch):
     assert answer.out.splitlines()[-1] == "multirun/one/report.html"
 
 
-def test_submissions_use_a_new_folder(slurm, work_folder):
+def test_submissions_use_a_new_folder(work_folder, monkeypatch):
     """A result that was laid ready would be unpickled."""
+    (work_folder / "srun").touch(mode=0o755)  # submitit looks whether it is there
+    monkeypatch.setenv("PATH", str(work_folder))
     folders = [Path(slurm_jobs._executor(work_folder / "one", {"timeout_min": 1}).folder) for _ in range(2)]
     assert folders[0] != folders[1]
     assert {folder.parent.parent for folder in folders} == {work_folder / "one" / ".submitit"}
