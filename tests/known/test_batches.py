@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from attnx.data.batches import Batch, collate
+from attnx.data.batches import collate
 from attnx.data.buckets import BucketBatches
 from attnx.data.dataset import PairDataset, Ragged
 from attnx.data.examples import Pair
@@ -110,13 +110,6 @@ def test_ids_may_be_of_any_integer_type(dtype):
     assert batch.source.dtype == torch.int64
 
 
-def test_collate_pads_no_wider_than_its_rows():
-    """A short row alone has no padding, whatever the dataset holds."""
-    batch = collate([dataset(True)[2]])
-    assert batch.source.shape == (1, 1)
-    assert batch.target.shape == (1, 3)
-
-
 def test_a_batch_sorts_rows_by_length():
     """By the longer side, then the source: rows 2 (1, 3), 3 (2, 3), 0 (3, 2), 1 (3, 4)."""
     batches = BucketBatches(dataset(True), size=3, shuffle=False)
@@ -159,21 +152,6 @@ def test_epochs_and_seeds_differ(limit):
     assert list(batches) not in (first, list(BucketBatches(alike(101), **limit, seed=4)))
     batches.set_epoch(0)
     assert list(batches) == first
-
-
-def test_resuming_inside_an_epoch():
-    """In the third of four pools: the rest of the epoch is what it would have been; the next epoch is whole again."""
-    rows = dataset_with_lengths([(length, 1) for length in range(1, 24)])
-    complete = BucketBatches(rows, size=3, seed=5, pool=2)
-    complete.set_epoch(2)
-    expected = list(complete)
-    batches = BucketBatches(rows, size=3, seed=5, pool=2)
-    batches.resume(epoch=2, start=5)
-    batches.set_epoch(2)
-    assert list(batches) == expected[5:]
-    assert len(batches) == 8
-    batches.set_epoch(3)
-    assert len(list(batches)) == 8
 
 
 class Watched(PairDataset):
@@ -279,14 +257,3 @@ def test_lightning_finds_set_epoch():
     batches = BucketBatches(dataset(True), size=3)
     data._set_sampler_epoch(DataLoader(dataset(True), batch_sampler=batches, collate_fn=collate), 7)
     assert batches.epoch == 7
-
-
-def test_batches_pass_through_a_loader():
-    """The loader hands out the sorted batches."""
-    data = dataset(True)
-    batches = BucketBatches(data, size=3, shuffle=False)
-    loader = DataLoader(data, batch_sampler=batches, collate_fn=collate)
-    result = list(loader)
-    assert all(isinstance(batch, Batch) for batch in result)
-    assert [batch.row_index.tolist() for batch in result] == [[2, 3, 0], [1]]
-    assert result[0].target.tolist() == [[5, 5, 2], [4, 3, 2], [4, 2, 0]]

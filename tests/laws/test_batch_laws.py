@@ -73,6 +73,8 @@ def test_a_batch_depends_on_seed_and_epoch_only(rows, limit, seed, epoch, data):
     used.resume(epoch, start)
     assert list(used) == expected[start:]
     assert len(used) == len(fresh) == len(expected)
+    used.set_epoch(epoch + 1)
+    assert len(list(used)) == len(used)  # the next epoch begins at its start
 
 
 @patient
@@ -109,4 +111,5 @@ def test_a_batch_contains_its_pairs_unchanged(pairs):
     assert batch.row_index.tolist() == list(range(len(expected)))
     assert batch.source_mask.sum(1).tolist() == [len(source) for source, _ in expected]
     assert batch.source.shape[1] == max(len(source) for source, _ in expected)
+    assert batch.target.shape[1] == 1 + max(len(reference) for _, reference in expected)
     assert not (batch.target == BOS).any()

@@ -85,7 +85,6 @@ TASK = '''\
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from torch import nn
 
@@ -119,23 +118,11 @@ class Backwards(SequenceTask):
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         return {"wer": registry.build("metric", "word_error_rate")}
 
-    def update(self, metrics: nn.ModuleDict, outputs: Sequence[Sequence[str]], pairs: Sequence[Pair]) -> None:
-        metrics["wer"].update(outputs, [pair.references for pair in pairs])
-
-    def is_right(self, output: Sequence[str], pair: Pair) -> bool:
-        return tuple(output) in pair.references
-
     def tokenize(self, text: str, tag: str = "") -> tuple[str, ...]:
         return tuple(text)
 
     def detokenize(self, symbols: Sequence[str]) -> str:
         return "".join(symbols)
-
-    def save(self, folder: Path) -> None:
-        pass
-
-    def restore(self, folder: Path) -> None:
-        pass
 '''
 FORKS = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 
