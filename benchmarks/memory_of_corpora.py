@@ -76,8 +76,6 @@ def load(sender: Connection, files: list[str], way: str, options: argparse.Names
     """Load, read an epoch, and report the time of each phase."""
     encode_sentences.MAX_SAMPLE = options.sample  # type: ignore[misc]
     translation.MAX_BYTES_IN_MEMORY = 10**18 if way == "memory" else 0  # type: ignore[misc]
-    if options.processes:
-        encode_sentences.available_cores = lambda: options.processes
     sender.send("start")
     started, cpu_start = time.perf_counter(), cpu_seconds()
     task = TimedTranslation(train=files, tokenizer="bpe", vocab_size=8000, holdout=0.001)
@@ -165,7 +163,6 @@ def read_options() -> argparse.Namespace:
     add = parser.add_argument
     add("--pairs", type=int, nargs="+", default=[50_000, 200_000], help="sizes of the corpora, such as 10000000")
     add("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="encoded needs encoding before it")
-    add("--processes", type=int, help="processes that encode (default: one a core)")
     add("--sample", type=int, default=encode_sentences.MAX_SAMPLE, help="sentences that the tokenizers learn from")
     add("--folder", type=Path, help="folder for the corpora (default: a temporary one)")
     add("--out", type=Path, default=ROOT / ".benchmarks" / "memory_of_corpora.json", help="JSON file to write")

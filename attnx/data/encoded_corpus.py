@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from attnx.data.dataset import PairDataset
-from attnx.data.encode_sentences import NEEDS_DATASETS, open_rows
+from attnx.data.encode_sentences import open_rows
 from attnx.data.paths import cache_folder
-from attnx.data.readers.hugging_face import import_datasets
 from attnx.data.readers.parallel_corpus import Sentence
 from attnx.data.text_pipeline import TextPipeline
 from attnx.errors import USERS_MISTAKES, RunFailed, UserError
@@ -22,7 +21,7 @@ from attnx.files.atomic_files import fsync_files, write_json
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_json
 from attnx.files.file_lock import lock_while
 from attnx.files.printable import printable
-from attnx.registry.dependencies import require_package
+from attnx.registry.python_parts import source_text
 
 FORMAT: Final = 2
 RECORD: Final = "corpus.json"
@@ -72,9 +71,8 @@ class CorpusCache:
         Nothing stays of a folder whose filling fails; what a killed process left is deleted here.
 
         Raises:
-            UserError: `datasets` is not installed, a file has changed meanwhile, or the folder cannot be written.
+            UserError: a file has changed meanwhile, or the folder cannot be written.
         """
-        import_datasets(NEEDS_DATASETS)
         try:
             for folder in (self.folder.parent.parent, self.folder.parent):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -131,9 +129,6 @@ def _file_sizes(folder: Path) -> dict[str, int]:
 
 
 def hash_code(kind: type) -> str:
-    """Return a hash of the file that defines a class, or where there is none, as in a notebook, of the class."""
+    """Return a hash of the file that defines a class, or where there is none, as in a notebook, of its source."""
     file = getattr(sys.modules[kind.__module__], "__file__", None)
-    if file is None:
-        hasher = require_package("datasets.fingerprint", "datasets", NEEDS_DATASETS).Hasher
-        return str(hasher.hash(kind))
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    return hashlib.sha256(Path(file).read_bytes() if file else source_text(kind).encode()).hexdigest()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from attnx import registry
-from attnx.data.encode_sentences import MAX_HELD_OUT, RowEncoder, encode_rows, scan_sentences
+from attnx.data.encode_sentences import MAX_HELD_OUT, encode_rows, scan_sentences
 from attnx.data.encoded_corpus import CorpusCache, hash_code, write_record
 from attnx.data.examples import Pair, Symbols
 from attnx.data.paths import resolve_data_path
@@ -57,9 +57,9 @@ class Translation(ScoredTextTask):
     which expects spaces, ``zh`` for Chinese, ``ja-mecab`` for Japanese if MeCab is installed, and ``char`` for other
     scripts without spaces. If no reference of the validation has four tokens, chrF selects the weights.
 
-    ``dataset``, and training files of more than 50 MB, are never in memory: Hugging Face's `datasets` encodes them
-    once, with a process per core, into the cache, ``$ATTNX_CACHE`` or ``~/.cache/attnx``. The rows and their order are
-    as in memory; if there are more than a million sentences, the tokenizers learn from a million.
+    ``dataset``, and training files of more than 50 MB, are never in memory: they are encoded once, into the cache,
+    ``$ATTNX_CACHE`` or ``~/.cache/attnx``. The rows and their order are as in memory; if there are more than a million
+    sentences, the tokenizers learn from a million.
     """
 
     maximize = True
@@ -181,8 +181,7 @@ class Translation(ScoredTextTask):
         self.texts.save(folder)
         parts = {part: holdout.sentences(part) for part in EVALUATION_SPLITS}
         _, tags = self._evaluation_splits(scan.tags, parts)  # mistakes are told before the rest, which takes longest
-        encoder = RowEncoder(self.texts, tags, self.max_length, self.max_length_ratio)
-        rows, note = encode_rows(folder, encoder, scan.dropped)
+        rows, note = encode_rows(folder, scan, self.texts, tags, self.max_length, self.max_length_ratio)
         overlap = {part: [sentence.source for sentence in sentences] for part, sentences in parts.items()}
         notes = [*([note] if note else []), *overlap_notes(scan.overlap, overlap)]
         held_out = {part: sentences for part, sentences in parts.items() if existing[part] is None}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import linecache
 from collections import Counter
 from itertools import combinations
-
-import pytest
 
 from attnx.data import encode_sentences
 from attnx.data.encode_sentences import reservoir_sample, scan_sentences
@@ -37,33 +36,25 @@ def test_a_complete_sample_keeps_the_order():
     assert reservoir_sample("edcb", 5) == list("edcb")
 
 
-@pytest.fixture
-def read_text(tmp_path):
+def read_text(folder) -> list[Sentence]:
     """Read the file of a scan."""
-    pyarrow = pytest.importorskip("pyarrow")
-
-    def read() -> list[Sentence]:
-        with pyarrow.ipc.open_stream(str(tmp_path / "text.arrow")) as stream:
-            rows = stream.read_all().to_pylist()
-        return [Sentence(row["source"], (row["target"],), row["tag"]) for row in rows]
-
-    return read
+    rows = [line.split("\t") for line in (folder / "text.tsv").read_text(encoding="utf-8").splitlines()]
+    return [Sentence(source, (target,), tag) for source, target, tag in rows]
 
 
-def test_a_scan_that_fits_equals_the_training_part(tmp_path, read_text, monkeypatch):
-    """However many are written at once; each has 30 copies, of which the held-out ones count once."""
+def test_a_scan_that_fits_equals_the_training_part(tmp_path):
+    """Each sentence has 30 copies, of which the held-out ones count once."""
     parts = split_sentences(LINES, None, None, 0.1)
-    monkeypatch.setattr(encode_sentences, "ROWS_PER_BATCH", 17)
     holdout = SentenceHoldout(None, None, 0.1, max_sentences=len(parts.valid) + len(parts.test))
     repeated = [sentence for sentence in LINES for _ in range(30)]
     scan = scan_sentences(tmp_path, iter([Sentence(" ", ("x",), "it"), *repeated]), holdout)
-    assert scan.sample == read_text() == [sentence for sentence in parts.train for _ in range(30)]
-    assert scan.tags == ["de", "fr"]
+    assert scan.sample == read_text(tmp_path) == [sentence for sentence in parts.train for _ in range(30)]
+    assert (scan.num_training, scan.tags) == (len(scan.sample), ["de", "fr"])
     assert scan.dropped == {"with an empty side": 1}
     assert (holdout.sentences("valid"), holdout.sentences("test")) == (parts.valid, parts.test)
 
 
-def test_a_scan_keeps_a_sample(tmp_path, read_text, monkeypatch):
+def test_a_scan_keeps_a_sample(tmp_path, monkeypatch):
     """And all tags, and every source that an existing part has too."""
     monkeypatch.setattr(encode_sentences, "MAX_SAMPLE", 7)
     lines = [*LINES, Sentence("one", ("eins",), "xx")]
@@ -71,18 +62,22 @@ def test_a_scan_keeps_a_sample(tmp_path, read_text, monkeypatch):
     scan = scan_sentences(tmp_path, iter(lines), SentenceHoldout(inputs, [], 0.1))
     assert len(set(scan.sample)) == 7
     assert set(scan.sample) <= set(lines)
-    assert read_text() == lines
+    assert read_text(tmp_path) == lines
     assert scan.tags == ["de", "fr", "xx"]
     assert scan.overlap == {"sentence 3"}
 
 
-def test_the_hash_of_code_is_of_its_file():
-    """In a notebook there is none: then it is of the class."""
-    pytest.importorskip("datasets")
+def test_the_hash_of_code_is_of_its_file(monkeypatch):
+    """In a notebook there is none: then it is of the class as its cell has it."""
     assert hash_code(Character) == hash_code(Word) != hash_code(Bpe)
-    kinds = [type("Mine", (), {"__module__": "__main__", "train": train}) for train in (len, len, sum)]
     main = __import__("sys").modules["__main__"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delattr(main, "__file__", raising=False)
-        first, equal, changed = map(hash_code, kinds)
+    monkeypatch.delattr(main, "__file__", raising=False)
+    hashes = []
+    for number, word in enumerate(("first", "first", "second")):
+        cell = f"class Mine:\n    def train(self):\n        return {word!r}\n"
+        monkeypatch.setitem(linecache.cache, f"<cell {number}>", (len(cell), None, cell.splitlines(True), "cell"))
+        namespace = {"__name__": "__main__"}
+        exec(compile(cell, f"<cell {number}>", "exec"), namespace)
+        hashes.append(hash_code(namespace["Mine"]))
+    first, equal, changed = hashes
     assert first == equal != changed

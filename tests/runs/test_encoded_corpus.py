@@ -1,4 +1,4 @@
-"""Translation with a corpus that `datasets` encodes: the rows of memory, written once, complete or not at all."""
+"""Translation with a corpus that is encoded: the rows of memory, written once, complete or not at all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ import pytest
 import attnx
 from attnx.data import encode_sentences, encoded_corpus
 from attnx.data.dataset import PairDataset
-from attnx.data.encode_sentences import RowEncoder
 from attnx.data.examples import Pair
 from attnx.data.readers import columns, hugging_face, parallel_corpus
 from attnx.data.readers.lines import read_lines
@@ -35,7 +34,6 @@ from attnx.tasks.translation import Translation
 from attnx.training.fit import resume
 
 pytestmark = [
-    pytest.mark.skipif(find_spec("datasets") is None, reason="the extra attnx[datasets] is not installed"),
     pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"),
     pytest.mark.usefixtures("texts", "few_at_a_time"),
 ]
@@ -85,19 +83,11 @@ def texts(work_folder):
 
 @pytest.fixture
 def few_at_a_time(work_folder, monkeypatch):
-    """Files of any size are encoded, into a folder of the test, some rows at a time and in one process."""
+    """Files of any size are encoded, into a folder of the test, some rows at a time."""
     monkeypatch.setattr(translation, "MAX_BYTES_IN_MEMORY", 0)
-    monkeypatch.setattr(encode_sentences, "ROWS_PER_BATCH", 13)
-    monkeypatch.setattr(encode_sentences, "ROWS_PER_PART", 29)
+    monkeypatch.setattr(encode_sentences, "ROWS_PER_PART", 13)
     for module in (encoded_corpus, hugging_face):  # the compiled kernels stay where they are
         monkeypatch.setattr(module, "cache_folder", lambda name: Path("cache", name))
-
-
-@pytest.fixture
-def two_processes(monkeypatch):
-    """Two processes encode, whatever this machine has."""
-    monkeypatch.setattr(encode_sentences, "available_cores", lambda: 2)
-    monkeypatch.setattr(encode_sentences, "ROWS_PER_PROCESS", 40)
 
 
 def task(**options: Any) -> Translation:
@@ -226,18 +216,6 @@ def test_a_plug_in_that_changes_encodes_anew(work_folder, monkeypatch):
     assert len(list(Path("cache/corpora").iterdir())) == 2
 
 
-def test_the_number_of_processes_changes_no_byte(request):
-    """Nor is the environment another one afterwards."""
-    options = {"train": ["xa.tsv", "yb.tsv"], "languages": ["xa", "yb"]}
-    task(**options).load()
-    expected, environment = contents(), os.environ
-    shutil.rmtree("cache")
-    request.getfixturevalue("two_processes")
-    task(**options).load()
-    assert contents() == expected
-    assert os.environ is environment
-
-
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "no rows": lambda folder: (folder / "source.ids").unlink(),
     "cut rows": lambda folder: os.truncate(folder / "target.npy", 137),
@@ -282,15 +260,6 @@ def test_a_mistake_is_reported_and_leaves_no_file(options, reason, work_folder):
     assert contents(".") == files_before
 
 
-def test_a_missing_package_is_reported(monkeypatch):
-    monkeypatch.setitem(sys.modules, "datasets", None)
-    assert message() == (
-        "task.train, too large for memory, needs datasets, which is not installed: in the clone of attnx, "
-        "pip install -c constraints.txt -e '.[datasets]'"
-    )
-    assert not Path("cache").exists()
-
-
 def test_a_cache_that_cannot_be_written_is_reported(monkeypatch):
     Path("cache").write_text("")
     assert message().startswith("cache/corpora/")
@@ -298,15 +267,15 @@ def test_a_cache_that_cannot_be_written_is_reported(monkeypatch):
 
 
 def stop_at(patch: pytest.MonkeyPatch, moment: str, stop: Callable[..., Any]) -> None:
-    """Stop as the second batch is encoded, or where all is written."""
+    """Stop as the second part is encoded, or where all is written."""
     if moment == "encoding":
-        encode, calls = RowEncoder.__call__, []
+        encode, parts = PairDataset.from_pairs, []
 
-        def stopping(encoder: RowEncoder, *texts: list[str]) -> Any:
-            calls.append(len(texts))
-            return stop() if len(calls) == 2 else encode(encoder, *texts)
+        def stopping(pairs: list[Pair], *options: Any, **named: Any) -> Any:
+            parts.append(len(pairs))
+            return stop() if len(parts) == 2 else encode(pairs, *options, **named)
 
-        patch.setattr(RowEncoder, "__call__", stopping)
+        patch.setattr(PairDataset, "from_pairs", stopping)
     else:
         patch.setattr(encoded_corpus, "fsync_files", stop)
 
@@ -376,14 +345,14 @@ def test_a_killed_command_leaves_nothing_that_is_taken(moment, expected, monkeyp
 
 def slow_down(patch: pytest.MonkeyPatch, seconds: float = 0.1) -> None:
     """Encode slowly, and say when that begins."""
-    encode = RowEncoder.__call__
+    encode = PairDataset.from_pairs
 
-    def slow(encoder: RowEncoder, *texts: list[str]) -> Any:
+    def slow(pairs: list[Pair], *options: Any, **named: Any) -> Any:
         Path("encoding").touch()
         time.sleep(seconds)
-        return encode(encoder, *texts)
+        return encode(pairs, *options, **named)
 
-    patch.setattr(RowEncoder, "__call__", slow)
+    patch.setattr(PairDataset, "from_pairs", slow)
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
@@ -392,60 +361,6 @@ def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
-
-
-def is_running(process: int) -> bool:
-    stat = Path(f"/proc/{process}/stat")
-    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-@pytest.mark.usefixtures("two_processes")
-@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGINT], ids=["killed", "Ctrl-C"])
-def test_processes_end_with_the_command(signum, expected, monkeypatch, capfd):
-    """Those that encode, and the one through which they report; nothing is printed, and nothing taken as complete."""
-    with monkeypatch.context() as patched:
-        slow_down(patched, seconds=1.0)
-        command = fork(lambda: task().load())
-        wait_for(Path("encoding").exists)
-        children = [int(word) for word in Path(f"/proc/{command}/task/{command}/children").read_text().split()]
-        assert len(children) == 3
-        os.kill(command, signum)
-        assert exit_code(command) == (3 if signum == signal.SIGINT else -signum)
-        wait_for(lambda: not any(map(is_running, children)))
-    assert "Traceback" not in capfd.readouterr().err
-    task().load()
-    assert contents() == expected
-
-
-@pytest.mark.usefixtures("two_processes")
-def test_a_killed_process_is_reported(expected, monkeypatch):
-    parent, encode = os.getpid(), RowEncoder.__call__
-
-    def die(encoder: RowEncoder, *texts: list[str]) -> Any:
-        if os.getpid() != parent:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return encode(encoder, *texts)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(RowEncoder, "__call__", die)
-        assert message().startswith("task.train: a process that encoded it was killed (by hand, or by a system that ")
-    assert contents() == {}
-    task().load()
-    assert contents() == expected
-
-
-@pytest.mark.usefixtures("two_processes")
-def test_an_error_of_a_process_is_raised(monkeypatch):
-    """As of a tokenizer that is a plug-in."""
-
-    def fail(encoder: RowEncoder, *texts: list[str]) -> Any:
-        raise RuntimeError("this tokenizer is broken")
-
-    monkeypatch.setattr(RowEncoder, "__call__", fail)
-    with pytest.raises(RuntimeError, match="this tokenizer is broken"):
-        task().load()
-    assert contents() == {}
 
 
 def test_two_commands_at_once_do_not_disturb_each_other(expected, monkeypatch, capfd):
@@ -489,12 +404,12 @@ def test_files_changed_while_reading_are_reported(monkeypatch):
 
 
 def test_memory_use_is_bounded(monkeypatch):
-    """Of 5,003 lines a sample of 17, two batches of 13, and a few on their way; then a pair at a time."""
+    """Of 5,003 lines a sample of 17, and a few on their way; then parts of 13 pairs."""
     write("long.tsv", [f"der Hund {number}\tthe dog {number}" for number in range(5003)])
     monkeypatch.setattr(encode_sentences, "MAX_SAMPLE", 17)
     most = {"reading": 0, "encoding": 0}
     readings: list[str] = []
-    encode = RowEncoder.__call__
+    encode = PairDataset.from_pairs
 
     def alive() -> int:
         return sum(type(instance) in (Sentence, Pair) for instance in gc.get_objects())
@@ -506,22 +421,22 @@ def test_memory_use_is_bounded(monkeypatch):
                 most["reading"] = max(most["reading"], alive() - count_before)
             yield number, line
 
-    def watch_batches(encoder: RowEncoder, *texts: list[str]) -> Any:
-        if texts[0][0].endswith("00"):  # of a batch of 13, every 1,300th line
+    def watch_parts(pairs: list[Pair], *options: Any, **named: Any) -> Any:
+        if pairs[0].source_text.endswith("00"):  # of a part of 13, every 1,300th line
             most["encoding"] = max(most["encoding"], alive() - count_before)
-        return encode(encoder, *texts)
+        return encode(pairs, *options, **named)
 
     gc.collect()
     count_before = alive()
     for module in (parallel_corpus, columns):
         monkeypatch.setattr(module, "read_lines", watch_reads)
-    monkeypatch.setattr(RowEncoder, "__call__", watch_batches)
+    monkeypatch.setattr(PairDataset, "from_pairs", watch_parts)
     data = task(train="long.tsv", **FILES_OF_PARTS).load()
     assert len(data.train_dataset()) == 5003
     assert readings.count("long.tsv") == 1
     judged = 5 + 14
-    assert 17 <= most["reading"] <= judged + 17 + 2 * 13 + 3
-    assert judged <= most["encoding"] <= 2 * judged + 3  # as sentences and as pairs
+    assert 17 <= most["reading"] <= judged + 17 + 3
+    assert judged <= most["encoding"] <= 2 * judged + 2 * 13 + 3  # as sentences and as pairs
 
 
 def test_too_many_held_out_sentences_are_reported(monkeypatch):
@@ -531,6 +446,7 @@ def test_too_many_held_out_sentences_are_reported(monkeypatch):
     assert in_memory()[1].pairs.test
 
 
+@pytest.mark.skipif(find_spec("datasets") is None, reason="the extra attnx[datasets] is not installed")
 def test_the_cache_holds_everything(work_folder, monkeypatch):
     """Also what `datasets` converts; nothing is written elsewhere, neither at home nor in the data set's folder."""
     monkeypatch.undo()

@@ -84,17 +84,12 @@ def open_dataset(name: str, columns: Sequence[str], languages: Sequence[str] = (
     return splits
 
 
-def import_datasets(what: str) -> Any:
-    """Import `datasets`, which ``what`` needs; it prints nothing, since its errors are raised."""
-    datasets = require_package("datasets", "datasets", what)
+def _load(name: str) -> dict[str, Any]:
+    """The tables of a data set by split; `datasets` prints nothing, since its errors are raised."""
+    datasets = require_package("datasets", "datasets", "task.dataset")
     datasets.disable_progress_bars()
     for logger in ("datasets", "huggingface_hub"):
         logging.getLogger(logger).setLevel(logging.CRITICAL)
-    return datasets
-
-
-def _load(name: str) -> dict[str, Any]:
-    datasets = import_datasets("task.dataset")
     try:
         loaded = _load_dataset(datasets, name)
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
