@@ -35,8 +35,8 @@ from attnx.registry.plugin_errors import report_plug_in_errors
 from attnx.runs.layout import CHECKPOINTS, METRICS
 from attnx.tasks.contract import SequenceData
 from attnx.training.callbacks.checkpoint import CheckpointManager, ResumableEarlyStopping
-from attnx.training.callbacks.logger_rows import HeatMaps, LoggerCallback
-from attnx.training.callbacks.metrics_csv import MetricsCsv
+from attnx.training.callbacks.heat_maps import HeatMaps
+from attnx.training.callbacks.metric_rows import MetricRows
 from attnx.training.callbacks.nan_guard import NanGuard
 from attnx.training.callbacks.per_batch_seed import PerBatchSeed
 from attnx.training.callbacks.progress import ProgressDisplay
@@ -249,12 +249,11 @@ def _callbacks(
         throughput,
         *([TimeBudget(plan, throughput, folder)] if plan.seconds else []),
         StepPlanCallback(plan),
-        MetricsCsv(folder / METRICS, throughput, options["log_every_n_steps"]),
+        MetricRows(folder / METRICS, throughput, options["log_every_n_steps"], loggers),
         ProgressDisplay(console, throughput, task.monitor),
         *(registry.build("callback", choice) for choice in config.get("callback", {}).items()),
     ]
     if loggers:
-        callbacks.append(LoggerCallback(loggers, throughput, options["log_every_n_steps"]))
         callbacks.append(HeatMaps(loggers, prepared.loaders))
     if options["patience"] is not None:
         patience, min_improvement = options["patience"], options["min_improvement"]

@@ -19,7 +19,7 @@ from rich.console import Console
 import attnx.inference.write_results
 import attnx.training.callbacks.checkpoint
 from attnx.training.callbacks.checkpoint import CheckpointManager
-from attnx.training.callbacks.metrics_csv import MetricsCsv
+from attnx.training.callbacks.metric_rows import MetricRows
 from attnx.training.lightning_module import TrainingModule
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
@@ -44,7 +44,7 @@ MOMENTS: dict[str, tuple[str, Any, str, int]] = {
     "in a turn of a step": ("turns", TrainingModule, "training_step", 12),
     "after a checkpoint by time": ("often", TrainingModule, "training_step", 8),
     "in a validation": ("kept", TrainingModule, "validation_step", 3),
-    "before a row is written": ("often", MetricsCsv, "on_validation_end", 2),
+    "before a row is written": ("often", MetricRows, "on_validation_end", 2),
     "behind a row that no checkpoint knows": ("kept", CheckpointManager, "_save", 5),
     "as it begins a checkpoint": ("patience", torch, "save", 5),
     "with a checkpoint that has no name yet": ("turns", os, "replace", 12),

@@ -26,7 +26,7 @@ from attnx.loggers.tensorboard import TensorBoard
 from attnx.runs.info import RunStatus
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save_sweep
-from attnx.training.callbacks.logger_rows import gradient_norms
+from attnx.training.callbacks.metric_rows import gradient_norms
 from attnx.training.callbacks.progress import ProgressDisplay
 
 JOURNAL = Path(__file__).parents[2] / "docs" / "examples" / "plugins" / "journal.py"
@@ -266,7 +266,8 @@ def test_gradient_norms_are_computed_per_part():
     model["source_encoder"].weight.grad = torch.tensor([[3.0, 4.0]])
     model["query"].weight.grad = torch.tensor([[0.0, 12.0]])
     result = {name: float(norm) for name, norm in gradient_norms(model).items()}
-    assert result == {"encoder": 5.0, "attention": 12.0, "all": 13.0}
+    expected = {"encoder": 5.0, "attention": 12.0, "all": 13.0}
+    assert result == {f"gradient_norm/{part}": norm for part, norm in expected.items()}
     assert gradient_norms(nn.Linear(2, 1)) == {}
 
 

@@ -1,36 +1,49 @@
-"""Write ``metrics.csv``: rows of training losses every few steps, and a row per validation."""
+"""Rows of training losses every few steps, and a row per validation: in ``metrics.csv``, and for loggers."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import torch
-from lightning import Callback, Trainer
-from torch import Tensor
+from lightning import Callback, LightningModule, Trainer
+from torch import Tensor, nn
 
 from attnx.files.atomic_files import fsync, write_text
+from attnx.loggers.contract import Loggers
 from attnx.runs.results import STEP, VALID, with_row
 from attnx.training.callbacks.step_plan import is_validation_due
 from attnx.training.callbacks.throughput import Throughput
 
 # So many rows of training losses are evenly spaced; then their distance doubles whenever the steps have doubled.
 EVENLY_SPACED_ROWS = 1000
+# Names under which the gradient norms of a model's children are logged; a child that is missing keeps its name.
+CHILD_NAMES = {
+    "source_encoder": "encoder",
+    "source_embedding": "encoder",
+    "query": "attention",
+    "state_projection": "attention",
+    "bridge": "decoder",
+    "readout": "output",
+}
 
 
-class MetricsCsv(Callback):
-    """Adds rows to a CSV file, atomically; a loss is the mean since the row before.
+class MetricRows(Callback):
+    """Adds rows to a CSV file, atomically, and gives them to loggers; a loss is the mean since the row before.
 
     ``interval`` is the number of optimizer steps between rows of training losses. A validation has a row of its own,
-    with its step's training loss. A resumed run continues after the rows that its checkpoint counts; rows that a killed
-    run wrote after its last checkpoint are written again.
+    with its step's training loss. Loggers also get the gradient norms of a row's step. A resumed run continues after
+    the rows that its checkpoint counts; rows that a killed run wrote after its last checkpoint are written again.
     """
 
-    def __init__(self, path: Path, throughput: Throughput, interval: int) -> None:
-        self.path, self.throughput, self.interval = path, throughput, interval
+    def __init__(self, path: Path, throughput: Throughput, interval: int, loggers: Loggers | None = None) -> None:
+        self.path, self.throughput, self.interval, self.loggers = path, throughput, interval, loggers
         self.row_count = 0
         self._losses = StepLosses()
+        self._norms: dict[str, Tensor] = {}
         self._epoch = 0  # of the last batch; at the end of training the trainer's is one higher
 
     def on_fit_start(self, trainer: Trainer, *_: Any) -> None:
@@ -43,17 +56,23 @@ class MetricsCsv(Callback):
         elif len(lines) > self.row_count + 2:  # the header, the rows, and nothing after the last end
             self._write("\r\n".join([*lines[: self.row_count + 1], ""]))
 
+    def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        """Measure the gradients before they are clipped, if loggers get a row of this step."""
+        if self.loggers and self._is_due(trainer.global_step + 1):
+            assert isinstance(pl_module.model, nn.Module)
+            self._norms = gradient_norms(pl_module.model)
+
     def on_train_batch_end(self, trainer: Trainer, pl_module: Any, *_: Any) -> None:
         """Keep the loss of a step; add the row that is due."""
         if not trainer.is_global_zero or trainer.fit_loop._should_accumulate():
             return
         self._losses.add(pl_module.step_loss)
-        self._epoch, step = trainer.current_epoch, trainer.global_step
-        if step % row_interval(step, self.interval) == 0 and not is_validation_due(trainer):
+        self._epoch = trainer.current_epoch
+        if self._is_due(trainer.global_step) and not is_validation_due(trainer):
             self._add_row(trainer, {})
 
     def on_validation_end(self, trainer: Trainer, *_: Any) -> None:
-        """Write the row of a validation."""
+        """Add the row of a validation."""
         if trainer.is_global_zero:
             logged = trainer.callback_metrics.items()
             self._add_row(trainer, {name: float(value) for name, value in logged if name.startswith(VALID)})
@@ -63,19 +82,34 @@ class MetricsCsv(Callback):
         if trainer.is_global_zero and self.row_count:
             fsync(self.path)
 
+    def _is_due(self, step: int) -> bool:
+        return step % row_interval(step, self.interval) == 0
+
     def _add_row(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
         loss = self._losses.take_mean()
+        values: dict[str, float] = {}
+        if loss is not None:
+            measured = {"train_loss": loss, **self._norms}
+            numbers = torch.stack([value.to(loss.device) for value in measured.values()])
+            values = dict(zip(measured, numbers.tolist(), strict=True))  # by one wait for a GPU
+        self._norms = {}
+        step, learning_rate = trainer.global_step, trainer.optimizers[0].param_groups[0]["lr"]
+        examples, tokens = self.throughput.examples_per_second, self.throughput.tokens_per_second
         row = {
-            STEP: str(trainer.global_step),
+            STEP: str(step),
             "epoch": str(self._epoch),
-            "learning_rate": f"{trainer.optimizers[0].param_groups[0]['lr']:.6g}",
-            "train_loss": "" if loss is None else f"{float(loss):.6g}",
-            "examples_per_second": f"{self.throughput.examples_per_second:.1f}",
-            "tokens_per_second": f"{self.throughput.tokens_per_second:.1f}",
+            "learning_rate": f"{learning_rate:.6g}",
+            "train_loss": f"{values['train_loss']:.6g}" if values else "",
+            "examples_per_second": f"{examples:.1f}",
+            "tokens_per_second": f"{tokens:.1f}",
             **{name: f"{value:.6g}" for name, value in metrics.items()},
         }
         self._write(with_row(self._read() if self.row_count else "", row))
         self.row_count += 1
+        if self.loggers:
+            speed = {"train_examples_per_second": examples, "train_tokens_per_second": tokens}
+            progress = {"train_learning_rate": learning_rate, "train_epoch": float(self._epoch)}
+            self.loggers.log(step, {**values, **progress, **speed, **metrics})
 
     def _read(self) -> str:
         return self.path.read_bytes().decode() if self.path.is_file() else ""
@@ -91,6 +125,23 @@ class MetricsCsv(Callback):
         """Restore the state."""
         self.row_count, self._epoch = state_dict["row_count"], state_dict["epoch"]
         self._losses.restore(state_dict["losses"])
+
+
+def gradient_norms(model: nn.Module) -> dict[str, Tensor]:
+    """The Euclidean norm of the gradients of each child, and of all; a shared weight counts for the first child.
+
+    >>> model = nn.ModuleDict({"bridge": nn.Linear(2, 1, bias=False), "output": nn.Linear(2, 1, bias=False)})
+    >>> model["bridge"].weight.grad, model["output"].weight.grad = torch.tensor([[3.0, 0]]), torch.tensor([[0, 4.0]])
+    >>> {part: float(norm) for part, norm in gradient_norms(model).items()}
+    {'gradient_norm/decoder': 3.0, 'gradient_norm/output': 4.0, 'gradient_norm/all': 5.0}
+    """
+    gradients = defaultdict(list)
+    for name, weight in model.named_parameters():
+        if weight.grad is not None:
+            child = name.partition(".")[0]
+            gradients[CHILD_NAMES.get(child, child)].append(weight.grad)
+    parts = {**gradients, "all": [*chain.from_iterable(gradients.values())]} if gradients else {}
+    return {f"gradient_norm/{part}": nn.utils.get_total_norm(grads).float() for part, grads in parts.items()}
 
 
 def row_interval(step: int, interval: int) -> int:
