@@ -20,7 +20,7 @@ from attnx.data.vocabulary import EOS, Vocabulary
 from attnx.decoding.contracts import StepModel
 from attnx.decoding.greedy import Greedy
 from attnx.errors import UserError
-from attnx.export.formats import FORMATS, Format
+from attnx.export.onnx import load_onnx, save_onnx
 from attnx.export.programs import Programs, make_programs
 from attnx.files.atomic_files import atomic_folder, write_bytes, write_json
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_bytes
@@ -35,7 +35,7 @@ EXAMPLE = Path(__file__).with_name("example.py")
 TOLERANCE = 1e-4
 
 
-def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint: str = "best") -> Agreement:
+def export(run: Path, folder: Path, pairs: Sequence[Pair], checkpoint: str = "best") -> Agreement:
     """Write both programs and the vocabularies into a new folder, which appears only if they agree on ``pairs``.
 
     Raises:
@@ -43,9 +43,8 @@ def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint
             the run's model.
     """
     opened = open_run(run, checkpoint)
-    if kind == "onnx":
-        for module in ("onnx", "onnxruntime"):
-            require_package(module, "export", "--format onnx")
+    for module in ("onnx", "onnxruntime"):
+        require_package(module, "export", "attnx export")
     if not isinstance(opened.target, Vocabulary):
         raise UserError(f"{run}: writes rows of numbers; only models that write symbols can be exported")
     if opened.task.has_step_labels:
@@ -58,11 +57,10 @@ def export(run: Path, kind: str, folder: Path, pairs: Sequence[Pair], checkpoint
     programs = make_programs(model, _source_maker(opened), bool(opened.tags))
     with atomic_folder(folder) as partial:
         for name, program in programs._asdict().items():
-            FORMATS[kind].save(program, partial / f"{name}.{FORMATS[kind].ending}")
+            save_onnx(program, partial / f"{name}.onnx")
         _write_vocabularies(partial, opened, programs)
-        if kind == "onnx":
-            shutil.copyfile(EXAMPLE, partial / EXAMPLE.name)
-        return compare_steps(opened, LoadedPrograms(partial, FORMATS[kind], programs), pairs)
+        shutil.copyfile(EXAMPLE, partial / EXAMPLE.name)
+        return compare_steps(opened, LoadedPrograms(partial, programs), pairs)
 
 
 def _write_vocabularies(folder: Path, run: TrainedRun, programs: Programs) -> None:
@@ -143,12 +141,11 @@ def _max_difference(first: Tensor, second: Tensor) -> float:
 class LoadedPrograms:
     """The two files of a folder, read again."""
 
-    def __init__(self, folder: Path, file_format: Format, programs: Programs) -> None:
+    def __init__(self, folder: Path, programs: Programs) -> None:
         self._has_tags = "tag" in programs.encode.input_names
         self._num_states = len(programs.decode_step.input_names) - 1
         self._encode, self._decode_step = (
-            file_format.load(folder / f"{name}.{file_format.ending}", program.input_names)
-            for name, program in programs._asdict().items()
+            load_onnx(folder / f"{name}.onnx", program.input_names) for name, program in programs._asdict().items()
         )
 
     def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor) -> Sequence[Tensor]:

@@ -13,12 +13,10 @@ from torch import Tensor, nn
 
 from attnx import registry
 from attnx.config.compose import compose
-from attnx.export.formats import LoadedProgram, load_onnx, load_torch, save_onnx, save_torch
+from attnx.export.onnx import LoadedProgram, load_onnx, save_onnx
 from attnx.export.programs import Exported, Program, flatten_state, make_programs, unflatten_state
 from attnx.models.resolve import DataSizes, resolve_model
 
-# A trace is what torch calls its old way; the new one cannot leave a recurrence's length open.
-pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 SMALL = ["model.embedding_dim=5", "encoder.hidden_size=7", "decoder.hidden_size=11"]
 SHORT_MIXERS = {
     name: f"{{name: {name}, heads: 2, chunk: 4}}"
@@ -89,12 +87,7 @@ TRANSFORMER = ["model.hidden_size=12", "model.layers=1", "attention.heads=2"]
 TAGGED = ("language_tag", "model.tag_inputs")
 
 
-def saved_as_torch(program: Program, folder: Path) -> LoadedProgram:
-    save_torch(program, folder / "program.pt")
-    return load_torch(folder / "program.pt", program.input_names)
-
-
-def saved_as_onnx(program: Program, folder: Path) -> LoadedProgram:
+def saved(program: Program, folder: Path) -> LoadedProgram:
     for package in ("onnx", "onnxruntime"):
         pytest.importorskip(package, reason="the extra attnx[export] is not installed")
     save_onnx(program, folder / "program.onnx")
@@ -116,20 +109,12 @@ def model_of(overrides: list[str]) -> Exported:
     return model.eval().requires_grad_(False)  # type: ignore[no-any-return]
 
 
-# Both formats begin with the same trace; of ONNX every operation is another question.
-@pytest.mark.parametrize(
-    ("overrides", "save"),
-    [
-        *[(composition, saved_as_onnx) for composition in COMPOSITIONS],
-        *[(composition, saved_as_torch) for composition in COMPOSITIONS[-3:]],
-    ],
-    ids=lambda item: item.__name__ if callable(item) else " ".join(item),
-)
-def test_exported_files_match_the_model(overrides, save, tmp_path):
+@pytest.mark.parametrize("overrides", COMPOSITIONS, ids=" ".join)
+def test_exported_files_match_the_model(overrides, tmp_path):
     tagged = any(word in " ".join(overrides) for word in TAGGED)
     exported = model_of(overrides)
     reading, stepping = make_programs(exported, lambda rows, steps: torch.randint(23, (rows, steps)), tagged)
-    read, step = save(reading, tmp_path), save(stepping, tmp_path)
+    read, step = saved(reading, tmp_path), saved(stepping, tmp_path)
     assert not exported.training
     # Not the sizes that were traced.
     rows, length = 4, 9
@@ -161,7 +146,7 @@ def test_a_triangle_in_onnx_is_solved_for_any_size(size, tmp_path):
     """And for what is hard: every key is the same, and each step turns it around."""
     axes = {"overlaps": [1, 2], "news": [1], "solution": [1]}
     example = torch.ones(2, 5, 5), torch.ones(2, 5, 3)
-    solve = saved_as_onnx(Program(Solve(), example, ["overlaps", "news"], ["solution"], axes), tmp_path)
+    solve = saved(Program(Solve(), example, ["overlaps", "news"], ["solution"], axes), tmp_path)
     overlaps, news = torch.stack([2 * torch.ones(size, size), torch.randn(size, size)]), torch.randn(2, size, 3)
     expected = Solve()(overlaps.double(), news.double())
     tolerance = {"rtol": 1e-4, "atol": 1e-4 * float(expected.abs().max())}

@@ -14,10 +14,8 @@ import torch
 import attnx
 from attnx.export import folder as exporting
 
-needs_onnx = pytest.mark.skipif(
-    not all(__import__("importlib.util").util.find_spec(name) for name in ("onnx", "onnxruntime")),
-    reason="the extra attnx[export] is not installed",
-)
+for package in ("onnx", "onnxruntime"):
+    pytest.importorskip(package, reason="the extra attnx[export] is not installed")
 
 
 COUNTING = "".join(f"{n} {n * 7 % 13} {n % 5}\t{n % 5} {n * 7 % 13}\t{('low', 'high')[n % 2]}\n" for n in range(60))
@@ -42,7 +40,6 @@ SYMBOLS: dict[str, tuple[list[str], str, str]] = {
 }  # fmt: skip
 
 
-@needs_onnx
 @pytest.mark.usefixtures("words", "no_pictures")
 @pytest.mark.parametrize("task", SYMBOLS)
 def test_the_example_decodes_like_the_greedy_search(task, command):
@@ -65,26 +62,16 @@ def test_the_example_decodes_like_the_greedy_search(task, command):
     assert subprocess.run(called, capture_output=True, text=True).stderr.startswith("Decodes one source")
 
 
-def test_torch_files_are_compared_with_the_run(run, command):
-    run("trainer.max_steps=20", folder="one")
-    answer = command("export", "one", "--format", "torch", "--out", "out")
-    assert answer.code == 0, answer.err
-    tested = len(Path("one/predictions.tsv").read_text(encoding="utf-8").splitlines()) - 1
-    assert f"at each step of {tested} outputs the log-probabilities are within" in answer.out
-    assert {file.name for file in Path("out").iterdir()} == {"encode.pt", "decode_step.pt", "model.json"}
-
-
 @pytest.mark.usefixtures("run")
 def test_tokenizers_are_exported(run, command):
     Path("texts.tsv").write_text("".join(f"{line}\t{line}\n" for line in SENTENCES), encoding="utf-8")
     run("task=translation", "task.train=texts.tsv", "task.vocab_size=40", "trainer.max_steps=1", folder="one")
-    answer = command("export", "one", "--format", "torch", "--out", "out")
+    answer = command("export", "one", "--out", "out")
     assert answer.code == 0, answer.err
     for name in ("source.tokenizer", "target.tokenizer"):
         assert Path("out", name).read_bytes() == Path("one/vocabulary", name).read_bytes()
 
 
-@needs_onnx
 def test_a_source_of_features_is_exported(run, command):
     from attnx.export.example import decode
 
@@ -109,8 +96,7 @@ def test_a_source_of_features_is_exported(run, command):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["one", "--format", "onx"], "--format onx: expected one of onnx, torch"),
-        (["one", "--fromat", "onnx"], "unknown flag --fromat"),
+        (["one", "--uot", "out"], "unknown flag --uot"),
         ([], "attnx export needs RUN"),
         (["nowhere"], "nowhere"),
         (["one", "--examples", "0"], "--examples 0: expected a whole number"),
@@ -128,7 +114,7 @@ def test_mistaken_arguments_are_reported(overrides, message, runs, command):
 
 def test_targets_of_numbers_are_refused(runs, command, monkeypatch):
     monkeypatch.setattr(exporting.TrainedRun, "target", property(lambda self: None))
-    answer = command("export", "one", "--format", "torch")
+    answer = command("export", "one")
     assert (answer.code, answer.out) == (2, "")
     assert "writes rows of numbers" in answer.err
 
@@ -144,7 +130,7 @@ def test_missing_packages_are_reported(runs, command, monkeypatch):
 
 def test_exported_files_with_other_numbers_are_deleted(run, monkeypatch, command):
     """What was traced wrongly is noticed: here every log-probability is doubled."""
-    original = exporting.FORMATS["torch"]
+    save = exporting.save_onnx
 
     def write(program: Any, path: Path) -> None:
         class Doubled(torch.nn.Module):
@@ -152,11 +138,11 @@ def test_exported_files_with_other_numbers_are_deleted(run, monkeypatch, command
                 first, *remaining = program.module(*args)
                 return (2 * first, *remaining)
 
-        original.save(program._replace(module=Doubled()) if path.stem == "decode_step" else program, path)
+        save(program._replace(module=Doubled()) if path.stem == "decode_step" else program, path)
 
-    monkeypatch.setitem(exporting.FORMATS, "torch", original._replace(save=write))
+    monkeypatch.setattr(exporting, "save_onnx", write)
     run("trainer.max_steps=1", folder="one")
-    answer = command("export", "one", "--format", "torch")
+    answer = command("export", "one")
     assert answer.code == 2
     assert "cannot be exported" in answer.err
     assert not Path("one/export").exists()

@@ -174,7 +174,7 @@ def test_an_ensemble_shows_slots_named_by_words(run_folder):
 
 
 def test_an_export_is_refused(run_folder, command):
-    answer = command("export", "one", "--format", "torch")
+    answer = command("export", "one")
     assert answer.code == 2
     assert "model=entity" in answer.err
     assert not Path("one/export").exists()

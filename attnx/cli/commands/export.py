@@ -1,8 +1,8 @@
-"""Export the model as two programs, one that encodes a source and one that takes
-a decoding step, for any batch size and length, with the vocabularies and, for
-ONNX, a short example.py that decodes greedily with numpy and onnxruntime.
-Before the folder appears, the programs are given the run's outputs step by
-step, and their log-probabilities are compared with the run's.
+"""Export the model as two ONNX programs, one that encodes a source and one that
+takes a decoding step, for any batch size and length, with the vocabularies and a
+short example.py that decodes greedily with numpy and onnxruntime. Before the
+folder appears, the programs are given the run's outputs step by step, and their
+log-probabilities are compared with the run's. Needs attnx[export].
 
 Examples:
   attnx export multirun/runs/mine
@@ -31,11 +31,9 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.usage = "%(prog)s RUN [--format onnx|torch] [--out FOLDER] [FLAGS]"
+    parser.usage = "%(prog)s RUN [--out FOLDER] [FLAGS]"
     parser.add_argument("run", metavar="RUN", help="a run folder")
-    formats = "onnx (needs attnx[export]), or torch for torch.jit.load"
-    parser.add_argument("--format", metavar="KIND", choices=("onnx", "torch"), default="onnx", help=formats)
-    parser.add_argument("--out", metavar="FOLDER", type=Path, help="where to write (RUN/export/KIND)")
+    parser.add_argument("--out", metavar="FOLDER", type=Path, help="where to write (RUN/export/onnx)")
     compared = "examples of predictions.tsv to compare (1000)"
     parser.add_argument("--examples", metavar="N", type=whole_number, default=1000, help=compared)
     add_checkpoint(parser)
@@ -45,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Export the model and print how the files compare with it."""
     run = read_complete_run(arguments.run, arguments.checkpoint)
     refuse_links(run.path)
-    folder = arguments.out or run.path / EXPORT / arguments.format
+    folder = arguments.out or run.path / EXPORT / "onnx"
     if folder.exists():
         raise UserError(f"{folder}: is there already; remove it, or name another folder with --out")
     from rich.console import Console
@@ -56,11 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
     with show_waiting(Console(stderr=True), "writing the files, and comparing them with the run's model ..."):
         from attnx.export.folder import export
 
-        checked = export(run.path, arguments.format, folder, _compared(run, arguments.examples), arguments.checkpoint)
+        checked = export(run.path, folder, _compared(run, arguments.examples), arguments.checkpoint)
     compared = f"at each step of {count_phrase(checked.outputs, 'output')}"
     print_line(f"{compared} the log-probabilities are within {checked.max_difference:.0e} of the run's")
-    example = folder / "example.py"
-    print_line(f"{folder}: try python {example} SYMBOL ..." if example.exists() else f"{folder}: is written")
+    print_line(f"{folder}: try python {folder / 'example.py'} SYMBOL ...")
     return 0
 
 

@@ -1,6 +1,6 @@
-"""The formats of exported programs: ``onnx`` for ONNX runtimes, ``torch`` for ``torch.jit.load``.
+"""Writes and opens programs as ONNX files.
 
-Both trace. ``torch.export`` silently fixes a recurrence's length.
+They are traced: ``torch.export`` silently fixes a recurrence's length.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -108,15 +108,6 @@ def save_onnx(program: Program, path: Path) -> None:
         )
 
 
-@torch.no_grad()
-def save_torch(program: Program, path: Path) -> None:
-    """Trace a program and save it as TorchScript."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about sizes, which stay dynamic; outputs are compared afterwards
-        traced = torch.jit.trace(program.module, program.inputs, check_trace=False)  # type: ignore[no-untyped-call]
-        traced.save(str(path))
-
-
 def load_onnx(path: Path, input_names: Sequence[str]) -> LoadedProgram:
     """Open a program saved as ONNX; a session takes only those inputs that the program reads."""
     import onnxruntime
@@ -130,22 +121,3 @@ def load_onnx(path: Path, input_names: Sequence[str]) -> LoadedProgram:
         return [torch.from_numpy(output) for output in outputs]
 
     return run
-
-
-def load_torch(path: Path, input_names: Sequence[str]) -> LoadedProgram:
-    """Open a program saved as TorchScript."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch prefers torch.export
-        traced = torch.jit.load(str(path))  # type: ignore[no-untyped-call]
-    return lambda inputs: cast("Sequence[Tensor]", traced(*inputs))
-
-
-class Format(NamedTuple):
-    """How programs are written and read again: the ending of their files, and two functions."""
-
-    ending: str
-    save: Callable[[Program, Path], None]
-    load: Callable[[Path, Sequence[str]], LoadedProgram]
-
-
-FORMATS = {"onnx": Format("onnx", save_onnx, load_onnx), "torch": Format("pt", save_torch, load_torch)}
