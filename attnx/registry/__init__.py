@@ -118,10 +118,11 @@ def describe(kind: str, name: str) -> Part:
     Raises:
         UserError: no such part; the message holds the near misses.
     """
-    result = catalog().parts.get((kind, name))
-    if result is None:
-        raise UserError(unknown(kind, name, names(kind)))
-    return result
+    if (kind, name) not in catalog().parts:
+        scan_files.cache_clear()  # it may be in a file that is new
+    if result := catalog().parts.get((kind, name)):
+        return result
+    raise UserError(unknown(kind, name, names(kind)))
 
 
 def unknown(kind: str, name: str, candidates: Iterable[str]) -> str:
@@ -230,9 +231,9 @@ def check_members(kind: str, members: Any) -> dict[str, dict[str, Any]]:
 
 
 def forget_changed() -> None:
-    """Forget plug-ins whose files changed after their import; the next use imports them again."""
+    """Search plug-ins anew; one whose file changed after its import is imported again when it is used next."""
+    scan_files.cache_clear()
     if unload_changed():
-        scan_files.cache_clear()
         _forget(PACKAGE)
 
 
@@ -273,8 +274,7 @@ def build(kind: str, choice: PartSpec, /, **supplied: Any) -> Any:
     name, values = parse_spec(kind, choice)
     options = check(kind, name, values)
     info = describe(kind, name)
-    missing = [size for size in info.injected_params if size not in supplied]
-    if missing:
+    if missing := [size for size in info.injected_params if size not in supplied]:
         raise UserError(f"the {kind} {name!r} needs {', '.join(missing)}, which nothing supplies here")
     constructor, sizes = find(kind, name), {size: supplied[size] for size in info.injected_params}
     with nullcontext() if info.origin == "core" else name_plug_in(info):

@@ -10,7 +10,6 @@ import io
 import os
 import stat
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.abc import MetaPathFinder
@@ -23,9 +22,6 @@ PACKAGE = "attnx.plugins"
 INIT = "__init__.py"
 # The source that each plug-in module was imported from; its file may have been written since.
 _sources: dict[str, bytes] = {}
-# A path that was written later than this before a search may be written again without another time of change.
-SETTLED_NANOSECONDS = 100_000_000
-_searches: dict[tuple[str, str], PluginSearch] = {}
 
 
 def is_module(path: Path) -> bool:
@@ -60,29 +56,10 @@ class PluginSearch:
     #: a line on each file or folder that is left out: why, and what to do
     left_out: list[str] = field(default_factory=list)
     _places: dict[str, Path] = field(default_factory=dict)  # of the modules that are in no package
-    _stamps: dict[Path, tuple[int, ...]] = field(default_factory=dict)
 
-    @property
-    def is_current(self) -> bool:
-        """Whether another search would find the same."""
-        return all(_stamp(path) == stamp for path, stamp in self._stamps.items())
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether a change from now on shows in the times of files and folders."""
-        newest = max(max(stamp, default=0) for stamp in self._stamps.values())
-        return time.time_ns() - newest > SETTLED_NANOSECONDS
-
-    def add_folders(self, folders: Sequence[Path]) -> None:
-        """Add the modules of plug-in folders, of those that exist and are safe."""
-        self._stamps |= {folder: _stamp(folder) for folder in folders}
-        for folder in dict.fromkeys(folder.resolve() for folder in folders if folder.is_dir()):
-            if self._is_safe(folder):
-                self._add_modules(folder)
-
-    def _add_modules(self, folder: Path) -> None:
-        """Add the modules of a folder; one that has the name of an earlier one is left out."""
-        for module, file in find_modules(folder, PACKAGE, self._accepts):
+    def add_folder(self, folder: Path) -> None:
+        """Add the modules of a folder, if it is safe; one that has the name of an earlier one is left out."""
+        for module, file in find_modules(folder, PACKAGE, self._accepts) if self._is_safe(folder) else ():
             name, *inner = module.removeprefix(f"{PACKAGE}.").split(".")
             place = folder / file.relative_to(folder).parts[0]
             first = self._places.setdefault(name, place)
@@ -97,13 +74,11 @@ class PluginSearch:
             return self._is_safe(path)
         if is_module(path):
             return self._is_safe(path) and self._is_safe(path / INIT)
-        self._stamps[path] = _stamp(path)
         if path.is_dir() and next(path.glob("*.py"), None):
             self.left_out.append(f"{path}: its Python files are plug-ins only beside an {INIT}; write an empty one")
         return False
 
     def _is_safe(self, path: Path) -> bool:
-        self._stamps[path] = _stamp(path)
         try:
             status = path.stat()
             is_other = path.suffix == ".py" and not stat.S_ISREG(status.st_mode)
@@ -115,23 +90,23 @@ class PluginSearch:
         return not reason
 
 
-def search() -> PluginSearch:
-    """Search the current plug-in folders; as long as no file or folder changes, the result is the same object."""
-    folders = os.environ.get("ATTNX_PLUGINS", "")
-    key = (folders, os.getcwd())
-    if key not in _searches or not _searches[key].is_current:
-        new = PluginSearch()
-        new.add_folders(_configured_folders())
-        if not new.is_settled:
-            _searches.pop(key, None)
-            return new
-        _searches[key] = new
-    return _searches[key]
+def search(folders: Sequence[Path]) -> PluginSearch:
+    """Search plug-in folders, those that exist."""
+    result = PluginSearch()
+    for folder in dict.fromkeys(folder.resolve() for folder in folders if folder.is_dir()):
+        result.add_folder(folder)
+    return result
+
+
+def configured_folders() -> tuple[Path, ...]:
+    """The plug-in folders, whether or not they exist and are safe: ``$ATTNX_PLUGINS``, then ``plugins/``."""
+    named = [entry for entry in os.environ.get("ATTNX_PLUGINS", "").split(os.pathsep) if entry]
+    return tuple(Path(entry).absolute() for entry in (*named, "plugins"))
 
 
 def folders() -> list[Path]:
-    """The current plug-in folders that are safe: ``$ATTNX_PLUGINS``, then ``plugins/``."""
-    existing = dict.fromkeys(folder.resolve() for folder in _configured_folders() if folder.is_dir())
+    """The current plug-in folders that are safe."""
+    existing = dict.fromkeys(folder.resolve() for folder in configured_folders() if folder.is_dir())
     return [folder for folder in existing if distrust(folder.stat()) is None]
 
 
@@ -198,20 +173,6 @@ def install() -> None:
     """Install the import hook."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
-
-
-def _configured_folders() -> list[Path]:
-    """The plug-in folders, whether or not they exist and are safe."""
-    return [*(Path(entry) for entry in os.environ.get("ATTNX_PLUGINS", "").split(os.pathsep) if entry), Path("plugins")]
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    """What changes with a file or folder; empty if there is none."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return ()
-    return (status.st_mtime_ns, status.st_ino, status.st_size, status.st_mode, status.st_uid)
 
 
 class _Finder(MetaPathFinder):

@@ -47,19 +47,20 @@ class Catalog:
 
 def catalog() -> Catalog:
     """All parts of the core, of the current plug-ins, and of this process."""
-    result = scan_files(plugin_files.search())
+    result = scan_files(plugin_files.configured_folders())
     return Catalog({**by_hand, **result.parts}, result.broken) if by_hand else result
 
 
 @functools.lru_cache(maxsize=8)
-def scan_files(search: plugin_files.PluginSearch) -> Catalog:
-    """Scan all files; cached until a plug-in changes."""
+def scan_files(folders: tuple[Path, ...]) -> Catalog:
+    """Scan all files, those of plug-ins in folders; cached until :func:`attnx.registry.forget_changed`."""
+    search = plugin_files.search(folders)
     result = Catalog(broken=list(search.left_out))
     for part in _core_parts():
         result.add(part)
     for module, file in search.modules.items():
         _add_plugin(result, file, module, f"plug-in {plugin_files.relative_place(module, file)}")
-    for point in importlib.metadata.entry_points(group="attnx.plugins"):
+    for point in entry_points():
         installed = installed_file(point.value)
         if installed is None:
             result.broken.append(f"the entry point {point.name} = {point.value}: no such module is installed")
@@ -67,6 +68,12 @@ def scan_files(search: plugin_files.PluginSearch) -> Catalog:
         for module, file in plugin_files.module_tree(point.value, installed):
             _add_plugin(result, file, module, f"package {point.value.partition('.')[0]}")
     return result
+
+
+@functools.cache
+def entry_points() -> tuple[importlib.metadata.EntryPoint, ...]:
+    """What installed packages offer, which is looked for once."""
+    return tuple(importlib.metadata.entry_points(group="attnx.plugins"))
 
 
 @functools.cache

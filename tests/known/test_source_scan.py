@@ -23,7 +23,7 @@ from attnx.errors import UserError
 from attnx.registry import plugin_files
 from attnx.registry.part import Part
 from attnx.registry.python_parts import describe_class
-from attnx.registry.source_scan import Catalog, catalog, scan_files
+from attnx.registry.source_scan import Catalog, catalog, entry_points, scan_files
 
 OWNED = pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners here")
 Write = Callable[..., Path]
@@ -51,6 +51,7 @@ def write(tmp_path, monkeypatch):
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(textwrap.dedent(text), encoding="utf-8")
+        scan_files.cache_clear()
         return file
 
     return write
@@ -302,22 +303,16 @@ def test_a_folder_and_a_file_of_one_name_are_reported(write, tmp_path):
     assert plugin_files.locate("attnx.plugins.pack.further") is None
 
 
-def test_folders_are_searched_again_only_after_a_change(write):
-    """Of a file, of a folder or of what may be run; not by every question for a part."""
+def test_folders_are_searched_again_when_asked_to(write):
+    """Not by every question for a part; but for one that nobody knows."""
     part = write("pack/part.py", GOOD)
-    for path in (write("pack/__init__.py", ""), part, part.parent, part.parents[1], Path.cwd()):
-        os.utime(path, (1, 1))
-    first = plugin_files.search()
-    assert plugin_files.search() is first
+    write("pack/__init__.py", "")
+    assert catalog() is catalog()
     part.write_text(textwrap.dedent(GOOD).replace("sound", "loud"))
-    assert "loud" in catalog().names("scorer")
-    write("pack/further.py", GOOD)
-    assert {"loud", "sound"} <= set(catalog().names("scorer"))
-    os.utime(part, (1, 1))
-    os.utime(part.with_name("further.py"), (1, 1))
-    os.utime(part.parent, (1, 1))
-    assert "loud" in catalog().names("scorer")
+    assert "loud" not in catalog().names("scorer")
+    assert registry.describe("scorer", "loud").file == part
     part.unlink()
+    registry.forget_changed()
     assert "loud" not in catalog().names("scorer")
 
 
@@ -506,6 +501,7 @@ def test_a_world_writable_file_is_left_out(write):
         f"{file}: anybody may write to it, and only what is yours alone is run; take that away by chmod o-w"
     ]
     file.chmod(0o644)
+    registry.forget_changed()
     assert "loud" in catalog().names("scorer")
     assert not catalog().broken
 
@@ -552,9 +548,11 @@ def test_cached_bytecode_of_a_plug_in_is_not_run(write):
 @pytest.fixture
 def _read_anew():
     """What is installed is looked for once; not so around these tests."""
-    scan_files.cache_clear()
+    for cached in (scan_files, entry_points):
+        cached.cache_clear()
     yield
-    scan_files.cache_clear()
+    for cached in (scan_files, entry_points):
+        cached.cache_clear()
 
 
 def with_entry_point(monkeypatch: pytest.MonkeyPatch, value: str) -> Catalog:
@@ -575,4 +573,5 @@ def test_an_installed_package_offers_parts(tmp_path, monkeypatch):
         info = with_entry_point(monkeypatch, offered).parts["scorer", "sound"]
         assert info.module == "foreign_attention.parts"
         assert info.origin == "package foreign_attention"
-        scan_files.cache_clear()
+        for cached in (scan_files, entry_points):
+            cached.cache_clear()

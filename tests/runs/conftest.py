@@ -30,6 +30,7 @@ from attnx.errors import Interrupted
 from attnx.inference.load import TrainedRun
 from attnx.inference.model_cost import ModelCost
 from attnx.inference.trace_decoding import open_tracer
+from attnx.registry import source_scan
 from attnx.reports.pages.decoding_trace import ExampleTrace
 from attnx.runs.alignments import Alignment, read_saved_alignments
 from attnx.sweeps import session
@@ -283,6 +284,7 @@ def command(monkeypatch, capfd):
 
     def give(*words: str) -> Answer:
         monkeypatch.setattr(sys, "argv", ["attnx", *words])
+        source_scan.scan_files.cache_clear()  # as a process of its own
         with pytest.raises(SystemExit) as ended:
             main.main()
         out, err = capfd.readouterr()

@@ -260,8 +260,9 @@ def installed_package(work_folder, monkeypatch):
         (site / name).write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(str(site))
     importlib.invalidate_caches()
-    source_scan.scan_files.cache_clear()
-    return site
+    source_scan.entry_points.cache_clear()
+    yield site
+    source_scan.entry_points.cache_clear()
 
 
 def test_an_installed_package_offers_parts_by_an_entry_point(installed_package, run, command, monkeypatch):
@@ -295,6 +296,7 @@ def test_a_broken_entry_point_is_reported_and_others_work(installed_package, com
     points = installed_package / "far_parts-1.0.dist-info" / "entry_points.txt"
     points.write_text("[attnx.plugins]\nlost = far_parts.nothing\nfar = far_parts.scorers\n", encoding="utf-8")
     source_scan.scan_files.cache_clear()
+    source_scan.entry_points.cache_clear()
     answer = command("list", "scorer")
     assert answer.code == 0
     assert "far_parts.nothing" in answer.err
