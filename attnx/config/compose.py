@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from attnx import registry
@@ -25,7 +23,6 @@ from attnx.config.hydra_errors import reject_folder_overrides, reject_hydra_over
 from attnx.config.no_effect import (
     chosen_parts,
     ineffective_options,
-    overrides_in_files,
     refuse_ineffective,
     with_other_values,
 )
@@ -41,15 +38,8 @@ MODEL_KINDS = ("encoder", "decoder", "readout", "output", "attention", *ATTENTIO
 """Kinds that a model is built of; a model that is built of fewer declares them as ``uses``."""
 
 
-def check_config(
-    config: Mapping[str, Any],
-    overrides: Sequence[str] = (),
-    in_files: Mapping[Path, Sequence[str]] = MappingProxyType({}),
-) -> dict[str, Any]:
-    """Check a composed configuration and fill in the defaults.
-
-    The user's overrides, those in his files too, serve to refuse one that has no effect.
-    """
+def check_config(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """Check a composed configuration and fill in the defaults; an override that has no effect is refused."""
     for key in config:
         if key not in (*PART_GROUPS, *SCALARS, "placement"):
             raise UserError(unknown_key(key))
@@ -60,13 +50,13 @@ def check_config(
     used = {key: value for key, value in checked.items() if key not in kinds}
     parts = chosen_parts(used)
     declared = dict(ineffective_options(parts, used)) | _ineffective_patience(used["trainer"]) | _replaced_scope(used)
-    refuse_ineffective(kinds | with_other_values(declared, parts), overrides, in_files)
+    refuse_ineffective(kinds | with_other_values(declared, parts), overrides, checked)
     _check_end(used)
     for part, _, options in parts:
         if path := part.declarations.get("check_options"):
             registry.import_declared(part, path)(options)
     ineffective = resolve_model(used).ineffective
-    refuse_ineffective(with_other_values(ineffective, parts), overrides, in_files)
+    refuse_ineffective(with_other_values(ineffective, parts), overrides, used)
     if "attention" not in ineffective:
         return used
     return {key: node for key, node in used.items() if key not in ATTENTION_KINDS} | {"attention": {"name": "none"}}
@@ -172,7 +162,7 @@ def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> dic
     reject_ambiguous(overrides)
     with hydra_session(overrides, config_dir):
         plain = plain_config(hydra_compose("config", overrides))
-    config = check_config(plain, overrides, overrides_in_files(overrides, config_dir))
+    config = check_config(plain, overrides)
     if config["folder"]:
         config["folder"] = str(expand_path("folder", config["folder"]))
     return config

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from attnx import registry
-from attnx.config.groups import GROUPS, PART_GROUPS, PRESETS
+from attnx.config.groups import GROUPS, PRESETS, changed_options
 from attnx.config.view import value_text
 from attnx.errors import UserError
 from attnx.models.resolve import NoEffect
@@ -105,22 +102,31 @@ def _failure(key: str, values: Mapping[str, Any], word: str) -> NoEffect | None:
 
 
 def refuse_ineffective(
-    ineffective: Mapping[str, NoEffect], overrides: Sequence[str], in_files: Mapping[Path, Sequence[str]]
+    ineffective: Mapping[str, NoEffect], overrides: Sequence[str], config: Mapping[str, Any]
 ) -> None:
     """Refuse an option that was written and has no effect; one that is switched off may be written.
 
     What has no effect is a key, ``trainer.batch_size``, a whole kind, ``encoder``, or a value,
-    ``trainer.precision=tf32``. The command line may leave what is in the user's files without effect.
+    ``trainer.precision=tf32``. What files have set is known by its value in the configuration, which is not the
+    default. The command line may leave that without effect; so may one of several presets.
     """
     for override in overrides:
         if reason := _find(override, ineffective):
             raise UserError(_message(override, reason))
     keys = {_key(override) for override in overrides}
-    for file, lines in in_files.items():
-        for line in lines:
-            reason = _find(line, ineffective)
-            if reason and not keys & {*re.findall(r"([\w.]+)=", reason.cause)}:
-                raise UserError(f"{file}: {_message(line, reason)}")
+    files = [override for override in overrides if _key(override) in GROUPS and not _is_part(override)]
+    if not files or sum(key in PRESETS for key in keys) > 1:
+        return
+    for line in (f"{key}={value_text(value)}" for key, value in changed_options(config).items()):
+        reason = _find(line, ineffective)
+        if reason and not keys & {*re.findall(r"([\w.]+)=", reason.cause)}:
+            raise UserError(f"{' '.join(files)}: {_message(line, reason)}")
+
+
+def _is_part(override: str) -> bool:
+    """Whether the choice of a group is a part, or several, and not a file of options."""
+    key, _, value = override.lstrip("+~").partition("=")
+    return value.startswith("[") or value in registry.names(key)
 
 
 def _key(override: str) -> str:
@@ -138,34 +144,3 @@ def _find(override: str, ineffective: Mapping[str, NoEffect]) -> NoEffect | None
 def _message(override: str, reason: NoEffect) -> str:
     remedy = f", or {reason.remedy}" if reason.remedy else ""
     return f"{override} has no effect beside {reason.cause}; leave it out{remedy}"
-
-
-def overrides_in_files(overrides: Sequence[str], config_dir: str | None) -> dict[Path, list[str]]:
-    """What the files of a folder that overrides choose would be on the command line, by file.
-
-    None of a file is returned if several presets are chosen: each may replace what another sets.
-    """
-    choices = [override.partition("=")[::2] for override in overrides]
-    if config_dir is None or sum(group in PRESETS for group, _ in choices) > 1:
-        return {}
-    files = {Path(config_dir, group, f"{name}.yaml"): group for group, name in choices if group in GROUPS}
-    return {file: list(_overrides(file, group)) for file, group in files.items() if file.is_file()}
-
-
-def _overrides(file: Path, group: str) -> Iterator[str]:
-    """The overrides that a file amounts to; Hydra has read it already."""
-    content = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
-    for entry in content.pop("defaults", []):
-        for key, value in entry.items() if isinstance(entry, Mapping) else ():
-            kind = str(key).removeprefix("override").strip().removeprefix("/")
-            if kind in PART_GROUPS:
-                yield f"{kind}={value_text(value)}"
-    yield from _flatten(content, f"{group}." if group in PART_GROUPS else "")
-
-
-def _flatten(node: Mapping[str, Any], prefix: str) -> Iterator[str]:
-    for key, value in node.items():
-        if isinstance(value, Mapping):
-            yield from _flatten(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}={value_text(value)}"
