@@ -14,7 +14,7 @@ from attnx.data.examples import Pair, Symbols, has_languages, read_languages, re
 from attnx.data.graphemes import split_graphemes
 from attnx.data.paths import resolve_data_path
 from attnx.data.readers.cmudict import read_cmudict
-from attnx.data.splits import Splits, fold_text, hold_out_missing
+from attnx.data.splits import Splits, fold_text, hold_out_missing, overlap_notes
 from attnx.data.vocabulary import tag_symbol
 from attnx.errors import UserError
 from attnx.files.printable import quoted
@@ -84,7 +84,7 @@ class G2p(SequenceTask):
         self.stress, self.holdout, self.label_smoothing = stress, holdout, label_smoothing
 
     def load(self) -> SequenceData:
-        """Read and split the data; parts that share words are a UserError."""
+        """Read and split the data; ``notes`` then says how many words of a language are in two splits."""
         splits = self._split()
         if self.train is not None:
             self._check_phones(splits.train)
@@ -108,8 +108,8 @@ class G2p(SequenceTask):
         train = self._read("task.train", self.train)
         existing = {part: self._read(f"task.{part}", file) for part, file in files.items() if file}
         splits = hold_out_missing(train, existing, _folded_word, self.holdout)
-        _check_overlap(splits)
-        self.notes += _case_notes(splits)
+        words = {part: [(pair.tag, _folded_word(pair)) for pair in pairs] for part, pairs in splits._asdict().items()}
+        self.notes += overlap_notes(set(words.pop("train")), words)
         return splits
 
     def _read(self, option: str, name: str) -> list[Pair]:
@@ -154,30 +154,3 @@ class G2p(SequenceTask):
 def _folded_word(pair: Pair) -> str:
     """Return a word without differences of case and Unicode form, so that its part does not depend on them."""
     return fold_text(pair.source_text)
-
-
-def _case_notes(splits: Splits[Pair]) -> list[str]:
-    """Say how many words of valid and test are training words in another case."""
-    train_words = {(pair.tag, _folded_word(pair)) for pair in splits.train}
-    counts = {
-        name: sum((pair.tag, _folded_word(pair)) in train_words for pair in part)
-        for name, part in (("valid", splits.valid), ("test", splits.test))
-    }
-    return [
-        f"{count:,} words of the {name} split are also in the training split, in another case"
-        for name, count in counts.items()
-        if count
-    ]
-
-
-def _check_overlap(splits: Splits[Pair]) -> None:
-    """Raise a UserError if a word of a language is in the training split and in another one."""
-    train_words = {(pair.tag, pair.source) for pair in splits.train}
-    for name, part in (("valid", splits.valid), ("test", splits.test)):
-        shared = [pair for pair in part if (pair.tag, pair.source) in train_words]
-        if shared:
-            word = repr(shared[0].source_text) + (f" ({shared[0].tag})" if shared[0].tag else "")
-            raise UserError(
-                f"task.{name}: {len(shared)} of its words are also in task.train, the first is {word}; "
-                "a word may be in one part only"
-            )

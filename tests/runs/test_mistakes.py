@@ -302,15 +302,6 @@ def test_missing_data_are_reported(refuse_run):
     assert "task.train" in refuse_run("task.train=null", "task.valid=words.tsv")
 
 
-def test_a_word_may_be_in_one_part_only(refuse_run, work_folder):
-    (work_folder / "test.tsv").write_text("kk\tK K\nzz\tK\n", encoding="utf-8")
-    with (work_folder / "words.tsv").open("a", encoding="utf-8") as file:
-        file.write("zz\tK\n")
-    line = refuse_run("task.test=test.tsv")
-    assert "task.test" in line
-    assert "'zz'" in line
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
