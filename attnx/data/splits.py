@@ -117,32 +117,24 @@ class SentenceHoldout:
         # (hash fraction, source, language) -> its translations, each once
         self._held_out: dict[str, dict[tuple[float, str, str], dict[str, None]]] = {"valid": {}, "test": {}}
 
-    def is_training(self, sentence: Sentence) -> bool:
-        """Whether a sentence is in the training split."""
-        if not (self.valid_share or self.test_share):
-            return True
-        fraction = hash_fraction(fold_text(sentence.source))
-        return assign_split(fraction, self.valid_share, self.test_share) == "train"
-
     def split_off(self, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
         """Yield the training sentences and store the held-out ones; a UserError if these are too many."""
+        if not (self.valid_share or self.test_share):
+            yield from sentences
+            return
         for sentence in sentences:
-            if self.is_training(sentence):
+            fraction = hash_fraction(fold_text(sentence.source))  # whatever its case and Unicode form
+            part = assign_split(fraction, self.valid_share, self.test_share)
+            if part == "train":
                 yield sentence
-            else:
-                self.hold_out(sentence)
-
-    def hold_out(self, sentence: Sentence) -> None:
-        """Store a sentence that is not in the training split; a UserError if there are too many."""
-        fraction = hash_fraction(fold_text(sentence.source))  # whatever its case and Unicode form
-        part = assign_split(fraction, self.valid_share, self.test_share)
-        references = self._held_out[part].setdefault((fraction, sentence.source, sentence.tag), {})
-        references.update(dict.fromkeys(sentence.references))
-        if self.max_sentences is not None and sum(map(len, self._held_out.values())) > self.max_sentences:
-            raise UserError(
-                f"task.holdout={self.holdout:g} holds out more than {self.max_sentences:,} sentences, which must "
-                "fit in memory; lower it, or name task.valid and task.test"
-            )
+                continue
+            references = self._held_out[part].setdefault((fraction, sentence.source, sentence.tag), {})
+            references.update(dict.fromkeys(sentence.references))
+            if self.max_sentences is not None and sum(map(len, self._held_out.values())) > self.max_sentences:
+                raise UserError(
+                    f"task.holdout={self.holdout:g} holds out more than {self.max_sentences:,} sentences, which must "
+                    "fit in memory; lower it, or name task.valid and task.test"
+                )
 
     def sentences(self, name: str) -> list[Sentence]:
         """Return the sentences of the split ``valid`` or ``test``."""

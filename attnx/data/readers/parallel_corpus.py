@@ -137,16 +137,11 @@ def filter_by_length(
     ``max_length`` is the most symbols of a side, ``max_ratio`` of a side per symbol of the other.
     """
     for pair in pairs:
-        if reason := drop_reason(pair, max_length, max_ratio):
+        reasons = (_reason(len(pair.source), len(reference), max_length, max_ratio) for reference in pair.references)
+        if reason := next(filter(None, reasons), ""):
             dropped[reason] += 1
         else:
             yield pair
-
-
-def drop_reason(pair: Pair, max_length: int | None, max_ratio: float | None) -> str:
-    """Return why :func:`filter_by_length` drops a pair; "" if it does not."""
-    reasons = (_reason(len(pair.source), len(reference), max_length, max_ratio) for reference in pair.references)
-    return next(filter(None, reasons), "")
 
 
 def _reason(source: int, reference: int, max_length: int | None, max_ratio: float | None) -> str:
