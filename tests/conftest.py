@@ -27,10 +27,8 @@ from attnx import accel, registry
 from attnx.config.groups import DEFAULTS
 from attnx.laws.candidate import Candidate
 from attnx.laws.candidate import variants as of_candidate
-from attnx.laws.check import broken_plug_ins, sound_names
 from attnx.laws.small import SMALL, small_config, small_model
 from attnx.registry import plugin_files, source_scan
-from attnx.registry.source_scan import catalog
 
 # Collected tests are a million objects that stay, and to walk over them again and again took a fifth of all time.
 gc.set_threshold(50_000)
@@ -106,7 +104,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def plain(kind: str) -> list[Choice]:
     """Every part of a kind that can be composed with others as it is, but small."""
-    return [(name, SMALL.get((kind, name), {})) for name in sound_names(kind)]
+    return [(name, SMALL.get((kind, name), {})) for name in registry.names(kind)]
 
 
 def variants(kind: str) -> list[Choice]:
@@ -296,13 +294,6 @@ def build_model():
         return small_model(small_config(**choices), features, target_features)
 
     return build
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say which plug-ins the laws of others left out, and why."""
-    lines = [*catalog().broken, *broken_plug_ins().values()]
-    for line in lines:
-        terminalreporter.write_line(f"plug-in left out: {line}", red=True)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from attnx.laws.laws import TensorLaws
+from attnx.laws.laws import TensorLaws, quick
 from attnx.laws.violation import require, require_close, require_tensor
 
 ROWS, STEPS, POSITIONS, WIDTH, HEADS = 2, 3, 7, 5, 3
@@ -21,7 +21,6 @@ class BiasLaws(TensorLaws):
     """The laws of every bias, for three queries of width 5 and seven positions."""
 
     kind, results = "bias", "biases"
-    quick = ("declarations", "shapes", "equal_calls_agree", "numbers_are_finite", "rows_are_independent")
     sizes: ClassVar[Mapping[str, Any]] = {"query_size": WIDTH, "head": 1, "heads": HEADS}
 
     def _inputs(self) -> dict[str, Tensor]:
@@ -37,11 +36,13 @@ class BiasLaws(TensorLaws):
             biases = biases.expand(shape)
         return require_tensor(biases, "forward", shape)
 
+    @quick
     def declarations(self) -> None:
         """A bias is an nn.Module with a forward, and declares ``needs_query``."""
         self._require_declarations()
         self._require_module()
 
+    @quick
     def shapes(self) -> None:
         """Biases broadcast to (b, q, m), for distances of each row and for distances that all rows share."""
         inputs = self._inputs()

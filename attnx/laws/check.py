@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,11 +14,10 @@ from attnx import registry
 from attnx.config.no_effect import chosen_parts
 from attnx.errors import UserError, type_and_text
 from attnx.laws.candidate import Candidate, LawSkipped, variants
-from attnx.laws.laws import Law
+from attnx.laws.laws import DETERMINISM, Law
 from attnx.laws.violation import Violation
 from attnx.registry.part import KINDS, undeclared
 from attnx.registry.plugin_errors import PlugInError, advice, error_place
-from attnx.registry.source_scan import catalog
 
 # The classes of laws of each kind, in the order of the checks.
 CLASSES: dict[str, tuple[str, ...]] = {
@@ -46,8 +44,6 @@ CLASSES: dict[str, tuple[str, ...]] = {
 }
 
 
-# The law that two equal calls agree: without it no comparison of numbers tells anything.
-DETERMINISM = "equal_calls_agree"
 PartWithOptions = tuple[str, str, Mapping[str, Any]]
 
 
@@ -69,7 +65,9 @@ class Outcome(NamedTuple):
 def kind_laws(kind: str, quick: bool = False) -> tuple[Law, ...]:
     """The laws of a kind that has some, in order; with ``quick`` those that take milliseconds."""
     classes = [pkgutil.resolve_name(f"attnx.laws.{name}") for name in CLASSES[kind]]
-    return tuple(law for class_ in classes for law in class_.collect() if law.method in class_.quick or not quick)
+    laws = [law for class_ in classes for law in class_.collect()]
+    # What a part is composed in takes longer.
+    return tuple(law for law in laws if not quick or (law.is_quick and law.laws.kind == kind))
 
 
 @contextmanager
@@ -188,26 +186,6 @@ def check_plug_ins(config: Mapping[str, Any]) -> None:
         info = registry.describe(kind, name)
         if info.origin != "core" and (failure := first_failure(kind, name, options)):
             raise UserError(f"{failure}; {advice(info)}")
-
-
-@functools.cache
-def broken_plug_ins() -> dict[tuple[str, str], str]:
-    """The failures of plug-in parts that break a law or cannot be imported, by kind and name."""
-    failures = {}
-    for part in catalog().parts.values():
-        if part.origin != "core":
-            try:
-                line = first_failure(part.kind, part.name, {})
-            except UserError as error:
-                line = str(error)
-            if line:
-                failures[part.kind, part.name] = line
-    return failures
-
-
-def sound_names(kind: str) -> list[str]:
-    """The names of a kind without the :func:`broken_plug_ins`."""
-    return [name for name in registry.names(kind) if (kind, name) not in broken_plug_ins()]
 
 
 def used_parts(config: Mapping[str, Any]) -> Iterator[PartWithOptions]:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnx.data.vocabulary import EOS, PAD
 from attnx.decoding.contracts import DecodeResult
-from attnx.laws.laws import PartLaws
+from attnx.laws.laws import PartLaws, quick
 from attnx.laws.small import TARGET_SYMBOLS, small_config, small_model
 from attnx.laws.violation import describe_type, require, require_close, require_tensor
 
@@ -32,7 +32,6 @@ class DecodingLaws(PartLaws):
     """The laws of every search."""
 
     kind = "decoding"
-    quick = ("declarations", "shapes", "equal_calls_agree")
     methods = ("check",)
 
     def _decode(
@@ -49,12 +48,14 @@ class DecodingLaws(PartLaws):
         require((result.lengths <= written.shape[2]).all(), "__call__", "lengths exceed the outputs")
         return result
 
+    @quick
     def declarations(self) -> None:
         """A search is called with a model and a batch, and its ``check`` looks at a model before it is trained."""
         require(callable(self.part), "", "it cannot be called")
         self._require_methods()
         self.part.check(confident_model())
 
+    @quick
     def shapes(self) -> None:
         """A search finds n hypotheses a row, best first, with weights if they are asked for."""
         result = self._decode(confident_model(), need_weights=True)
@@ -62,6 +63,7 @@ class DecodingLaws(PartLaws):
         require(is_ordered.all(), "__call__", "hypotheses are not in the order of their scores")
         require_tensor(result.weights, "__call__", (*result.sequences.shape, None))
 
+    @quick
     def equal_calls_agree(self) -> None:
         """Two equal searches find the same, in every bit: what is drawn follows from a seed that is an option."""
         model = confident_model()

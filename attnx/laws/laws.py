@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,18 @@ from attnx.laws.violation import (
 )
 from attnx.registry.part import REQUIRED
 
+Method = TypeVar("Method", bound=Callable[..., None])
+DETERMINISM = "equal_calls_agree"
+"""The law that two equal calls agree: without it no comparison of numbers tells anything."""
+FIRST = ("declarations", "shapes", DETERMINISM)
+"""What is checked before all other laws of a class."""
+
+
+def quick(law: Method) -> Method:
+    """Mark a law that takes milliseconds: it is checked before a training, too."""
+    law.is_quick = True  # type: ignore[attr-defined]
+    return law
+
 
 class Law(NamedTuple):
     """A law of a kind."""
@@ -34,6 +46,11 @@ class Law(NamedTuple):
     def name(self) -> str:
         """Its name in a table."""
         return f"{self.method.replace('_', ' ')}{self.laws.suffix}"
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether it is marked so."""
+        return getattr(getattr(self.laws, self.method), "is_quick", False)
 
     @property
     def statement(self) -> str:
@@ -58,7 +75,6 @@ class Laws:
     """Laws: each public method is a law, and its docstring states it."""
 
     kind: ClassVar[str]  # of the part whose methods a violation names
-    quick: ClassVar[Sequence[str]] = ()  # the methods that take milliseconds, in the order of the checks
     suffix: ClassVar[str] = ""  # what follows the names of laws that need more than the part
 
     @classmethod
@@ -72,10 +88,10 @@ class Laws:
 
     @classmethod
     def collect(cls) -> tuple[Law, ...]:
-        """The quick laws, then the others in the order of their definition, shared ones last."""
+        """The laws that all others rest on, the quick ones, and the rest; shared ones last."""
         methods = [name for class_ in cls.__mro__ for name, item in vars(class_).items() if inspect.isfunction(item)]
-        public = [name for name in methods if not name.startswith("_")]
-        return tuple(Law(cls, name) for name in dict.fromkeys((*cls.quick, *public)))
+        laws = [Law(cls, name) for name in dict.fromkeys(methods) if not name.startswith("_")]
+        return tuple(sorted(laws, key=lambda law: (law.method not in FIRST, not law.is_quick)))
 
 
 class PartLaws(Laws):
@@ -150,19 +166,22 @@ class TensorLaws(PartLaws):
         """What the part computes, its type and shape checked."""
         raise NotImplementedError
 
+    @quick
     def equal_calls_agree(self) -> None:
         """Two calls with the same inputs give the same numbers, in every bit: nothing is drawn but in training."""
         inputs = self._inputs()
         first, second = (self._compute(**{name: tensor.clone() for name, tensor in inputs.items()}) for _ in range(2))
         require_equal(second, first, self.member)
 
-    def rows_are_independent(self) -> None:
-        """The results of a row do not depend on other rows."""
-        self._require_independent(self._inputs(), 1)
-
+    @quick
     def numbers_are_finite(self) -> None:
         """Outputs and gradients are finite."""
         self._require_finite(self._inputs())
+
+    @quick
+    def rows_are_independent(self) -> None:
+        """The results of a row do not depend on other rows."""
+        self._require_independent(self._inputs(), 1)
 
     def every_parameter_has_a_gradient(self) -> None:
         """Every parameter has a gradient in training."""
@@ -236,6 +255,7 @@ class TensorLaws(PartLaws):
 class StepLaws(TensorLaws):
     """The laws of parts whose second axis is steps, each computed from its own inputs alone."""
 
+    @quick
     def steps_are_independent(self) -> None:
         """The results of a step do not depend on other steps: decoding has one step at a time."""
         inputs = self._inputs()

@@ -11,7 +11,7 @@ from torchmetrics import Metric
 
 from attnx.errors import type_and_text
 from attnx.laws.candidate import LawSkipped
-from attnx.laws.laws import PartLaws
+from attnx.laws.laws import PartLaws, quick
 from attnx.laws.violation import describe_type, require
 
 # Batches of predictions with references: symbols, numbers and texts.
@@ -32,7 +32,6 @@ class MetricLaws(PartLaws):
     """The laws of every metric."""
 
     kind = "metric"
-    quick = ("declarations",)
 
     def _build(self) -> Any:
         if injected := self.candidate.info.injected_params:
@@ -65,6 +64,7 @@ class MetricLaws(PartLaws):
             require(is_scalar, "compute", message)
         return {name: float(value) for name, value in entries.items()}
 
+    @quick
     def declarations(self) -> None:
         """A metric is a torchmetrics Metric."""
         is_metric = isinstance(self.part, Metric)

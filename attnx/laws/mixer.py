@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from attnx.laws.laws import TensorLaws
+from attnx.laws.laws import TensorLaws, quick
 from attnx.laws.violation import require, require_close, require_tensor
 from attnx.ops import at_least_float32
 
@@ -26,7 +26,6 @@ class MixerLaws(TensorLaws):
     """The laws of every mixer of width 24, for three rows of up to eleven positions."""
 
     kind = "mixer"
-    quick = ("declarations", "shapes", "state_has_its_size", "equal_calls_agree", "numbers_are_finite")
     sizes: ClassVar[Mapping[str, Any]] = {"hidden_size": WIDTH}
     methods: ClassVar[tuple[str, ...]] = ("init_state", "forward")
 
@@ -54,17 +53,20 @@ class MixerLaws(TensorLaws):
         checked: State = state
         return checked
 
+    @quick
     def declarations(self) -> None:
         """A mixer is an nn.Module with ``init_state`` and a forward, and says its ``state_size``."""
         self._require_module()
         size = getattr(self.part, "state_size", None)
         require(isinstance(size, int) and size > 0, "", f"its state_size, the numbers of a row's state, is {size!r}")
 
+    @quick
     def shapes(self) -> None:
         """Outputs are (b, t, hidden_size), of one position, of many and of none."""
         for steps in (STEPS, 1, 0):
             self._run(torch.randn(ROWS, steps, WIDTH))
 
+    @quick
     def state_has_its_size(self) -> None:
         """A state has ``state_size`` numbers a row, in float32 or wider, after any number of positions."""
         states = torch.randn(ROWS, STEPS, WIDTH)

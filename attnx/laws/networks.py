@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnx.laws.laws import StepLaws, TensorLaws
+from attnx.laws.laws import StepLaws, TensorLaws, quick
 from attnx.laws.violation import describe_type, require, require_close, require_tensor
 from attnx.nn.contracts import EncoderOutput, OutputInputs
 from attnx.nn.recurrent import State
@@ -28,7 +28,6 @@ class EncoderLaws(TensorLaws):
     """The laws of every encoder."""
 
     kind, results, sizes = "encoder", "states", INPUT
-    quick = ("declarations", "shapes", "equal_calls_agree", "numbers_are_finite", "rows_are_independent")
 
     def _inputs(self) -> dict[str, Tensor]:
         return {"inputs": torch.randn(3, 7, 5), "source_mask": SOURCE_MASK.clone()}
@@ -58,11 +57,13 @@ class EncoderLaws(TensorLaws):
             require_tensor(state[0], "forward", (len(inputs), self.part.size))
         return EncoderOutput(*encoded)
 
+    @quick
     def declarations(self) -> None:
         """An encoder is a module with a forward and ``size``, its width."""
         self._require_module()
         self._require_size("its states")
 
+    @quick
     def shapes(self) -> None:
         """An encoder returns an EncoderOutput: the states and the final state of every layer, lowest first."""
         self._compute(**self._inputs())
@@ -78,6 +79,13 @@ class EncoderLaws(TensorLaws):
             totals = torch.zeros_like(has_state).scatter_add(1, spans.state_index, spans.shares)
             require_close(totals, has_state, "forward", "the shares of a state's steps do not sum to 1")
 
+    @quick
+    def numbers_are_finite(self) -> None:
+        """States and gradients are finite, also those of an empty row."""
+        inputs = self._inputs()
+        self._require_finite({**inputs, "source_mask": inputs["source_mask"] & (LENGTHS > 1)[:, None]})
+
+    @quick
     def rows_are_independent(self) -> None:
         """The encoding of a row does not depend on other rows, nor on padding with finite numbers."""
         inputs = torch.randn(3, 7, 5)
@@ -92,24 +100,11 @@ class EncoderLaws(TensorLaws):
                 for tensor, expected_tensor in zip(state, expected, strict=True):
                     require_close(tensor[row], expected_tensor[0], "forward", difference)
 
-    def numbers_are_finite(self) -> None:
-        """States and gradients are finite, also those of an empty row."""
-        inputs = self._inputs()
-        self._require_finite({**inputs, "source_mask": inputs["source_mask"] & (LENGTHS > 1)[:, None]})
-
 
 class DecoderLaws(TensorLaws):
     """The laws of every decoder: a recurrence that runs over a full target, or takes one step."""
 
     kind, member, results, sizes = "decoder", "run", "states", INPUT
-    quick = (
-        "declarations",
-        "equal_calls_agree",
-        "numbers_are_finite",
-        "every_parameter_has_a_gradient",
-        "steps_equal_one_run",
-        "rows_are_independent",
-    )
 
     def _inputs(self) -> dict[str, Tensor]:
         names = [f"state {layer}.{i}" for layer in range(self.part.num_layers) for i in range(self._per_layer)]
@@ -129,6 +124,7 @@ class DecoderLaws(TensorLaws):
         tensors = iter(state.values())
         return tuple(zip(*[tensors] * self._per_layer, strict=True))
 
+    @quick
     def declarations(self) -> None:
         """A decoder is an nn.Module with the protocol :class:`attnx.nn.contracts.Decoder`.
 
@@ -142,6 +138,7 @@ class DecoderLaws(TensorLaws):
         require(hidden_size is not None, "", "it has no option hidden_size, the width of its state")
         require(size == hidden_size, "", f"its size is {size}, and its option hidden_size {hidden_size}")
 
+    @quick
     def steps_equal_one_run(self) -> None:
         """Steps one after another give the states (b, t, size) of one run over all of them."""
         inputs = self._inputs()
@@ -158,15 +155,6 @@ class ReadoutLaws(StepLaws):
     """The laws of every readout."""
 
     kind, sizes = "readout", STEP
-    quick = (
-        "declarations",
-        "any_leading_axes",
-        "equal_calls_agree",
-        "numbers_are_finite",
-        "every_parameter_has_a_gradient",
-        "rows_are_independent",
-        "steps_are_independent",
-    )
 
     def _inputs(self, leading: tuple[int, ...] = (2, 3)) -> dict[str, Tensor]:
         names = ("states", "contexts", "tokens")
@@ -176,12 +164,14 @@ class ReadoutLaws(StepLaws):
         shape = (*states.shape[:-1], self.part.size)
         return require_tensor(self.part(states, contexts, tokens), "forward", shape)
 
+    @quick
     def declarations(self) -> None:
         """A readout is an nn.Module with a forward and a ``size``, the width of its output."""
         self._require_module()
         self._require_size("its output")
 
-    def any_leading_axes(self) -> None:
+    @quick
+    def shapes(self) -> None:
         """States, contexts and tokens of one step (b, ...) or of all (b, t, ...) give vectors (..., size)."""
         for leading in ((2,), (2, 3)):
             self._compute(**self._inputs(leading))
@@ -191,14 +181,6 @@ class OutputLaws(StepLaws):
     """The laws of every output layer, for 17 symbols, of which those from 4 are in the source vocabulary, too."""
 
     kind = "output"
-    quick = (
-        "declarations",
-        "equal_calls_agree",
-        "numbers_are_finite",
-        "every_parameter_has_a_gradient",
-        "rows_are_independent",
-        "steps_are_independent",
-    )
     methods = ("forward", "copy_ids")
 
     def _build(self) -> Any:
@@ -220,6 +202,7 @@ class OutputLaws(StepLaws):
         outputs = self.part(readouts, OutputInputs(**inputs, copy_ids=copy_ids))
         return require_tensor(outputs, "forward", (*readouts.shape[:-1], SYMBOLS))
 
+    @quick
     def declarations(self) -> None:
         """An output layer is an nn.Module with forward and copy_ids, and declares whether it ``needs_weights``."""
         self._require_declarations()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnx.laws.candidate import Candidate
-from attnx.laws.laws import TensorLaws
+from attnx.laws.laws import TensorLaws, quick
 from attnx.laws.small import without_noise
 from attnx.laws.violation import Violation, gradient_error, require, require_close, require_finite, require_tensor
 
@@ -25,15 +25,6 @@ class NormalizerLaws(TensorLaws):
     """The laws of every normalizer; those of a recurrent one are checked on the mean weights of some steps."""
 
     kind, results = "normalizer", "weights"
-    quick = (
-        "declarations",
-        "shapes",
-        "equal_calls_agree",
-        "masked_weights_are_zero",
-        "distributions_sum_to_one",
-        "rows_are_independent",
-        "masked_scores_may_be_nan",
-    )
 
     def __init__(self, candidate: Candidate, is_training: bool = False) -> None:
         super().__init__(candidate)
@@ -60,11 +51,13 @@ class NormalizerLaws(TensorLaws):
         weights = self.part(steps, allowed_mask[:, None].expand_as(steps), carry)[0]
         return require_tensor(weights, "forward", steps.shape).mean(1)
 
+    @quick
     def declarations(self) -> None:
         """A normalizer is an nn.Module with a forward, and declares ``is_distribution``."""
         self._require_declarations(is_differentiable=True, is_recurrent=False, is_monotonic=False, is_sampled=False)
         self._require_module()
 
+    @quick
     def shapes(self) -> None:
         """Weights have the shape of the scores."""
         if self._declares("is_recurrent"):
@@ -82,11 +75,13 @@ class NormalizerLaws(TensorLaws):
         wide = self._compute(scores, narrow.expand(4, 3, 7))
         require_close(self._compute(scores, narrow), wide, "forward", "the mask does not broadcast")
 
+    @quick
     def masked_weights_are_zero(self) -> None:
         """Masked positions have a weight of 0."""
         most = self._compute(**self._inputs())[~ALLOWED_MASK].abs().max().item()
         require(most == 0, "forward", f"it gave a weight of {most:.3g} to a masked position")
 
+    @quick
     def distributions_sum_to_one(self) -> None:
         """Weights are never negative; if ``is_distribution`` is declared, rows sum to 1, or to 0 if masked entirely."""
         for spread in (1.0, 1e4):
@@ -103,6 +98,7 @@ class NormalizerLaws(TensorLaws):
         same = torch.equal(self._compute(scores), self._compute(changed))
         require(same, "forward", "scores of masked positions changed the weights")
 
+    @quick
     def masked_scores_may_be_nan(self) -> None:
         """Weights and gradients are finite for any score of a masked position, NaN included, and its gradient is 0."""
         for poison in (torch.inf, -torch.inf, torch.nan, 1e4):

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attnx.attention import QueryContext
-from attnx.laws.laws import StepLaws
+from attnx.laws.laws import StepLaws, quick
 from attnx.laws.violation import Violation, require, require_close, require_finite, require_tensor
 
 SIZES = {"state_size": 13, "context_size": 11, "token_size": 7, "tags": 101}
@@ -24,14 +24,6 @@ class QueryLaws(StepLaws):
     """The laws of every query input."""
 
     kind, results, sizes = "query", "queries", SIZES
-    quick = (
-        "declarations",
-        "shapes",
-        "equal_calls_agree",
-        "rows_are_independent",
-        "steps_are_independent",
-        "outputs_depend_on_needs_alone",
-    )
 
     def _inputs(self) -> dict[str, Tensor]:
         return random_step()
@@ -46,6 +38,7 @@ class QueryLaws(StepLaws):
     def _needs(self) -> str:
         return str(self.candidate.declaration("needs"))
 
+    @quick
     def declarations(self) -> None:
         """A query input is an nn.Module with a forward and a ``size``, and declares the field it ``needs``."""
         self._require_declarations(is_recurrent=False)
@@ -54,6 +47,7 @@ class QueryLaws(StepLaws):
         require(self._needs in fields, "needs", f"needs is {self._needs!r}; a step has {', '.join(fields)}")
         self._require_size("its output")
 
+    @quick
     def steps_are_independent(self) -> None:
         """The results of a step depend on no other steps; if it is recurrent, on earlier ones by the carry alone."""
         if not self._declares("is_recurrent"):
@@ -67,10 +61,12 @@ class QueryLaws(StepLaws):
             difference = f"step {step} has another query in a call of its own"
             require_close(together[pick], alone, "forward", difference)
 
+    @quick
     def shapes(self) -> None:
         """Outputs have the shape (b, q, size)."""
         self._compute(**random_step())
 
+    @quick
     def outputs_depend_on_needs_alone(self) -> None:
         """Outputs depend on the field it needs and on no other; the others may be missing."""
         needs, step = self._needs, random_step()

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnx.attention.types import SampledWeights
 from attnx.laws.candidate import Candidate, LawSkipped
-from attnx.laws.laws import PartLaws
+from attnx.laws.laws import PartLaws, quick
 from attnx.laws.normalizer import ALLOWED_MASK
 from attnx.laws.violation import require, require_close, require_finite, require_tensor
 
@@ -26,7 +26,6 @@ class SampledNormalizerLaws(PartLaws):
 
     kind, suffix = "normalizer", " when sampled"
     methods: ClassVar[tuple[str, ...]] = ("sample",)
-    quick = ("samples_are_allowed_positions", "log_probabilities_are_those_of_the_samples", "sampled_terms_are_finite")
 
     @classmethod
     def cases(cls, candidate: Candidate) -> Iterator[Self]:
@@ -59,6 +58,7 @@ class SampledNormalizerLaws(PartLaws):
         scores = torch.randn(4, 1, 7).expand(4, READS, 7)
         return self._sample(self._with_options(PLAIN), scores, ALLOWED_MASK[:, None].expand_as(scores))
 
+    @quick
     def samples_are_allowed_positions(self) -> None:
         """Weights are 1 at one allowed position and 0 elsewhere; 0 if nothing is allowed."""
         weights = self._samples().weights
@@ -67,6 +67,7 @@ class SampledNormalizerLaws(PartLaws):
         require(torch.equal(weights.sum(-1), expected), "sample", "a row does not read one position, or none if masked")
         require((weights.sum(1)[~ALLOWED_MASK] == 0).all(), "sample", "it read a masked position")
 
+    @quick
     def log_probabilities_are_those_of_the_samples(self) -> None:
         """Positions are sampled with the probabilities that are returned; these sum to 1; nothing allowed gives 0."""
         weights, log_prob, _ = self._samples()
@@ -127,6 +128,7 @@ class SampledNormalizerLaws(PartLaws):
         later = self._sample(self.part, scores, scores < 9).weights
         require(not torch.equal(later, second), "sample", "each call gives the same samples")
 
+    @quick
     def sampled_terms_are_finite(self) -> None:
         """Weights, terms and gradients are finite in every precision, of large scores too."""
         for dtype in (torch.float64, torch.float32, torch.bfloat16):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnx.attention import AttentionHistory
-from attnx.laws.laws import TensorLaws
+from attnx.laws.laws import TensorLaws, quick
 from attnx.laws.violation import Violation, require, require_close, require_tensor
 
 QUERY, MEMORY = 5, 11
@@ -19,7 +19,6 @@ class ScorerLaws(TensorLaws):
     """The laws of every scorer, for memories of width 11, and queries of width 5 unless dims must be equal."""
 
     kind, member, results = "scorer", "score", "scores"
-    quick = ("declarations", "shapes", "equal_calls_agree", "numbers_are_finite", "rows_are_independent")
     methods = ("project_keys", "project_queries", "score")
 
     def _build(self, query_size: int = QUERY) -> Any:
@@ -52,6 +51,7 @@ class ScorerLaws(TensorLaws):
         arguments = (history,) if self._declares("needs_history") else ()
         return require_tensor(self.part.score(prepared, keys, *arguments), "score", shape)
 
+    @quick
     def declarations(self) -> None:
         """A scorer is an nn.Module with project_keys, project_queries, score, and declares ``requires_equal_dims``."""
         self._require_declarations(needs_history=False, is_positional=False, is_recurrent=False, needs_keys=True)
@@ -63,10 +63,12 @@ class ScorerLaws(TensorLaws):
         declared = self.candidate.declaration("has_key_parameters", actual)
         require(actual == declared, "project_keys", f"its keys have a gradient: write has_key_parameters = {actual}")
 
+    @quick
     def shapes(self) -> None:
         """Scores have the shape (..., q, m): one for each pair of a query and a memory position."""
         self._compute(**self._inputs())
 
+    @quick
     def numbers_are_finite(self) -> None:
         """Scores and gradients are finite, also those of zeros, which stand for padding."""
         inputs = self._inputs()

@@ -16,7 +16,7 @@ from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.files.parse_number import count_phrase
 from attnx.files.printable import quoted
-from attnx.laws.laws import PartLaws
+from attnx.laws.laws import PartLaws, quick
 from attnx.laws.violation import Violation, describe_type, require
 from attnx.tasks.contract import SequenceData, SequenceTask
 
@@ -30,12 +30,12 @@ class TaskLaws(PartLaws):
     """The laws of every task."""
 
     kind = "task"
-    quick = ("declarations",)
 
     def _build(self) -> Any:
         drawn, options = self.candidate.declaration("num_drawn"), self.candidate.options
         return replace(self.candidate, options={drawn: NUM_DRAWN, **options} if drawn else options).build()
 
+    @quick
     def declarations(self) -> None:
         """A task inherits ``SequenceTask``, and has ``monitor``, ``maximize`` and ``label_smoothing``."""
         inherits = SequenceTask in type(self.part).__mro__

@@ -27,7 +27,7 @@ from attnx.laws.attention_example import (
     example_history,
     random_inputs,
 )
-from attnx.laws.check import fixed_random_state, sound_names
+from attnx.laws.check import fixed_random_state
 
 pytestmark = pytest.mark.usefixtures("float64")
 
@@ -39,7 +39,7 @@ FACTORS: dict[str, Any] = {
     "scope": [
         ("local", {"window": 1}),
         ("local", {"window": 1, "center": "predictive"}),
-        *((name, {}) for name in sound_names("scope") if name not in ("local", *OTHER_SOURCES)),
+        *((name, {}) for name in registry.names("scope") if name not in ("local", *OTHER_SOURCES)),
     ],
 }
 
@@ -80,10 +80,10 @@ def simple(request):
     [(torch.float16, False), (torch.float16, True), (torch.bfloat16, True)],
     ids=["float16", "autocast to float16", "autocast to bfloat16"],
 )
-@pytest.mark.parametrize("scorer", sound_names("scorer"))
+@pytest.mark.parametrize("scorer", registry.names("scorer"))
 def test_16_bits_hold_contexts_and_gradients(scorer, has_autocast, dtype):
     """Of every normalizer, where queries and values are about 10 and a score may be in the thousands."""
-    for normalizer in sound_names("normalizer"):
+    for normalizer in registry.names("normalizer"):
         attention = compose_parts({"scorer": scorer, "scope": "global", "normalizer": normalizer}, 32, 32).float()
         inputs = [10 * torch.randn(B, 5, WIDTH, dtype=torch.float32), 10 * torch.randn(B, M, 32, dtype=torch.float32)]
         if not has_autocast:

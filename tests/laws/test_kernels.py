@@ -21,7 +21,6 @@ from attnx.attention.attention import Attention
 from attnx.attention.factory import build_attention
 from attnx.attention.memory import concat_sources, hide_future
 from attnx.attention.types import AttentionInputs, AttentionOutput
-from attnx.laws.check import sound_names
 from tests.conftest import combination_name
 
 KERNELS = {name: registry.describe("kernel", name).declarations for name in registry.names("kernel")}
@@ -34,7 +33,7 @@ WIDTH, KEYS, VALUES = 5, 17, 2
 # No kernel is asked for recurrent parts.
 NORMALIZERS = [
     name
-    for name in sound_names("normalizer")
+    for name in registry.names("normalizer")
     if "is_recurrent" not in registry.describe("normalizer", name).declarations
 ]
 FACTORS: dict[str, Any] = {
@@ -254,7 +253,7 @@ PLAIN |= {
 
 def typical(kernel: str) -> list[dict[str, Any]]:
     """A large read by each scorer that a kernel serves, with the first of the scopes that it names or is for."""
-    selected = [{**PLAIN, "kernel": (kernel, "padded"), "scorer": (name, {})} for name in sound_names("scorer")]
+    selected = [{**PLAIN, "kernel": (kernel, "padded"), "scorer": (name, {})} for name in registry.names("scorer")]
     scope_names = ["local"] if kernel == "flex" else KERNELS[kernel]["scopes"]
     selected = [{**choice, "scope": (scope_names[0], {"window": 1})} if scope_names else choice for choice in selected]
     return [choice for choice in selected if possible(choice)]

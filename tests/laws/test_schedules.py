@@ -19,7 +19,6 @@ from attnx import accel, registry
 from attnx.data.batches import Batch
 from attnx.errors import UserError
 from attnx.laws.candidate import LawSkipped
-from attnx.laws.check import sound_names
 from attnx.laws.model import INPUTS, SOURCE, SOURCE_MASK, TAG, ModelLaws, outputs_and_gradients
 from attnx.models.resolve import resolve_model
 from attnx.models.seq2seq.schedules import SCHEDULES
@@ -30,13 +29,13 @@ pytestmark = pytest.mark.usefixtures("float64")
 Config = dict[str, Any]
 BuildModel = Callable[..., Any]
 
-NAMES = sound_names("query")
+NAMES = registry.names("query")
 NEEDS = {name: registry.describe("query", name).declarations["needs"] for name in NAMES}
 QUERIES = [query for count in range(1, len(NAMES) + 1) for query in itertools.combinations(NAMES, count)]
 FEEDS = (None, "now", "next", "none")
 BOTH = ["encoder", "decoder"]
 SCOPES: list[Any] = [
-    *((name, {}) for name in sound_names("scope")),
+    *((name, {}) for name in registry.names("scope")),
     ("local", {"center": "predictive"}),
     ("local", {"center": "predictive", "sources": BOTH}),
     ("local", {"sources": BOTH, "include_self": True}),
@@ -45,10 +44,10 @@ SCOPES: list[Any] = [
 ]
 DEFAULTS = {
     part.name: {"sources": ["encoder"], **part.declarations, **{option.name: option.default for option in part.options}}
-    for part in (registry.describe("scope", name) for name in sound_names("scope"))
+    for part in (registry.describe("scope", name) for name in registry.names("scope"))
 }
 SCORERS, NORMALIZERS = (
-    {name: registry.describe(kind, name).declarations for name in sound_names(kind)}
+    {name: registry.describe(kind, name).declarations for name in registry.names(kind)}
     for kind in ("scorer", "normalizer")
 )
 ALIKE = ("scorer", "normalizer")  # rules and schedules know what they declare

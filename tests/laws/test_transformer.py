@@ -17,7 +17,6 @@ from attnx.decoding.beam import Beam
 from attnx.decoding.greedy import Greedy
 from attnx.errors import UserError
 from attnx.laws.candidate import LawSkipped
-from attnx.laws.check import sound_names
 from attnx.laws.model import (
     INPUTS,
     SOURCE,
@@ -37,17 +36,17 @@ from attnx.nn.targets.symbols import Symbols
 pytestmark = pytest.mark.usefixtures("float64")
 Config = dict[str, Any]
 
-SCORERS = {name: registry.describe("scorer", name).declarations for name in sound_names("scorer")}
+SCORERS = {name: registry.describe("scorer", name).declarations for name in registry.names("scorer")}
 LOOKING_BACK = [name for name, declared in SCORERS.items() if declared.get("needs_history")]
 RECURRENT = [
     (kind, name)
     for kind in ("scorer", "normalizer")
-    for name in sound_names(kind)
+    for name in registry.names(kind)
     if registry.describe(kind, name).declarations.get("is_recurrent")
 ]
 SAMPLED = [
     ("normalizer", name)
-    for name in sound_names("normalizer")
+    for name in registry.names("normalizer")
     if registry.describe("normalizer", name).declarations.get("is_sampled")
 ]
 SMALL = {"additive": {"hidden_size": 19}, "mlp": {"hidden_sizes": [19]}}
@@ -65,7 +64,7 @@ FACTORS: dict[str, Any] = {
     "cross_scorer": [None, "dot", "additive"],
     "written": ["symbols", "numbers"],
     "tie_embeddings": [False, True],
-    "normalizer": [name for name in sound_names("normalizer") if ("normalizer", name) not in [*RECURRENT, *SAMPLED]],
+    "normalizer": [name for name in registry.names("normalizer") if ("normalizer", name) not in [*RECURRENT, *SAMPLED]],
     "read": ["symbols", "features"],
     "norm": ["pre", "post"],
     "norm_type": ["layer", "rms"],

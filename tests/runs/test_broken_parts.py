@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -589,27 +586,3 @@ def test_check_refuses_invalid_arguments(words, message, command):
     answer = command("check", *words)
     assert (answer.code, answer.out) == (2, "")
     assert message in answer.err
-
-
-def test_broken_plug_ins_do_not_stop_other_checks(plug, work_folder):
-    """Each breaks something that the modules of the laws read when they are collected."""
-    plug("scorer", name="sound")
-    plug("scorer", "    requires_equal_dims = True\n", "", name="mute")
-    plug("normalizer", "is_distribution = False\n", "pass\n", name="silent")
-    plug("query", '    needs = "state"\n', "", name="needless")
-    plug("scope", "class Mine", "raise SystemError\nclass Mine", name="raising")
-    plug("scorer", "class Mine(nn.Module):", "class Mine(nn.Module)", name="unread")
-    files = [f"tests/laws/test_{name}.py" for name in ("parts", "schedules")]
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "laws_of_its_kind and sound", *files],
-        env={**os.environ, "ATTNX_PLUGINS": str(work_folder / "plugins")},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout
-    for name in ("mute", "silent", "needless", "raising", "unread"):
-        assert f"{work_folder / 'plugins' / name}.py:" in ran.stdout
-    assert "left out" in ran.stdout
-    assert f"{work_folder / 'plugins'}/sound.py" not in ran.stdout
