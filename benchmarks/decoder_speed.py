@@ -34,8 +34,9 @@ from attnx.accel.compiled import CompileOptions, compile_model
 from attnx.attention import Memory
 from attnx.attention.memory import concat_sources
 from attnx.models.transformer import layer
+from attnx.models.transformer.config import TransformerConfig
 from attnx.models.transformer.model import Transformer
-from attnx.models.transformer.options import AttentionSite, TransformerOptions
+from attnx.models.transformer.parts import AttentionSite, TransformerParts
 from attnx.nn.targets.symbols import Symbols
 
 SYMBOLS, WIDTH, HEADS = 65, 256, 8
@@ -52,16 +53,17 @@ Forward = Callable[[Tensor], Tensor]
 
 def build_attnx(layers: int, length: int) -> Transformer:
     """attnx's model as a run has it: by its fast paths."""
-    options = TransformerOptions(
+    options = TransformerConfig(
+        form="decoder_only",
         hidden_size=WIDTH,
-        heads=HEADS,
+        layers=layers,
         activation="gelu",
         position_encoding="learned",
         max_positions=length,
         dropout=0.0,
-        self_attention=AttentionSite("scaled", "history"),
     )
-    return accel.enable(Transformer(None, Symbols(SYMBOLS), layers, options=options))
+    parts = TransformerParts(AttentionSite("scaled", "history"), attention={"heads": HEADS})
+    return accel.enable(Transformer(None, Symbols(SYMBOLS), options, parts))
 
 
 def training_step(model: nn.Module, forward: Forward, tokens: Tensor) -> Callable[[], float]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Literal, Self
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from attnx import registry
 from attnx.errors import UserError
@@ -31,16 +31,6 @@ class AttentionOptions:
     def has_unlike_heads(self) -> bool:
         """Whether heads are made of different choices."""
         return any((self.head_scorers, self.head_scopes, self.head_normalizers))
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Self:
-        """Take them from an ``attention`` node, which has others, too."""
-        return cls(**{field.name: options[field.name] for field in fields(cls) if field.name in options})
-
-    def options_of(self, attention: str) -> dict[str, Any]:
-        """Those that an attention of a name has, by name."""
-        names = {option.name for option in registry.describe("attention", attention).options}
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name in names}
 
 
 SHARED_SCOPE_OPTIONS = ("sources", "include_self")

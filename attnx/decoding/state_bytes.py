@@ -25,9 +25,10 @@ def state_bytes(model: StepModel, source: Tensor, steps: int) -> int:
         source: (1, s) symbols, or (1, s, features), on the model's device; a model without a source does not read it.
         steps: of the target, 1 or more; of a decoder-only model without a source they are the context.
 
-    >>> from attnx.models.transformer.model import Transformer, TransformerOptions
+    >>> from attnx.models.transformer.model import Transformer, TransformerConfig
     >>> from attnx.nn.targets.symbols import Symbols
-    >>> model = Transformer(None, Symbols(17), layers=6, options=TransformerOptions(hidden_size=16, heads=2)).eval()
+    >>> options = TransformerConfig(form="decoder_only", hidden_size=16, layers=6)
+    >>> model = Transformer(None, Symbols(17), options).eval()
     >>> state_bytes(model, torch.zeros(1, 0, dtype=torch.int64), steps=100)  # 6 layers, a key and a value of 16 floats
     76800
     """

@@ -14,9 +14,9 @@ from peers.transformer_by_hand import HandWrittenTransformer
 from torch import Tensor, nn
 
 from attnx import accel
-from attnx.attention.options import AttentionOptions
+from attnx.models.transformer.config import TransformerConfig
 from attnx.models.transformer.model import Transformer
-from attnx.models.transformer.options import AttentionSite, TransformerOptions
+from attnx.models.transformer.parts import AttentionSite, TransformerParts
 from attnx.nn.targets.symbols import Symbols
 from gpu_sections.cards import find_card
 from gpu_sections.cases import Case, Figures, Setting
@@ -57,10 +57,11 @@ Build = Callable[[Sizes, int], tuple[nn.Module, Forward]]
 """A model of these sizes, for sequences of a length."""
 
 
-def by_attnx(sizes: Sizes, length: int, **parts: Any) -> tuple[nn.Module, Forward]:
-    """attnx's transformer, which reads no source, with parts of its options; ``length`` has no effect."""
-    options = TransformerOptions(hidden_size=sizes.size, heads=sizes.heads, activation="gelu", dropout=0.0, **parts)
-    model = accel.enable(Transformer(None, Symbols(sizes.symbols), sizes.layers, options=options))
+def by_attnx(sizes: Sizes, length: int, softcap: float | None = None, **site: Any) -> tuple[nn.Module, Forward]:
+    """attnx's transformer, which reads no source, with parts of its attention; ``length`` has no effect."""
+    options = TransformerConfig("decoder_only", sizes.size, sizes.layers, activation="gelu", dropout=0.0)
+    parts = TransformerParts(AttentionSite(**site), attention={"heads": sizes.heads, "softcap": softcap})
+    model = accel.enable(Transformer(None, Symbols(sizes.symbols), options, parts))
 
     def forward(tokens: Tensor) -> Tensor:
         nothing = tokens[:, :0]
@@ -79,9 +80,9 @@ def by_hand(sizes: Sizes, length: int) -> tuple[nn.Module, Forward]:
 FORMS: dict[str, Build] = {
     BY_HAND: by_hand,
     ATTNX: by_attnx,
-    WINDOW: partial(by_attnx, self_attention=AttentionSite(scope=("local", {"window": 128}))),
-    ALIBI: partial(by_attnx, self_attention=AttentionSite(bias="alibi")),
-    SOFTCAP: partial(by_attnx, attention=AttentionOptions(softcap=50.0)),
+    WINDOW: partial(by_attnx, scope=("local", {"window": 128})),
+    ALIBI: partial(by_attnx, bias="alibi"),
+    SOFTCAP: partial(by_attnx, softcap=50.0),
 }
 """The last three have a kernel by FlexAttention on a GPU."""
 

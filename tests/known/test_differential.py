@@ -10,11 +10,11 @@ import torch
 
 import attnx
 from attnx import accel, registry
-from attnx.attention.options import AttentionOptions
 from attnx.errors import UserError
+from attnx.models.transformer.config import TransformerConfig
 from attnx.models.transformer.layer_choices import LayerChoice
 from attnx.models.transformer.model import Transformer
-from attnx.models.transformer.options import TransformerOptions
+from attnx.models.transformer.parts import TransformerParts
 from attnx.nn.targets.symbols import Symbols
 
 LN3 = math.log(3)
@@ -95,15 +95,9 @@ def test_a_transformer_takes_any_attention(position_encoding, layers, hops):
     """Steps give what one pass gives, and every parameter learns."""
     torch.manual_seed(0)
     choices = tuple(LayerChoice("attention", name) for name in layers)
-    options = TransformerOptions(
-        hidden_size=16,
-        heads=2,
-        position_encoding=position_encoding,
-        dropout=0.0,
-        layer_choices=choices,
-        attention=AttentionOptions(hops=hops),
-    )
-    model = Transformer(Symbols(17), Symbols(17), layers=3, encoder_layers=0, options=options).eval()
+    options = TransformerConfig("decoder_only", 16, layers=3, position_encoding=position_encoding, dropout=0.0)
+    parts = TransformerParts(layer_choices=choices, attention={"heads": 2, "hops": hops})
+    model = Transformer(Symbols(17), Symbols(17), options, parts).eval()
     source, inputs = torch.randint(4, 17, (3, 4)), torch.randint(4, 17, (3, 5))
     output = model(source, source > 0, inputs, need_weights=True)
     attending = sum(layers[index % len(layers)] != "none" for index in range(3))

@@ -10,10 +10,10 @@ import torch
 import attnx
 from attnx import accel
 from attnx.attention.factory import build
-from attnx.attention.options import AttentionOptions
 from attnx.errors import UserError
+from attnx.models.transformer.config import TransformerConfig
 from attnx.models.transformer.model import Transformer
-from attnx.models.transformer.options import AttentionSite, TransformerOptions
+from attnx.models.transformer.parts import AttentionSite, TransformerParts
 from attnx.nn.targets.symbols import Symbols
 
 WIDTH, HEADS = 12, 4
@@ -63,15 +63,10 @@ def test_the_sources_are_those_of_the_scope():
 
 def test_a_transformer_decodes_as_it_trains():
     torch.manual_seed(0)
-    options = TransformerOptions(
-        hidden_size=16,
-        heads=2,
-        position_encoding="rotary",
-        dropout=0.0,
-        self_attention=AttentionSite(scope="history"),
-        attention=AttentionOptions(head_scopes=[("local", {"window": 1, "sinks": 1}), "global"]),
-    )
-    model = Transformer(None, Symbols(17), layers=2, options=options).eval()
+    options = TransformerConfig("decoder_only", 16, layers=2, position_encoding="rotary", dropout=0.0)
+    listed = [("local", {"window": 1, "sinks": 1}), "global"]
+    parts = TransformerParts(AttentionSite(scope="history"), attention={"heads": 2, "head_scopes": listed})
+    model = Transformer(None, Symbols(17), options, parts).eval()
     source, inputs = torch.zeros(3, 0, dtype=torch.int64), torch.randint(4, 17, (3, 7))
     expected = model(source, source > 0, inputs).logits.log_softmax(-1)
     state = model.init_state(source, source > 0)

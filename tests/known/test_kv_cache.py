@@ -11,8 +11,9 @@ from torch import Tensor
 from attnx.attention import Memory
 from attnx.attention.memory import MIN_CAPACITY, append_positions, concat_sources
 from attnx.models.sequence_model import index_select_tree
+from attnx.models.transformer.config import TransformerConfig
 from attnx.models.transformer.model import Transformer
-from attnx.models.transformer.options import AttentionSite, TransformerOptions
+from attnx.models.transformer.parts import TransformerParts
 from attnx.nn.targets.symbols import Symbols
 
 
@@ -100,12 +101,12 @@ def test_what_inference_mode_made_is_copied_outside_of_it():
         assert keys(grow(state, 7.0))[0] == [2, 3, 5, 7]
 
 
-@pytest.mark.parametrize("encoder_layers", [0, 1])
-def test_the_copy_for_a_token_does_not_grow(encoder_layers, allocated_sizes):
+@pytest.mark.parametrize("form", ["decoder_only", "encoder_decoder"])
+def test_the_copy_for_a_token_does_not_grow(form, allocated_sizes):
     """A step makes no tensor as large as the memory of a layer, however long it is."""
     size, rows = 24, 3
-    options = TransformerOptions(size, heads=2, dropout=0.0, self_attention=AttentionSite("scaled"))
-    model = Transformer(Symbols(23), Symbols(17), 2, encoder_layers, options=options).eval()
+    options = TransformerConfig(form, size, layers=2, encoder_layers=1, dropout=0.0)
+    model = Transformer(Symbols(23), Symbols(17), options, TransformerParts(attention={"heads": 2})).eval()
     symbols = torch.randint(5, 17, (rows, 151))
 
     def step(state: Any, number: int) -> tuple[Tensor, Any]:

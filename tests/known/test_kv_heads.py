@@ -13,11 +13,11 @@ import attnx
 from attnx import accel
 from attnx.attention.factory import build
 from attnx.attention.multi_head import MultiHeadAttention
-from attnx.attention.options import AttentionOptions
 from attnx.attention.scorers.multiplicative import Multiplicative
 from attnx.errors import UserError
+from attnx.models.transformer.config import TransformerConfig
 from attnx.models.transformer.model import Transformer
-from attnx.models.transformer.options import AttentionSite, TransformerOptions
+from attnx.models.transformer.parts import AttentionSite, TransformerParts
 from attnx.nn.targets.symbols import Symbols
 
 LN3 = math.log(3)
@@ -102,15 +102,10 @@ def test_one_row_of_queries_reads_every_memory():
 def test_a_transformer_decodes_with_a_smaller_cache(kv_heads):
     """Steps give what one pass gives; keys and values of a position take kv_heads / heads of the bytes."""
     torch.manual_seed(0)
-    options = TransformerOptions(
-        hidden_size=WIDTH * 2,
-        heads=HEADS,
-        position_encoding="rotary",
-        dropout=0.0,
-        self_attention=AttentionSite(scope="history"),
-        attention=AttentionOptions(kv_heads=kv_heads, qk_norm="rms"),
-    )
-    model = Transformer(None, Symbols(17), layers=2, options=options).eval()
+    options = TransformerConfig("decoder_only", WIDTH * 2, layers=2, position_encoding="rotary", dropout=0.0)
+    attention = {"heads": HEADS, "kv_heads": kv_heads, "qk_norm": "rms"}
+    parts = TransformerParts(AttentionSite(scope="history"), attention=attention)
+    model = Transformer(None, Symbols(17), options, parts).eval()
     source, inputs = torch.zeros(3, 0, dtype=torch.int64), torch.randint(4, 17, (3, 5))
     expected = model(source, source > 0, inputs).logits.log_softmax(-1)
     state = model.init_state(source, source > 0)

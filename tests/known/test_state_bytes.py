@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx.attention.options import AttentionOptions
 from attnx.decoding.state_bytes import state_bytes
+from attnx.models.transformer.config import TransformerConfig
 from attnx.models.transformer.layer_choices import LayerChoice
 from attnx.models.transformer.model import Transformer
-from attnx.models.transformer.options import TransformerOptions
+from attnx.models.transformer.parts import TransformerParts
 from attnx.nn.targets.symbols import Symbols
 
 NO_SOURCE = torch.zeros(1, 0, dtype=torch.int64)
@@ -21,8 +21,8 @@ STANDARD = LayerChoice("attention", "standard")
 
 
 def decoder_only(*choices: LayerChoice, **options: Any) -> Transformer:
-    sizes = TransformerOptions(hidden_size=24, heads=4, layer_choices=choices, attention=AttentionOptions(**options))
-    return Transformer(None, Symbols(17), len(choices), options=sizes).eval()
+    parts = TransformerParts(layer_choices=choices, attention={"heads": 4, **options})
+    return Transformer(None, Symbols(17), TransformerConfig("decoder_only", 24, len(choices)), parts).eval()
 
 
 @pytest.mark.parametrize(("kv_heads", "heads"), [(None, 4), (2, 2), (1, 1)])

@@ -27,9 +27,9 @@ from attnx.laws.model import (
     require_same_results,
 )
 from attnx.models.resolve import DataSizes, resolve_model
-from attnx.models.transformer.config import UNSUPPORTED_QUERIES
+from attnx.models.transformer.config import UNSUPPORTED_QUERIES, TransformerConfig
 from attnx.models.transformer.model import Transformer
-from attnx.models.transformer.options import AttentionSite, TransformerOptions
+from attnx.models.transformer.parts import AttentionSite, TransformerParts
 from attnx.nn.targets.numbers import Numbers
 from attnx.nn.targets.symbols import Symbols
 
@@ -240,22 +240,24 @@ def test_beams_share_the_encoded_source():
 
 def test_a_transformer_is_built_in_python():
     """As many layers, of that size, as the constructor is given; none of it is read from a configuration."""
-    options = TransformerOptions(hidden_size=24, heads=3, self_attention=AttentionSite("dot", ("local", {"window": 2})))
-    model = Transformer(Symbols(23), Symbols(17), layers=6, encoder_layers=2, options=options)
+    site = AttentionSite("dot", ("local", {"window": 2}))
+    parts = TransformerParts(self_attention=site, attention={"heads": 3})
+    options = TransformerConfig(hidden_size=24, layers=6, encoder_layers=2)
+    model = Transformer(Symbols(23), Symbols(17), options, parts)
     assert (len(model.decoder.layers), model.encoder and len(model.encoder.layers)) == (6, 2)
     assert model.decoder.layers[5].cross_attention.heads[2].scope.window == 2
     assert model.decoder.layers[0].feed_forward.up.weight.shape == (96, 24)
     assert model(SOURCE, SOURCE_MASK, INPUTS).logits.shape == (2, 4, 17)
-    alone = Transformer(None, Symbols(17), layers=1, options=options)
+    alone = Transformer(None, Symbols(17), TransformerConfig(form="decoder_only", hidden_size=24), parts)
     assert (alone.encoder, alone.sources) == (None, ("decoder",))
-    with pytest.raises(ValueError, match="encoder_layers=2 needs a source"):
-        Transformer(None, Symbols(17), encoder_layers=2, options=options)
+    with pytest.raises(ValueError, match="an encoder needs a source"):
+        Transformer(None, Symbols(17), options)
 
 
 @pytest.mark.parametrize("site", [AttentionSite("location"), AttentionSite(normalizer="forward")], ids=str)
 def test_parts_of_earlier_steps_are_refused_in_python(site):
     with pytest.raises(UserError, match="a layer computes all steps at once"):
-        Transformer(None, Symbols(17), layers=1, options=TransformerOptions(hidden_size=24, self_attention=site))
+        Transformer(None, Symbols(17), TransformerConfig(form="decoder_only"), TransformerParts(self_attention=site))
 
 
 def test_dropout_applies_in_training_only():

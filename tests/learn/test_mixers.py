@@ -9,9 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attnx.models.transformer.config import TransformerConfig
 from attnx.models.transformer.layer_choices import LayerChoice
 from attnx.models.transformer.model import Transformer
-from attnx.models.transformer.options import TransformerOptions
+from attnx.models.transformer.parts import TransformerParts
 from attnx.nn.targets.symbols import Symbols
 from attnx.problems.probes.drawn import NOWHERE, Difficulty
 from attnx.problems.probes.recall import Mqar
@@ -28,10 +29,9 @@ def mixer(name: str, **options: Any) -> LayerChoice:
 
 def build_model(choice: LayerChoice, layers: int, symbols: int) -> Transformer:
     """A model of width 32, at which seeds agree; mixers know the order without positions."""
-    options = TransformerOptions(
-        32, heads=1, feedforward_size=32, dropout=0.0, position_encoding="none", layer_choices=(choice,)
-    )
-    return Transformer(None, Symbols(SPECIALS + symbols), layers, options=options)
+    options = TransformerConfig("decoder_only", 32, layers, feedforward_size=32, dropout=0.0, position_encoding="none")
+    parts = TransformerParts(layer_choices=(choice,), attention={"heads": 1})
+    return Transformer(None, Symbols(SPECIALS + symbols), options, parts)
 
 
 def compute_logits(model: Transformer, inputs: Tensor) -> Tensor:

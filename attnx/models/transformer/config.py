@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from attnx import registry
-from attnx.attention.options import AttentionOptions, head_parts
+from attnx.attention.options import head_parts
 from attnx.errors import UserError
 from attnx.models.resolve import (
     Config,
@@ -20,12 +20,11 @@ from attnx.models.resolve import (
     require_tags,
 )
 from attnx.models.transformer.layer_choices import (
-    LayerChoice,
     check_one_way,
     resolve_layer_choices,
     without_attention,
 )
-from attnx.models.transformer.options import AttentionSite, TransformerOptions
+from attnx.models.transformer.parts import AttentionSite, TransformerParts
 from attnx.models.transformer.sites import check_positions, replaced_parts, resolve_site
 from attnx.registry import Depth, PartSpec, PositiveFloat, PositiveInt, Probability, Width, register
 
@@ -114,13 +113,13 @@ class TransformerConfig(ModelConfig):
         """Derive options and check that the choices do not contradict each other, as :meth:`ModelConfig.resolve`."""
         layer_choices = resolve_layer_choices(self.mixer, config)
         ineffective = without_attention(layer_choices, config) if self.mixer else {}
-        self_attention, heads = AttentionSite(), 1  # without effect, if no layer attends
+        self_attention, attention = AttentionSite(), {}  # without effect, if no layer attends
         is_decoder_only = self.form == "decoder_only"
         if not ineffective:
             _check_attends(config)
-            self_attention, heads = resolve_site(self, config, "self"), config["attention"]["heads"]
-            maps = [heads * choice.maps_per_head for choice in layer_choices if choice.is_attending]
-            listed: list[PartSpec] = [*head_parts(config["attention"], "scorer")] or [self_attention.scorer]
+            self_attention, attention = resolve_site(self, config, "self"), config["attention"]
+            maps = [attention["heads"] * choice.maps_per_head for choice in layer_choices if choice.is_attending]
+            listed: list[PartSpec] = [*head_parts(attention, "scorer")] or [self_attention.scorer]
             check_positions(self, {registry.parse_spec("scorer", scorer)[0] for scorer in listed}, maps)
             ineffective = replaced_parts(self, ("self",) if is_decoder_only else ("self", "cross"))
         cross_attention = None if is_decoder_only else resolve_site(self, config, "cross")
@@ -130,12 +129,9 @@ class TransformerConfig(ModelConfig):
         return ResolvedTransformerConfig(
             config,
             options=self,
-            self_attention=self_attention,
-            cross_attention=cross_attention,
+            parts=TransformerParts(self_attention, cross_attention, layer_choices, attention),
             encoder_layers=0 if is_decoder_only else self.encoder_layers or self.layers,
             sources=("encoder",) if not is_decoder_only else ("encoder", "decoder") if has_source else ("decoder",),
-            heads=heads,
-            layer_choices=layer_choices,
             ineffective=ineffective,
         )
 
@@ -145,40 +141,37 @@ class ResolvedTransformerConfig(ResolvedConfig):
     """The options of a transformer that follow from its configuration."""
 
     options: TransformerConfig
-    self_attention: AttentionSite  # the parts of self-attention
-    cross_attention: AttentionSite | None  # the parts of cross-attention; None without an encoder
+    parts: TransformerParts  # of all layers; those of cross-attention are None without an encoder
     encoder_layers: int  # number of encoder layers; 0 without an encoder
     sources: tuple[str, ...]  # what the returned weights are over: ``encoder``, ``decoder`` or both, in this order
-    heads: int  # of every attention
-    layer_choices: tuple[LayerChoice, ...]  # what each decoder layer holds
 
     @property
     def sites(self) -> tuple[str, ...]:
         """The place and layer of each head whose weights are returned."""
-        if self.cross_attention is not None:
+        if self.parts.cross_attention is not None:
             return self._sites("cross-attention", range(self.options.layers))
-        attending = (index for index, choice in enumerate(self.layer_choices) if choice.is_attending)
+        attending = (index for index, choice in enumerate(self.parts.layer_choices) if choice.is_attending)
         return self._sites("self-attention", attending)
 
     @property
     def self_attention_sites(self) -> dict[str, tuple[str, ...]]:
         """The same of the heads of self-attention, by stream, where the returned weights are of cross-attention."""
-        if self.cross_attention is None:
+        if self.parts.cross_attention is None:
             return {}
         layers = {"encoder": self.encoder_layers, "decoder": self.options.layers}
         return {stream: self._sites(f"{stream} self-attention", range(count)) for stream, count in layers.items()}
 
     def _sites(self, name: str, layers: Iterable[int]) -> tuple[str, ...]:
-        return tuple(f"{name}, layer {index + 1}" for index in layers for _ in range(self.heads))
+        return tuple(f"{name}, layer {index + 1}" for index in layers for _ in range(self.parts.heads))
 
     def summary(self) -> dict[str, str]:
         """The lines of the start table: the schedule with its reason, and the derived options."""
-        sites = [f"self-attention {self.self_attention}"] if self.sites else []
+        sites = [f"self-attention {self.parts.self_attention}"] if self.sites else []
         layers = f"{self.options.layers}"
         if self.options.mixer:
-            layers += f" of {', '.join(dict.fromkeys(choice.name for choice in self.layer_choices))}"
-        if self.cross_attention is not None:
-            sites.append(f"cross-attention {self.cross_attention}")
+            layers += f" of {', '.join(dict.fromkeys(choice.name for choice in self.parts.layer_choices))}"
+        if self.parts.cross_attention is not None:
+            sites.append(f"cross-attention {self.parts.cross_attention}")
             layers = f"{self.encoder_layers} + {layers}"
         causal = "causal attention computes" if self.sites else "mixers compute"
         schedule = f"all at once: {causal} every step in one pass"
@@ -193,25 +186,12 @@ class ResolvedTransformerConfig(ResolvedConfig):
         if options.tag_inputs:
             require_tags(sizes.tags, "model.tag_inputs")
         check_tied_embeddings(options.tie_embeddings, sizes.target_features)
-        # Many of the model's options are those of its layers.
-        names = {part.name for part in fields(TransformerOptions)} & vars(options).keys()
-        shared = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-        layer_options = TransformerOptions(
-            **{**shared, "tag_inputs": tuple(options.tag_inputs or ())},
-            heads=self.heads,
-            self_attention=self.self_attention,
-            cross_attention=self.cross_attention,
-            layer_choices=self.layer_choices,
-            attention=AttentionOptions.of(self.config["attention"]) if self.sites else AttentionOptions(),
-        )
         return Transformer(
             step_spec(sizes.source_symbols, sizes.source_features) if "encoder" in self.sources else None,
             build_target(self.config.get("task", {}), sizes.target_symbols, sizes.target_features),
-            options.layers,
-            self.encoder_layers,
+            options,
+            self.parts,
             sizes.tags,
-            options.tie_embeddings,
-            layer_options,
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from itertools import cycle, islice, starmap
 from typing import NamedTuple, TypeVar
@@ -20,6 +19,7 @@ from attnx.attention.multi_head import MultiHeadAttention
 from attnx.data.vocabulary import PAD
 from attnx.errors import UserError
 from attnx.models.sequence_model import Output, SequenceModel, index_select_tree
+from attnx.models.transformer.config import TransformerConfig
 from attnx.models.transformer.layer import (
     LayerAttention,
     LayerMemory,
@@ -30,7 +30,7 @@ from attnx.models.transformer.layer import (
     TransformerStack,
 )
 from attnx.models.transformer.layer_choices import LayerChoice
-from attnx.models.transformer.options import AttentionSite, TransformerOptions
+from attnx.models.transformer.parts import AttentionSite, TransformerParts
 from attnx.nn.contracts import TargetSpec
 from attnx.nn.feed_forward import FeedForward
 from attnx.nn.position_encoding import PositionEncoding
@@ -38,7 +38,9 @@ from attnx.nn.residual import NORMS, Residual
 from attnx.nn.source_encoder import zero_feature_padding
 
 Embedding = TypeVar("Embedding", bound=nn.Module)
-DEFAULT_OPTIONS = TransformerOptions()
+DEFAULT_PARTS = TransformerParts()
+DEFAULT_MAX_POSITIONS = 512
+"""Number of learned positions; later ones share the last."""
 
 
 class TransformerState(NamedTuple):
@@ -55,20 +57,18 @@ class TransformerState(NamedTuple):
 class Transformer(SequenceModel[TransformerState]):
     """Layers of attention and feed-forward maps: an encoder and a decoder, or a decoder alone.
 
-    Without an encoder (``encoder_layers=0``) the decoder reads the source, a separator (BOS) and the target as one
+    Without an encoder (``form=decoder_only``) the decoder reads the source, a separator (BOS) and the target as one
     sequence; positions of the source attend to each other in both directions, unless ``options.prefix`` is causal.
 
     Args:
         source: what a source step is: ``Symbols(23)``, or ``Numbers(3)`` for rows of 3 features; None without a source.
         target: what a target step is.
-        layers: number of decoder layers.
-        encoder_layers: number of encoder layers; if left out ``layers``, or 0 without a source.
+        options: those of the model; what its parts replace has no effect.
+        parts: the parts of all layers.
         num_tags: number of tags (such as languages) that rows can have, for ``options.tag_inputs``.
-        tie_embeddings: whether the output layer has the target embedding as its weight.
-        options: sizes and parts of all layers.
 
     >>> from attnx.nn.targets.symbols import Symbols
-    >>> model = Transformer(Symbols(23), Symbols(17), layers=6, options=TransformerOptions(hidden_size=16, heads=2))
+    >>> model = Transformer(Symbols(23), Symbols(17), TransformerConfig(hidden_size=16, layers=6))
     >>> source, inputs = torch.tensor([[5, 7, 11]]), torch.tensor([[1, 13]])
     >>> model(source, source > 0, inputs).logits.shape, len(model.decoder.layers)
     (torch.Size([1, 2, 17]), 6)
@@ -78,29 +78,27 @@ class Transformer(SequenceModel[TransformerState]):
         self,
         source: TargetSpec | None,
         target: TargetSpec,
-        layers: int = 3,
-        encoder_layers: int | None = None,
+        options: TransformerConfig,
+        parts: TransformerParts = DEFAULT_PARTS,
         num_tags: int = 0,
-        tie_embeddings: bool = False,
-        options: TransformerOptions = DEFAULT_OPTIONS,
     ) -> None:
         super().__init__()
-        encoder_layers = (layers if source else 0) if encoder_layers is None else encoder_layers
+        encoder_layers = 0 if options.form == "decoder_only" else options.encoder_layers or options.layers
         if encoder_layers and source is None:
-            raise ValueError(f"encoder_layers={encoder_layers} needs a source; use encoder_layers=0")
-        size = options.hidden_size
-        self.target, self.dropout, self.tag_inputs = target, options.dropout, options.tag_inputs
+            raise ValueError("an encoder needs a source; use form=decoder_only")
+        size, tie_embeddings = options.hidden_size, options.tie_embeddings
+        self.target, self.dropout, self.tag_inputs = target, options.dropout, tuple(options.tag_inputs or ())
         self.sources = ("encoder",) if encoder_layers else ("encoder", "decoder") if source else ("decoder",)
         self.site: Site = "cross" if encoder_layers else "self"
         is_causal_prefix = options.prefix == "causal" and not encoder_layers
-        self.is_bidirectional = not (options.self_attention.is_causal or is_causal_prefix)
+        self.is_bidirectional = not (parts.self_attention.is_causal or is_causal_prefix)
         self.embedding = _init_embedding(target.embedding(size))
         self.tags = nn.Embedding(num_tags, size) if options.tag_inputs else None
         self.source_embedding = None if source is None else _init_embedding(source.embedding(size))
-        self.encoder = _build_stack(options, encoder_layers, has_source=False) if encoder_layers else None
-        self.decoder = _build_stack(options, layers, has_source=encoder_layers > 0)
-        self.source_positions = _build_positions(options)
-        self.target_positions = _build_positions(options) if encoder_layers else self.source_positions
+        self.encoder = _build_stack(options, parts, encoder_layers, has_source=False) if encoder_layers else None
+        self.decoder = _build_stack(options, parts, options.layers, has_source=encoder_layers > 0)
+        self.source_positions = _build_positions(options, parts)
+        self.target_positions = _build_positions(options, parts) if encoder_layers else self.source_positions
         self.output = nn.Linear(size, target.width, bias=options.linear_bias and not tie_embeddings)
         self.marked_states = target.marked_states(size)
         if tie_embeddings:
@@ -244,7 +242,9 @@ def _join_layers(weights: list[Tensor]) -> Tensor | None:
     return torch.cat(weights, 1) if weights else None
 
 
-def _build_stack(options: TransformerOptions, layers: int, has_source: bool) -> TransformerStack:
+def _build_stack(
+    options: TransformerConfig, parts: TransformerParts, layers: int, has_source: bool
+) -> TransformerStack:
     """A stack of layers, with cross-attention if there is a source."""
     size = options.hidden_size
     # The gate is a third map: two thirds of the units make as many weights (Shazeer 2020, section 3.1).
@@ -252,8 +252,9 @@ def _build_stack(options: TransformerOptions, layers: int, has_source: bool) -> 
     units = default_units if options.feedforward_size is None else options.feedforward_size
 
     def build(site: AttentionSite, name: str, layer: int) -> LayerAttention:
-        shared = options.attention if site.bias is None else replace(options.attention, bias=site.bias)
-        node = {"name": name, "heads": options.heads, **shared.options_of(name)}
+        known = {option.name for option in registry.describe("attention", name).options}
+        shared = {option: value for option, value in parts.attention.items() if option in known}
+        node = {**shared, "name": name, **({} if site.bias is None else {"bias": site.bias})}
         attention = build_attention(
             site.scorer, site.scope, site.normalizer, size, size, size, node, layer, min_projected_heads=1
         )
@@ -265,21 +266,22 @@ def _build_stack(options: TransformerOptions, layers: int, has_source: bool) -> 
     def build_layer(layer: int, choice: LayerChoice) -> TransformerLayer:
         is_mixer = choice.kind == "mixer"
         return TransformerLayer(
-            build(options.self_attention, choice.name, layer) if choice.is_attending else None,
-            build(options.cross_attention or options.self_attention, choice.name, layer) if has_source else None,
+            build(parts.self_attention, choice.name, layer) if choice.is_attending else None,
+            build(parts.cross_attention or parts.self_attention, choice.name, layer) if has_source else None,
             FeedForward(size, units, options.activation, options.gated, options.linear_bias) if units else None,
             partial(Residual, size, options.norm, options.dropout, options.norm_type),
             mixer=registry.build("mixer", (choice.name, choice.options), hidden_size=size) if is_mixer else None,
         )
 
-    choices = islice(cycle(options.layer_choices), layers)
+    choices = islice(cycle(parts.layer_choices), layers)
     return TransformerStack(
         starmap(build_layer, enumerate(choices)),
         NORMS[options.norm_type](size) if options.norm == "pre" else nn.Identity(),
     )
 
 
-def _build_positions(options: TransformerOptions) -> PositionEncoding:
+def _build_positions(options: TransformerConfig, parts: TransformerParts) -> PositionEncoding:
     size, kind = options.hidden_size, options.position_encoding
-    maps = options.heads * max(choice.maps_per_head for choice in options.layer_choices)
-    return PositionEncoding(size, kind, options.max_positions, size // maps, options.rotary_base)
+    maps = parts.heads * max(choice.maps_per_head for choice in parts.layer_choices)
+    max_positions = options.max_positions or DEFAULT_MAX_POSITIONS
+    return PositionEncoding(size, kind, max_positions, size // maps, options.rotary_base)

@@ -14,7 +14,7 @@ from attnx.models.resolve import (
     names_declaring,
     scope_sources,
 )
-from attnx.models.transformer.options import AttentionSite
+from attnx.models.transformer.parts import AttentionSite
 
 if TYPE_CHECKING:
     from attnx.models.transformer.config import TransformerConfig
