@@ -24,6 +24,7 @@ import torch
 from _pytest.doctest import DoctestModule
 
 from attnx import accel, registry
+from attnx.accel.modules import KERNELS
 from attnx.config.groups import DEFAULTS
 from attnx.laws.candidate import Candidate
 from attnx.laws.candidate import variants as of_candidate
@@ -132,10 +133,9 @@ def choice_name(choice: Any) -> str:
 def group_alike(kind: str, choices: Sequence[Any]) -> list[list[Any]]:
     """Scorers or normalizers in groups of those that declare the same and that the same kernels of accel serve."""
     groups: dict[str, list[Any]] = {}
-    kernels = {name: registry.describe("kernel", name).declarations for name in registry.names("kernel")}
     for choice in choices:
         name, _ = registry.parse_spec(kind, choice)
-        serving = [kernel for kernel, declared in kernels.items() if name in declared[f"{kind}s"]]
+        serving = [kernel.name for kernel in KERNELS if registry.find(kind, name) in getattr(kernel, f"{kind}s")]
         groups.setdefault(f"{registry.describe(kind, name).declarations}{serving}", []).append(choice)
     return list(groups.values())
 

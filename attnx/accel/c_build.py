@@ -1,8 +1,7 @@
-"""Compile C files once on a machine, cache the libraries and load them; without a compiler, report the reason."""
+"""The C files: compiled once on a machine, cached and loaded; without a compiler the reason is reported."""
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import hashlib
@@ -13,7 +12,6 @@ import shutil
 import stat
 import subprocess
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -28,9 +26,11 @@ FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping
 # OpenMP first. Its runtime is not linked: torch has loaded one, which the functions are resolved in.
 VARIANTS = ((*FLAGS, "-fopenmp"), FLAGS)
 SHARED = Path(__file__).with_name("vectors.h")  # the header that all C files include
+LSTM, ADDITIVE = (SHARED.parent / place for place in ("lstm/lstm.c", "attention/additive/additive.c"))
 TIMEOUT_S = 120  # seconds
-# One thread compiles; the others wait for its library.
-COMPILING = threading.Lock()
+INSTEAD = "what would be in C is computed by torch"
+COST = "training takes about a quarter longer"
+CURE = "install gcc or clang (Debian, Ubuntu: apt install gcc libc6-dev; macOS: xcode-select --install)"
 
 
 class Compilation(NamedTuple):
@@ -84,12 +84,23 @@ def lazy_functions(
     return load
 
 
-def compile_into_cache(source: Path) -> None:
-    """Compile a C file into the cache for :func:`compile_library`; do nothing on failure."""
-    for compiler, flags in _compiler_candidates():
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            _cached_library(compiler, flags, source)
-            return
+def without_c(config: Mapping[str, Any]) -> str | None:
+    """Why the C files that a configuration may use cannot be, the cost and the remedy, in one line; None if they can.
+
+    What is not in the cache yet is compiled.
+    """
+    sources = []
+    if any(isinstance(group, Mapping) and group.get("cell") == "lstm" for group in config.values()):
+        sources.append(LSTM)
+    attends = config.get("attention", {}).get("name", "none") != "none"
+    if attends and config.get("scorer", {}).get("name") == "additive":
+        sources.append(ADDITIVE)
+    if not sources or config.get("accel", "auto") == "off":
+        return None
+    if reason := unsupported_platform():
+        return f"none is used ({reason}): {INSTEAD}"
+    failure = next(filter(None, (compile_library(source).failure for source in sources)), None)
+    return None if failure is None else f"{failure}: {INSTEAD}, and {COST}; {CURE}"
 
 
 def _compiler_candidates() -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -109,11 +120,10 @@ def _load(compiler: str, flags: tuple[str, ...], source: Path) -> ctypes.CDLL:
 
 def _cached_library(compiler: str, flags: tuple[str, ...], source: Path) -> Path:
     """The path of the library in the cache, compiled if it is missing."""
-    with COMPILING:
-        library = _cache() / f"{source.stem}-{_fingerprint(compiler, flags, source)}.so"
-        if not library.exists():
-            with tempfile.TemporaryDirectory(dir=library.parent) as private_folder:
-                os.replace(_compile(compiler, flags, source, Path(private_folder)), library)
+    library = _cache() / f"{source.stem}-{_fingerprint(compiler, flags, source)}.so"
+    if not library.exists():
+        with tempfile.TemporaryDirectory(dir=library.parent) as private_folder:
+            os.replace(_compile(compiler, flags, source, Path(private_folder)), library)
     return library
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnx.accel.attention.kernels import warn_once
+from attnx.accel.attention.kernels import try_once, warn_once
 from attnx.errors import in_a_line
 from attnx.mixers.delta_rule import DeltaRule
 from attnx.mixers.gated_linear import GatedLinear
@@ -31,8 +31,6 @@ PACKAGE = "fla-core"
 SIMPLE, GATED, DELTA = "simple_gla.chunk_simple_gla", "gla.chunk_gla", "gated_delta_rule.chunk_gated_delta_rule"
 """Functions in ``fla.ops``: sums that decay by head, by unit of the keys, and the delta rule on a decaying state."""
 PARAMETERS = {"q", "k", "v", "g", "scale", "initial_state", "output_final_state"}
-# Why a function cannot compute on a device, for a type and widths; None if it can.
-_failures: dict[tuple[object, ...], str | None] = {}
 
 
 class FastLinear(Linear):
@@ -162,20 +160,20 @@ def _failure(name: str, compute: Callable[..., Any], inputs: dict[str, Tensor], 
 
     It is tried once, with its gradients, on zeros of the sizes of its first call, for which it is tuned.
     """
-    key = name, state.device, inputs["v"].dtype, state.shape[1:]
-    if key not in _failures:
-        _failures[key] = None
-        try:
-            with torch.inference_mode(False), torch.enable_grad():
-                tensors = {**inputs, "initial_state": state}
-                zeros = {parameter: torch.zeros_like(part, requires_grad=True) for parameter, part in tensors.items()}
-                context, after = compute(**zeros)
-                (context.sum() + after.sum()).backward()
-        except Exception as error:  # a compiler, a device that is too small: no input was looked at
-            _failures[key] = in_a_line(error)
-            widths = f"heads of width {state.shape[2]} and {state.shape[3]} in {inputs['v'].dtype}"
-            warn_once(
-                f"{name.rpartition('.')[2]} of flash-linear-attention cannot be built for {widths} on {state.device}"
-                f" and is left out, the definition computes: {_failures[key]}"
-            )
-    return _failures[key]
+    what, dtype = name.rpartition(".")[2], inputs["v"].dtype
+
+    def build() -> None:
+        with torch.inference_mode(False), torch.enable_grad():
+            tensors = {**inputs, "initial_state": state}
+            zeros = {parameter: torch.zeros_like(part, requires_grad=True) for parameter, part in tensors.items()}
+            context, after = compute(**zeros)
+            (context.sum() + after.sum()).backward()
+
+    def report(reason: str) -> None:
+        widths = f"heads of width {state.shape[2]} and {state.shape[3]} in {dtype}"
+        warn_once(
+            f"{what} of flash-linear-attention cannot be built for {widths} on {state.device} and is left out, the "
+            f"definition computes: {reason}"
+        )
+
+    return try_once((name, state.device, dtype, state.shape[1:]), build, report)

@@ -13,8 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.accel.attention.kernels import Kernel, call_kernels, matching_kernels
+from attnx.accel.attention.additive.cpu import CompiledAdditive
+from attnx.accel.attention.additive.cuda import CudaAdditive
+from attnx.accel.attention.checkpointed import CheckpointedKernel
+from attnx.accel.attention.flex import Flex
+from attnx.accel.attention.kernels import Kernel, call_kernels
 from attnx.accel.attention.sdpa import Sdpa
+from attnx.accel.attention.window import WindowKernel
 from attnx.accel.lstm import autograd
 from attnx.accel.lstm.autograd import DirectionWeights, Lookup
 from attnx.accel.lstm.bindings import can_run_lstm, pack_weights, packed_linear
@@ -32,6 +37,8 @@ if TYPE_CHECKING:
     from attnx.attention.contracts import Scorer
 
 M = TypeVar("M", bound=nn.Module)
+KERNELS: tuple[Kernel, ...] = (WindowKernel(), Flex(), CompiledAdditive(), CudaAdditive(), Sdpa(), CheckpointedKernel())
+"""The kernels of attention: of those that support a call the first computes it."""
 MIN_ROWS_FOR_C = 512
 """From so many rows on one product is worth packing the weights for it."""
 
@@ -135,7 +142,7 @@ class FastAdditive(Additive):
 class FastAttention(Attention):
     """Attention by the first kernel that supports a call, else by its definition."""
 
-    kernels: tuple[Kernel, ...] = ()  # those that support its scorer, scope and normalizer, best first
+    kernels: tuple[Kernel, ...] = ()  # those that fit it, best first
 
     def attend(self, inputs: AttentionInputs) -> AttentionOutput:
         """Attend by a kernel if one supports the call and nothing is sampled: a kernel may compute weights twice."""
@@ -157,7 +164,7 @@ class FastMultiHeadAttention(MultiHeadAttention):
         """Attend by ``sdpa`` with one mask for all heads: the scope ``global`` allows the same positions in each."""
         first, memory = self.heads[0], inputs.memory
         kernels = first.kernels if isinstance(first, FastAttention) else ()
-        kernel = next((cast("Sdpa", known) for known in kernels if isinstance(known, Sdpa)), None)
+        kernel = next((known for known in kernels if isinstance(known, Sdpa)), None)
         if kernel is None or type(first.scope) is not Global or self._is_dropping(inputs):
             return None
         prepared = cast("Scorer", first.scorer).project_queries(inputs.queries)
@@ -169,7 +176,7 @@ class FastMultiHeadAttention(MultiHeadAttention):
         first = self.heads[0]
         if not isinstance(first, FastAttention) or not self.heads_are_alike or not self._only_scorers_learn():
             return None
-        kernels = [kernel for kernel in first.kernels if getattr(kernel, "supports_heads_as_batch", False)]
+        kernels = [kernel for kernel in first.kernels if kernel.supports_heads_as_batch]
         if not kernels or self._is_dropping(inputs) or first.is_sampling or inputs.history is not None:
             return None
         heads = zip(self.heads, inputs.queries.unbind(1), strict=True)
@@ -203,10 +210,9 @@ PLAIN = {fast: plain for plain, fast in FAST.items()}
 def enable(model: M) -> M:
     """Give a model its fast paths, in place: C on a CPU, and attention kernels. Numbers stay equal to rounding."""
     attentions = [module for module in model.modules() if type(module) is Attention]
-    kernels = [matching_kernels(attention) for attention in attentions]  # by the names of parts that are plain yet
+    for attention in attentions:  # whose parts are plain yet
+        attention.kernels = tuple(kernel for kernel in KERNELS if kernel.fits(attention))  # type: ignore[assignment]
     _swap(model, FAST)
-    for attention, matches in zip(attentions, kernels, strict=True):
-        attention.kernels = matches  # type: ignore[assignment]
     return model
 
 

@@ -234,7 +234,6 @@ def _select(config: Any, package: str | None) -> Any:
 
 def train_one(config: dict[str, Any], overrides: Sequence[str], is_verbose: bool = False) -> int:
     """Train one composed configuration; the start table shows all of it if ``is_verbose``."""
-    from attnx.accel.prebuild import start_compiling
     from attnx.inference.validate import check_named_files
     from attnx.runs.layout import chosen_folder
     from attnx.training.distributed.slurm import find_interrupted_run
@@ -244,7 +243,6 @@ def train_one(config: dict[str, Any], overrides: Sequence[str], is_verbose: bool
         check_named_files(config)  # errors in files and names come before torch loads
         if is_main_launch():  # else the main process may have made it by now
             chosen_folder(config)
-    start_compiling(config)
     from attnx.training.fit import fit, resume
 
     with steady_output():

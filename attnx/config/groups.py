@@ -18,8 +18,8 @@ from attnx.registry.synonyms import known_as
 from attnx.runs.layout import check_name
 
 # Kinds that are chosen by a configuration group. A metric goes with its task; a tokenizer is chosen by an option of a
-# task's, a bias by one of attention's, a mixer by one of a model's, a kernel by what it serves.
-PART_GROUPS = tuple(kind for kind in KINDS if kind not in ("kernel", "metric", "tokenizer", "bias", "mixer"))
+# task's, a bias by one of attention's, a mixer by one of a model's.
+PART_GROUPS = tuple(kind for kind in KINDS if kind not in ("metric", "tokenizer", "bias", "mixer"))
 # Groups of whole configurations, which have no node of their own.
 PRESETS = ("experiment", "recipe")
 GROUPS = (*PART_GROUPS, *PRESETS)

@@ -22,7 +22,6 @@ KINDS = {
     "bias": "attnx.attention.biases",
     "attention": "attnx.attention",
     "mixer": "attnx.mixers",
-    "kernel": "attnx.accel.attention",
     "model": "attnx.models",
     "encoder": "attnx.nn.encoders",
     "decoder": "attnx.nn.decoders",
@@ -77,7 +76,6 @@ REQUIRED: dict[str, dict[str, type]] = {
     "query": {"needs": str},
     "bias": {"needs_query": bool},
     "output": {"needs_weights": bool},
-    "kernel": {"scorers": tuple, "scopes": tuple, "normalizers": tuple, "priority": int},
 }
 # What they may declare.
 OPTIONAL: dict[str, dict[str, type]] = {
@@ -86,8 +84,6 @@ OPTIONAL: dict[str, dict[str, type]] = {
 WRITTEN = {
     bool: "True or False",
     str: "a word",
-    int: "a whole number",
-    tuple: "a tuple of names",
     dict: "a dictionary by name",
 }
 

@@ -73,19 +73,11 @@ def short_digest(files: Mapping[str, str]) -> str:
 
 
 def _is_used(part: Part, config: Mapping[str, Any]) -> bool:
-    """Whether a configuration chooses a part or has its name in an option; a kernel is tried without being named."""
-    if part.kind == "kernel":
-        supported = {kind: part.declarations.get(f"{kind}s") for kind in ("scorer", "scope", "normalizer")}
-        is_enabled = isinstance(config.get("attention"), Mapping) and config.get("accel", "auto") == "auto"
-        return is_enabled and all(not names or _chosen_name(config, kind) in names for kind, names in supported.items())
+    """Whether a configuration chooses a part or has its name in an option."""
     if part.kind in MULTI_SELECT_KINDS:
         return part.name in (config.get(part.kind) or {})
-    return part.name == _chosen_name(config, part.kind) or part.name in _option_words(config)
-
-
-def _chosen_name(config: Mapping[str, Any], kind: str) -> str:
-    node = config.get(kind)
-    return str(node.get("name")) if isinstance(node, Mapping) else ""
+    node = config.get(part.kind)
+    return (isinstance(node, Mapping) and node.get("name") == part.name) or part.name in _option_words(config)
 
 
 def _option_words(config: Mapping[str, Any]) -> Iterator[str]:

@@ -121,7 +121,6 @@ def train_or_resume(config: Mapping[str, Any], overrides: Sequence[str]) -> None
         UserError: a mistake in the configuration or the data.
         Interrupted: the job was asked to stop; it can be resumed.
     """
-    from attnx.accel.prebuild import start_compiling
     from attnx.reports.build_all import build_reports
     from attnx.training.fit import fit, resume
 
@@ -135,7 +134,6 @@ def train_or_resume(config: Mapping[str, Any], overrides: Sequence[str]) -> None
         has_checkpoint = (folder / CHECKPOINTS / LAST).is_file()
         if not has_checkpoint:
             empty_folder(folder)
-    start_compiling(config)
     if has_checkpoint:
         resume(folder)
     else:

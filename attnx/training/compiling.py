@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from lightning.fabric.plugins.precision import Precision
 
-from attnx import registry
-from attnx.accel.attention.kernels import build_failure, is_for
+from attnx.accel.attention.kernels import build_failure
 from attnx.accel.compiled import CompileOptions, clone_gradients, compile_model
 from attnx.accel.mixers import describe_mixers
 from attnx.data.batches import collate
@@ -38,13 +37,13 @@ def build_kernels(model: torch.nn.Module, device: torch.device) -> str:
     """Build the kernels of a model for a device, and return the text of the start table.
 
     A kernel that cannot be built is left out, and the next one serves. The start table has a line of its own on C
-    files (:func:`attnx.accel.prebuild.without_c`), so a kernel in C is left out here without a reason.
+    files (:func:`attnx.accel.c_build.without_c`), so a kernel in C is left out here without a reason.
     """
     kernels = {
-        str(registry.registered_name("kernel", type(kernel))): kernel
+        kernel.name: kernel
         for part in model.modules()
         for kernel in getattr(part, "kernels", ())
-        if is_for(kernel, device)
+        if kernel.is_for(device)
     }
     failures = {name: build_failure(kernel, device, warn=str) for name, kernel in kernels.items()}
     built = [name for name, failure in failures.items() if failure is None]
@@ -53,7 +52,7 @@ def build_kernels(model: torch.nn.Module, device: torch.device) -> str:
     notes += [
         f"{name} cannot be built and is left out: {failure}"
         for name, failure in failures.items()
-        if failure is not None and not hasattr(kernels[name], "source")
+        if failure is not None and kernels[name].source is None
     ]
     mixers = describe_mixers(model, device)
     return "; ".join([*notes, *([] if mixers is None else [mixers])])

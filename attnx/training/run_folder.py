@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import yaml
 
-from attnx.accel.prebuild import without_c
+from attnx.accel.c_build import without_c
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json, write_text
 from attnx.files.parse_number import count_phrase

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from torch import nn
 
 from attnx import accel
-from attnx.accel import mixers
+from attnx.accel.attention import kernels
 from attnx.models.transformer.layer_choices import LayerChoice
 from gpu_sections.cases import Case, Figures, NotRunError, Setting
 from gpu_sections.row_names import MIXER_LENGTH, MIXERS, OWN, WITH_FLA, mixer_row
@@ -41,7 +41,7 @@ def _measure(setting: Setting, name: str, way: str, length: int) -> Figures:
         raise NotRunError("flash-linear-attention needs a GPU and the extra fla")
     sizes = CHECK_SIZES if setting.is_check else SIZES
     figures = measure(setting, partial(build, name, way, sizes), length)
-    failed = [reason for reason in mixers._failures.values() if reason is not None]
-    if way == WITH_FLA and (failed or not mixers._failures):  # else the row would be one of the definition
+    failed = [reason for reason in kernels._failures.values() if reason is not None]
+    if way == WITH_FLA and (failed or not kernels._failures):  # else the row would be one of the definition
         raise RuntimeError(failed[0] if failed else "no kernel was called")
     return figures

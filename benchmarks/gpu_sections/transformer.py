@@ -57,11 +57,11 @@ Build = Callable[[Sizes, int], tuple[nn.Module, Forward]]
 """A model of these sizes, for sequences of a length."""
 
 
-def by_attnx(sizes: Sizes, length: int, softcap: float | None = None, **site: Any) -> tuple[nn.Module, Forward]:
-    """attnx's transformer, which reads no source, with parts of its attention; ``length`` has no effect."""
+def by_attnx(sizes: Sizes, length: int, softcap: float | None = None, **parts: Any) -> tuple[nn.Module, Forward]:
+    """attnx's transformer, which reads no source, with parts of its layers; ``length`` has no effect."""
     options = TransformerConfig("decoder_only", sizes.size, sizes.layers, activation="gelu", dropout=0.0)
-    parts = TransformerParts(AttentionSite(**site), attention={"heads": sizes.heads, "softcap": softcap})
-    model = accel.enable(Transformer(None, Symbols(sizes.symbols), options, parts))
+    layers = TransformerParts(**parts, attention={"heads": sizes.heads, "softcap": softcap})
+    model = accel.enable(Transformer(None, Symbols(sizes.symbols), options, layers))
 
     def forward(tokens: Tensor) -> Tensor:
         nothing = tokens[:, :0]
@@ -80,8 +80,8 @@ def by_hand(sizes: Sizes, length: int) -> tuple[nn.Module, Forward]:
 FORMS: dict[str, Build] = {
     BY_HAND: by_hand,
     ATTNX: by_attnx,
-    WINDOW: partial(by_attnx, scope=("local", {"window": 128})),
-    ALIBI: partial(by_attnx, bias="alibi"),
+    WINDOW: partial(by_attnx, self_attention=AttentionSite(scope=("local", {"window": 128}))),
+    ALIBI: partial(by_attnx, self_attention=AttentionSite(bias="alibi")),
     SOFTCAP: partial(by_attnx, softcap=50.0),
 }
 """The last three have a kernel by FlexAttention on a GPU."""

@@ -9,7 +9,6 @@ import pickle
 import shutil
 import stat
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ from attnx import accel
 from attnx.accel import c_build
 from attnx.accel.attention import kernels
 from attnx.accel.attention.additive import blocks, cpu
-from attnx.accel.prebuild import start_compiling
 from attnx.attention.factory import build
 
 pytestmark = pytest.mark.skipif(cpu._library() is None, reason="no C compiler")
@@ -432,37 +430,6 @@ def test_the_kernel_uses_torchs_threads(cache):
     assert b"GOMP_parallel" in file.read_bytes()
     assert b"libgomp" not in file.read_bytes()
     assert library.additive_scores
-
-
-def test_kernels_are_compiled_in_the_background(cache, monkeypatch):
-    """While a run starts, for the parts that need it alone; loading it then compiles nothing."""
-
-    def start(**config: Any) -> None:
-        original = set(threading.enumerate())
-        start_compiling({"attention": {"name": "on"}, "scorer": {"name": "additive"}} | config)
-        for thread in set(threading.enumerate()) - original:
-            thread.join()
-
-    def compiled_sources() -> list[str]:
-        return sorted(library.name.rpartition("-")[0] for library in cache.iterdir())
-
-    start(attention={"name": "none"})
-    assert not compiled_sources()
-    start(accel="off")
-    assert not compiled_sources()
-    start(scorer={"name": "dot"})
-    assert not compiled_sources()
-    start()
-    assert compiled_sources() == ["additive"]
-    monkeypatch.setattr(c_build, "_compile", None)  # calling it would fail
-    assert load_library(Path(cpu.__file__).with_name(cpu.CompiledAdditive.source)).additive_scores
-    assert compiled_sources() == ["additive"]
-
-
-@pytest.mark.usefixtures("without_compiler")
-def test_nothing_is_compiled_in_the_background_without_a_compiler(cache, source):
-    c_build.compile_into_cache(source)
-    assert not list(cache.iterdir())
 
 
 def test_a_memory_of_another_width_is_refused():

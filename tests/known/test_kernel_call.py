@@ -21,8 +21,10 @@ from attnx.attention.types import AttentionInputs, AttentionOutput
 CPU = torch.device("cpu")
 
 
-class Plain:
+class Plain(kernels.Kernel):
     """A kernel that reads by the definition, and counts its reads and how often it was built."""
+
+    name = "Plain"
 
     def __init__(self) -> None:
         self.reads = self.builds = 0
@@ -41,6 +43,8 @@ class Plain:
 class NotBuilt(Plain):
     """One whose compiler fails."""
 
+    name = "NotBuilt"
+
     def build(self, device: torch.device) -> None:
         super().build(device)
         printed = b"In file included from fast.c:\nfast.c:3:1: error: no such thing\nstopped.\n"
@@ -49,6 +53,8 @@ class NotBuilt(Plain):
 
 class Raises(Plain):
     """One that compiles when it first reads, or goes wrong there for another reason."""
+
+    name = "Raises"
 
     def __init__(self, error: Exception) -> None:
         super().__init__()
@@ -156,7 +162,7 @@ def test_other_errors_are_raised(error, read, logged_warnings):
 
 
 def test_a_kernel_for_another_device_is_skipped(read, logged_warnings, monkeypatch):
-    monkeypatch.setattr(NotBuilt, "device", "cuda", raising=False)
+    monkeypatch.setattr(NotBuilt, "device", "cuda")
     kernel = NotBuilt()
     torch.testing.assert_close(*read(kernel), rtol=0, atol=0)
     assert (kernel.builds, kernel.reads) == (0, 0)
@@ -165,7 +171,7 @@ def test_a_kernel_for_another_device_is_skipped(read, logged_warnings, monkeypat
 
 def test_heads_are_read_as_rows(logged_warnings, monkeypatch):
     """A kernel that would read all heads together, and cannot be built."""
-    monkeypatch.setattr(NotBuilt, "supports_heads_as_batch", True, raising=False)
+    monkeypatch.setattr(NotBuilt, "supports_heads_as_batch", True)
     attention: Any = accel.enable(build(query_size=4, memory_size=6, scorer="multiplicative", heads=2))
     queries, memory = torch.randn(2, 3, 4), attention.make_memory(torch.randn(2, 7, 6))
     reads = []

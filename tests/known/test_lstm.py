@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from attnx import accel
-from attnx.accel import prebuild
 from attnx.accel.lstm import autograd, bindings
 from attnx.accel.lstm.autograd import Lookup
 from attnx.nn.encoders.recurrent import RecurrentEncoder
@@ -567,22 +565,3 @@ def test_torch_runs_without_a_compiler(monkeypatch):
     recurrent = fast("lstm", 7, 16, 1, True)
     inputs = draw_inputs(recurrent)[0], torch.tensor([6, 3, 1, 8, 6]), None
     torch.testing.assert_close(outcome(recurrent, *inputs), as_double(recurrent, *inputs), rtol=1e-4, atol=1e-5)
-
-
-def test_the_library_is_compiled_in_the_background(monkeypatch):
-    """Wherever a recurrence is an LSTM."""
-    sources: list[Path] = []
-
-    class Now:
-        def __init__(self, target: Any, args: list[Path]) -> None:
-            sources.extend(args)
-
-        def start(self) -> None: ...
-
-    monkeypatch.setattr(prebuild, "Thread", Now)
-    attention = {"attention": {"name": "on"}}
-    prebuild.start_compiling({**attention, "encoder": {"cell": "gru"}, "recipe": None})
-    prebuild.start_compiling({"attention": {"name": "none"}, "decoder": {"cell": "gru"}})
-    assert not sources
-    prebuild.start_compiling({**attention, "encoder": {"cell": "gru"}, "decoder": {"cell": "lstm"}})
-    assert sources == [bindings.SOURCE]

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from attnx import accel, registry
 from attnx.accel import mixers
-from attnx.accel.attention.kernels import warn_once
+from attnx.accel.attention import kernels
 
 WIDTH, STEPS = 32, 67  # a chunk of theirs has 64 positions
 MASK = torch.arange(STEPS) < torch.tensor([STEPS, 5])[:, None]
@@ -61,7 +61,7 @@ def fla(triton_that):
 @pytest.fixture(autouse=True)
 def _on_a_cpu(monkeypatch):
     monkeypatch.setattr(mixers, "DEVICE", "cpu")
-    monkeypatch.setattr(mixers, "_failures", {})
+    monkeypatch.setattr(kernels, "_failures", {})
     forget()
     yield
     forget()
@@ -69,7 +69,7 @@ def _on_a_cpu(monkeypatch):
 
 def forget() -> None:
     mixers._find.cache_clear()
-    warn_once.cache_clear()
+    kernels.warn_once.cache_clear()
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from attnx import accel, registry
-from attnx.accel.attention.kernels import is_for
 from attnx.accel.attention.sdpa import Sdpa
 from attnx.attention.attention import Attention
 from attnx.attention.factory import build, build_attention
@@ -57,12 +56,12 @@ def test_by_hand():
         attention: Any = accel.enable(
             build(scorer="dot", normalizer=("softmax", {"temperature": temperature}), query_size=1, memory_size=1)
         )
-        assert [type(kernel) for kernel in attention.kernels if is_for(kernel, states.device)] == [Sdpa]
+        assert [type(kernel) for kernel in attention.kernels if kernel.is_for(states.device)] == [Sdpa]
         read = attention(torch.ones(1, 1, 1), attention.make_memory(states, values=values))
         torch.testing.assert_close(read.context, torch.tensor([[[context]]]))
 
 
-@pytest.mark.parametrize("name", Sdpa.scorers)
+@pytest.mark.parametrize("name", [registry.registered_name("scorer", scorer) for scorer in Sdpa.scorers])
 def test_supported_scorers_are_inner_products(name):
     """All else that they do is in the queries and keys which they make: the kernel relies on it."""
     scorer = registry.build("scorer", name, query_size=WIDTH, memory_size=WIDTH)

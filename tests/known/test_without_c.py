@@ -7,7 +7,7 @@ import functools
 import pytest
 
 from attnx.accel import c_build
-from attnx.accel.prebuild import without_c
+from attnx.accel.c_build import without_c
 
 ADDITIVE = {"attention": {"name": "standard"}, "scorer": {"name": "additive"}, "decoder": {"cell": "lstm"}}
 NOTHING = {"attention": {"name": "none"}, "decoder": {"cell": "gru"}}

@@ -84,9 +84,7 @@ def test_scheduled_sampling_waits_for_no_device(build_model, asynchronous_device
 def test_a_kernel_waits_for_no_device(kernel, scorer, scope, steps, asynchronous_device, monkeypatch):
     monkeypatch.setattr(Attention, "attend", lambda *_: pytest.fail("the definition computes"))
     attention: Any = accel.enable(build_attention(scorer, scope, "softmax", 5, 5, 5, {"chunk_mib": 1})).to(DEVICE)
-    attention.kernels = tuple(
-        item for item in attention.kernels if registry.registered_name("kernel", type(item)) == kernel
-    )
+    attention.kernels = tuple(item for item in attention.kernels if item.name == kernel)
     queries, states = (torch.ones(2, length, 5, device=DEVICE, requires_grad=True) for length in (steps, 400))
     mask = torch.ones(2, 400, dtype=torch.bool, device=DEVICE)
     with asynchronous_device:

@@ -13,9 +13,10 @@ from torch import Tensor
 
 import attnx.accel
 from attnx import accel, registry
-from attnx.accel import c_build
+from attnx.accel import c_build, modules
 from attnx.accel.attention import flex
 from attnx.accel.attention.additive import cpu, triton_kernels
+from attnx.accel.attention.kernels import Kernel
 from attnx.accel.modules import FastAttention
 from attnx.attention.attention import Attention
 from attnx.attention.factory import build_attention
@@ -23,7 +24,7 @@ from attnx.attention.memory import concat_sources, hide_future
 from attnx.attention.types import AttentionInputs, AttentionOutput
 from tests.conftest import combination_name
 
-KERNELS = {name: registry.describe("kernel", name).declarations for name in registry.names("kernel")}
+KERNELS = {kernel.name: kernel for kernel in modules.KERNELS}
 FOLDER = Path(attnx.accel.__file__).parent
 
 # Rows, queries and positions: few, and more than a block, a window or a tile holds. The last row has no position.
@@ -90,14 +91,17 @@ def possible(choices: dict[str, Any]) -> bool:
     kernel, _ = choices.get("kernel", ("", ""))
     if any(choices.get(factor, values) in values for factor, values in DECLINED.get(kernel, {}).items()):
         return False
-    if kernel and choices.get("bias") and not KERNELS[kernel].get("supports_bias"):
+    if not kernel:
+        return True
+    serves = KERNELS[kernel]
+    if (choices.get("bias") and not serves.supports_bias) or (choices.get("softcap") and not serves.supports_softcap):
         return False
-    if kernel and choices.get("softcap") and not KERNELS[kernel].get("supports_softcap"):
-        return False
-    serves = KERNELS.get(kernel, {})
-    kinds = {"scorer": "scorers", "scope": "scopes", "normalizer": "normalizers"}
-    served = {serves_them: choices[kind][0] for kind, serves_them in kinds.items() if kind in choices}
-    return all(not serves.get(what) or name in serves[what] for what, name in served.items())
+    classes = {"scorer": serves.scorers, "scope": serves.scopes, "normalizer": serves.normalizers}
+    return all(
+        not classes[kind] or registry.find(kind, choices[kind][0]) in classes[kind]
+        for kind in classes
+        if kind in choices
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -113,12 +117,16 @@ def _drawn(monkeypatch):
     torch.set_default_dtype(torch.float32)
 
 
-class Counted:
+class Counted(Kernel):
     """A kernel that counts the reads it does."""
 
-    def __init__(self, kernel: Any) -> None:
+    name = "counted"
+
+    def __init__(self, kernel: Kernel) -> None:
         self.kernel, self.reads = kernel, 0
-        self.supports = kernel.supports
+
+    def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
+        return self.kernel.supports(attention, inputs)
 
     def __call__(self, attention: Attention, args: AttentionInputs) -> AttentionOutput:
         self.reads += 1
@@ -163,10 +171,10 @@ def pair_of(choices: dict[str, Any], device: str) -> tuple[Any, Any, list[Counte
     options = {"heads": heads, "bias": choices["bias"], "softcap": choices["softcap"], "chunk_mib": 1}
     without = build_attention(*parts, *sizes, options).to(device).eval()
     with_it = accel.enable(copy.deepcopy(without))
-    kernel_class, counted = registry.find("kernel", choices["kernel"][0]), []
+    counted = []
     for module in with_it.modules():
         if isinstance(module, FastAttention):
-            module.kernels = tuple(Counted(kernel) for kernel in module.kernels if type(kernel) is kernel_class)
+            module.kernels = tuple(Counted(kernel) for kernel in module.kernels if kernel.name == choices["kernel"][0])
             counted += module.kernels
     return with_it, without, counted
 
@@ -206,8 +214,7 @@ def device_of(kernel: str) -> str:
     lacking = MISSING.get(kernel, lambda: None)()
     if lacking:
         pytest.skip(lacking)
-    device: str = KERNELS[kernel].get("device", "cpu")
-    return device
+    return KERNELS[kernel].device or "cpu"
 
 
 def same(actual: Tensor | None, expected: Tensor | None, name: str) -> None:
@@ -254,8 +261,8 @@ PLAIN |= {
 def typical(kernel: str) -> list[dict[str, Any]]:
     """A large read by each scorer that a kernel serves, with the first of the scopes that it names or is for."""
     selected = [{**PLAIN, "kernel": (kernel, "padded"), "scorer": (name, {})} for name in registry.names("scorer")]
-    scope_names = ["local"] if kernel == "flex" else KERNELS[kernel]["scopes"]
-    selected = [{**choice, "scope": (scope_names[0], {"window": 1})} if scope_names else choice for choice in selected]
+    if kernel in ("flex", "window"):
+        selected = [{**choice, "scope": ("local", {"window": 1})} for choice in selected]
     return [choice for choice in selected if possible(choice)]
 
 
@@ -272,21 +279,12 @@ def test_a_kernel_is_used(kernel):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_a_kernel_declares_what_it_supports(kernel):
-    """Names of parts that there are, and a rank."""
-    serves = KERNELS[kernel]
-    for kind in ("scorer", "scope", "normalizer"):
-        assert set(serves[f"{kind}s"]) <= set(registry.names(kind))
-    assert isinstance(serves["priority"], int)
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
 def test_no_kernel_runs_unless_enabled(kernel):
     choices = typical(kernel)[0]
     parts = choices["scorer"], choices["scope"], choices["normalizer"]
     attention: Any = build_attention(*parts, KEYS, KEYS, KEYS, {})
     assert not hasattr(attention, "kernels")
     accel.enable(attention)
-    assert registry.find("kernel", kernel) in map(type, attention.kernels)
+    assert KERNELS[kernel] in attention.kernels
     accel.disable(attention)
     assert type(attention) is Attention

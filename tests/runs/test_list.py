@@ -111,7 +111,6 @@ def test_a_name_of_several_kinds_lists_the_selectable_kind(list_parts):
     headings = [line for line in list_parts("history") if re.fullmatch(r"\w+=history", line)]
     assert headings == ["scope=history", "model=history"]
     assert list_parts("additive")[0] == "scorer=additive"
-    assert list_parts("kernel", "additive")[0] == "kernel additive"
 
 
 def test_a_recipe_is_listed_with_what_it_sets(list_parts):

@@ -11,14 +11,16 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from attnx.accel.attention.kernels import Kernel
 from attnx.attention.attention import Attention
 from attnx.attention.inputs import query_mask
+from attnx.attention.scorers.additive import Additive
+from attnx.attention.scorers.concat import Concat
+from attnx.attention.scorers.mlp import Mlp
 from attnx.attention.types import AttentionInputs, AttentionOutput, Memory
-from attnx.registry import register
 
 
-@register("kernel", "checkpointed")
-class CheckpointedKernel:
+class CheckpointedKernel(Kernel):
     """The definition, chunk by chunk: only one chunk's hidden layers are in memory, forwards and backwards.
 
     Formula: ``context(q) = sum_m normalize(score(q, m))(m) value(m), for some rows and queries at a time``
@@ -35,12 +37,8 @@ class CheckpointedKernel:
     torch.Size([2, 97, 26])
     """
 
-    scorers = ("additive", "mlp", "concat")
-    scopes = ()
-    normalizers = ()
-    priority = 30
-    supports_bias = True
-    supports_softcap = True
+    name, scorers = "checkpointed", (Additive, Mlp, Concat)
+    supports_bias = supports_softcap = True
 
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
         """Whether there are more pairs than fit into a chunk."""

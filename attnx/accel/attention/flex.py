@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
-from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
+from attnx.accel.attention.kernels import Kernel
+from attnx.accel.attention.sdpa import PRODUCTS
 from attnx.attention.attention import Attention
+from attnx.attention.normalizers.softmax import Softmax
 from attnx.attention.scopes.global_ import Global
 from attnx.attention.types import AttentionInputs, AttentionOutput, Memory
 from attnx.ops import is_tracing
-from attnx.registry import register
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from attnx.attention.contracts import BiasWithScoreMod, MaskMod, ScopeWithMaskMod
-    from attnx.attention.normalizers.softmax import Softmax
 
 MIN_QUERIES = 128
 """Queries of a block; with fewer no block is skipped."""
@@ -27,8 +27,7 @@ MIN_WIDTH = 16
 """Width of the narrowest keys for which torch writes a kernel."""
 
 
-@register("kernel", "flex")
-class Flex:
+class Flex(Kernel):
     """Scores, softmax and sum in one kernel that torch writes for a scope and a bias, on a GPU.
 
     Formula: ``context = softmax((cap(q K) + bias) / T) V, over the blocks in which the scope allows a position``
@@ -37,17 +36,12 @@ class Flex:
     A scope takes part by its method ``mask_mod``, a bias by its ``score_mod``. Neither a mask nor a bias of
     all pairs is in memory, and blocks out of scope are skipped. What needs no mask at all is left to ``sdpa``.
 
-    >>> Flex.device, Flex.normalizers
-    ('cuda', ('softmax',))
+    >>> Flex.device, [normalizer.__name__ for normalizer in Flex.normalizers]
+    ('cuda', ['Softmax'])
     """
 
-    scorers = ("dot", "scaled", "multiplicative", "biased_general", "low_rank", "cosine")
-    scopes = ()
-    normalizers = ("softmax",)
-    priority = 15
-    device = "cuda"
-    supports_bias = True
-    supports_softcap = True
+    name, device, scorers, normalizers = "flex", "cuda", PRODUCTS, (Softmax,)
+    supports_bias = supports_softcap = True
     supports_heads_as_batch = True  # these scorers have parameters only to prepare queries and keys
 
     def build(self, device: torch.device) -> None:
@@ -84,6 +78,8 @@ def _attend(
     queries: Tensor, keys: Tensor, values: Tensor, score_mod: Callable[..., Tensor], mask_mod: MaskMod
 ) -> Tensor:
     """The contexts (b, 1, q, v) of queries (b, 1, q, k); by torch's definition where it compiles no kernel."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention  # late: a slow import
+
     compiled = _compiled if queries.device.type == "cuda" else _as_it_is
     sizes = len(queries), None, queries.shape[2], keys.shape[2]
     block_mask = compiled(create_block_mask)(mask_mod, *sizes, device=str(queries.device))

@@ -1,4 +1,4 @@
-"""The kernels of attention: what one promises, which support a module, and which of these computes a call.
+"""The kernels of attention: what one promises, and which of those that fit a module computes a call.
 
 A call goes to the first kernel that supports it and can be built. What cannot be built is left out with a note.
 """
@@ -7,84 +7,70 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable
+from pathlib import Path
+from typing import ClassVar
 
 import torch
 
-from attnx import registry
-from attnx.attention.attention import is_recurrent
+from attnx.attention.attention import Attention, is_recurrent
 from attnx.attention.types import AttentionInputs, AttentionOutput
-from attnx.errors import UserError, in_a_line
+from attnx.errors import in_a_line
 
-if TYPE_CHECKING:
-    from attnx.attention.attention import Attention
-
-KINDS = ("scorer", "scope", "normalizer")
-"""The kinds of parts whose supported names a kernel declares."""
 warn_once = functools.cache(logging.getLogger(__name__).warning)
 """Warn; the same line once in a process."""
 COMPILER_MODULES = ("triton", "torch._inductor", "torch._dynamo", "subprocess")
 """Modules whose errors mean that something was not compiled."""
-# Why a kernel's class cannot be built on a device; None if it can.
-_failures: dict[tuple[type, torch.device], str | None] = {}
+# Why something cannot be built in this process; None if it can.
+_failures: dict[Hashable, str | None] = {}
 
 
-class Kernel(Protocol):
-    """A faster way to compute attention, equal to the definition in output and gradients.
+class Kernel(ABC):
+    """A faster way to compute attention, equal to the definition in output and gradients."""
 
-    ``scorers``, ``scopes`` and ``normalizers`` name the parts that it supports; empty means any. Among the kernels that
-    support a call the one with the lowest ``priority`` computes it.
+    name: ClassVar[str]
+    # the classes of parts that it computes, and no subclasses, which may do something else; empty means any
+    scorers: ClassVar[tuple[type, ...]] = ()
+    scopes: ClassVar[tuple[type, ...]] = ()
+    normalizers: ClassVar[tuple[type, ...]] = ()
+    supports_bias: ClassVar[bool] = False  # it adds the bias to the scores, as ``attention.attend_with_scores`` does
+    supports_softcap: ClassVar[bool] = False  # it bounds the scores, as ``attention.attend_with_scores`` does
+    supports_recurrence: ClassVar[bool] = False  # it passes the scores of all queries to the definition at once
+    # it reads only a scorer's prepared queries and keys: heads are rows of one call
+    supports_heads_as_batch: ClassVar[bool] = False
+    device: ClassVar[str | None] = None  # the only type of device that it is for
+    source: ClassVar[Path | None] = None  # the C file that it needs
 
-    Optional attributes:
+    def fits(self, attention: Attention) -> bool:
+        """Whether it computes the parts of a module.
 
-    - ``device``: the only type of device that it is for, as ``"cuda"``.
-    - ``source``: the C file that it needs, which is compiled while a run starts.
-    - ``supports_bias``: it adds the bias to the scores, as ``attention.attend_with_scores`` does.
-    - ``supports_softcap``: it bounds the scores, as ``attention.attend_with_scores`` does.
-    - ``supports_heads_as_batch``: it reads only a scorer's prepared queries and keys: heads are rows of one call.
-    - ``supports_recurrence``: with a history it passes the scores of all queries to the definition at once.
-    - ``build(device)``: compiles what its calls and their gradients need there. If it raises an error, the kernel is
-      left out with a note, and the next one computes.
-    """
+        Recurrent parts go through the queries of a call in order, which a kernel may split unless it says otherwise.
+        """
+        parts = ((attention.scorer, self.scorers), (attention.scope, self.scopes))
+        chosen = (*parts, (attention.normalizer, self.normalizers))
+        has_recurrence = is_recurrent(attention.scorer) or is_recurrent(attention.normalizer)
+        return (
+            all(not classes or type(part) in classes for part, classes in chosen)
+            and (attention.bias is None or self.supports_bias)
+            and (attention.softcap is None or self.supports_softcap)
+            and (not has_recurrence or self.supports_recurrence)
+        )
 
-    scorers: tuple[str, ...]
-    scopes: tuple[str, ...]
-    normalizers: tuple[str, ...]
-    priority: int
+    def is_for(self, device: torch.device) -> bool:
+        """Whether it runs on a device."""
+        return self.device in (None, device.type)
 
+    @abstractmethod
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
         """Whether it can compute this call: sizes, types, devices, masks. Called before every attention call."""
 
+    def build(self, device: torch.device) -> None:  # noqa: B027 - most have nothing to compile
+        """Compile what its calls and their gradients need there; an error leaves it out, and the next one computes."""
+
+    @abstractmethod
     def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         """Compute the attention."""
-
-
-def matching_kernels(attention: Attention) -> tuple[Kernel, ...]:
-    """Build the kernels that support the parts of an attention module, best first.
-
-    Recurrent parts go through the queries of a call in order, which a kernel may split unless it declares otherwise.
-    """
-    parts = {f"{kind}s": registry.registered_name(kind, type(getattr(attention, kind))) for kind in KINDS}
-    declared = {name: registry.declarations("kernel", name) for name in registry.names("kernel")}
-    matches = [
-        name
-        for name, lists in declared.items()
-        if all(not lists.get(kind) or part in lists[kind] for kind, part in parts.items())
-    ]
-    if attention.bias is not None:
-        matches = [name for name in matches if declared[name].get("supports_bias")]
-    if attention.softcap is not None:
-        matches = [name for name in matches if declared[name].get("supports_softcap")]
-    kernels: list[Kernel] = []
-    for name in sorted(matches, key=lambda name: declared[name]["priority"]):
-        try:
-            kernels.append(registry.build("kernel", name))
-        except UserError as error:  # a plug-in's file cannot be imported: a package is missing
-            warn_once(f"the kernel {name} is left out, the next in line computes: {error}")
-    if is_recurrent(attention.scorer) or is_recurrent(attention.normalizer):
-        kernels = [kernel for kernel in kernels if getattr(kernel, "supports_recurrence", False)]
-    return tuple(kernels)
 
 
 def call_kernels(kernels: Iterable[Kernel], attention: Attention, inputs: AttentionInputs) -> AttentionOutput | None:
@@ -99,19 +85,15 @@ def call_kernels(kernels: Iterable[Kernel], attention: Attention, inputs: Attent
         return None
     device = inputs.prepared_queries.device
     for kernel in kernels:
-        if is_for(kernel, device) and kernel.supports(attention, inputs) and build_failure(kernel, device) is None:
+        if kernel.is_for(device) and kernel.supports(attention, inputs) and build_failure(kernel, device) is None:
             try:
                 return kernel(attention, inputs)
             except Exception as error:
                 if not _is_build_error(error):
                     raise
-                _leave_out(kernel, device, error, warn_once)
+                _failures[type(kernel), device] = in_a_line(error)
+                warn_once(_left_out(kernel, device, in_a_line(error)))
     return None
-
-
-def is_for(kernel: Kernel, device: torch.device) -> bool:
-    """Whether a kernel runs on a device."""
-    return bool(getattr(kernel, "device", device.type) == device.type)
 
 
 def build_failure(kernel: Kernel, device: torch.device, warn: Callable[[str], object] = warn_once) -> str | None:
@@ -119,21 +101,24 @@ def build_failure(kernel: Kernel, device: torch.device, warn: Callable[[str], ob
 
     ``warn`` receives a line for the user when the kernel fails for the first time.
     """
-    key = type(kernel), device
+    build, describe = functools.partial(kernel.build, device), functools.partial(_left_out, kernel, device)
+    return try_once((type(kernel), device), build, lambda reason: warn(describe(reason)))
+
+
+def try_once(key: Hashable, build: Callable[[], object], report: Callable[[str], object]) -> str | None:
+    """Why something cannot be built, a line, which ``report`` receives once; None if it can. It is tried once."""
     if key not in _failures:
         _failures[key] = None
         try:
-            if hasattr(kernel, "build"):
-                kernel.build(device)
+            build()
         except Exception as error:  # a compiler, a driver, a cache: no input was looked at
-            _leave_out(kernel, device, error, warn)
+            reason = _failures[key] = in_a_line(error)
+            report(reason)
     return _failures[key]
 
 
-def _leave_out(kernel: Kernel, device: torch.device, error: Exception, warn: Callable[[str], object]) -> None:
-    reason = _failures[type(kernel), device] = in_a_line(error)
-    name = registry.registered_name("kernel", type(kernel)) or type(kernel).__name__
-    warn(f"the kernel {name} cannot be built for {device} and is left out, the next in line computes: {reason}")
+def _left_out(kernel: Kernel, device: torch.device, reason: str) -> str:
+    return f"the kernel {kernel.name} cannot be built for {device} and is left out, the next in line computes: {reason}"
 
 
 def _is_build_error(error: Exception) -> bool:

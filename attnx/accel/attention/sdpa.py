@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
+from attnx.accel.attention.kernels import Kernel
 from attnx.attention.attention import Attention
+from attnx.attention.normalizers.softmax import Softmax
 from attnx.attention.scopes.global_ import Global
+from attnx.attention.scorers.biased_general import BiasedGeneral
+from attnx.attention.scorers.cosine import Cosine
+from attnx.attention.scorers.dot import Dot
+from attnx.attention.scorers.low_rank import LowRank
+from attnx.attention.scorers.multiplicative import Multiplicative
+from attnx.attention.scorers.scaled import Scaled
 from attnx.attention.types import AttentionInputs, AttentionOutput, Memory
 from attnx.ops import is_all_true_on_cpu, is_tracing
-from attnx.registry import register
 
-if TYPE_CHECKING:
-    from torch import nn
-
-    from attnx.attention.normalizers.softmax import Softmax
-
+PRODUCTS = (Dot, Scaled, Multiplicative, BiasedGeneral, LowRank, Cosine)
+"""Scorers that change queries and keys, and then multiply them."""
 MAX_WIDENED = 2
 """How many times as wide as keys values may be: differential attention has two keys to a value of both their widths."""
 
 
-@register("kernel", "sdpa")
-class Sdpa:
+class Sdpa(Kernel):
     """Scores, softmax and sum in one operation of torch: scores and weights are never in memory.
 
     Formula: ``context = softmax(q K / T) V``
@@ -42,10 +45,7 @@ class Sdpa:
     torch.Size([2, 3, 13])
     """
 
-    scorers = ("dot", "scaled", "multiplicative", "biased_general", "low_rank", "cosine")
-    scopes = ()
-    normalizers = ("softmax",)
-    priority = 20
+    name, scorers, normalizers = "sdpa", PRODUCTS, (Softmax,)
     supports_bias = True
     supports_heads_as_batch = True  # these scorers have parameters only to prepare queries and keys
 

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from attnx.accel.attention.checkpointed import attend_in_chunks, pairs_per_chunk
+from attnx.accel.attention.kernels import Kernel
 from attnx.attention.attention import Attention
 from attnx.attention.inputs import query_mask
 from attnx.attention.scopes.local import Local
 from attnx.attention.scorers.additive import Additive
 from attnx.attention.types import AttentionInputs, AttentionOutput, Memory, ScopeMask
-from attnx.registry import register
 
 # Minimum ratio of the memory's length to its windows'. Scores by one matrix product, or by a kernel, are so fast that
 # about 30 windows are scored while one is gathered; scores with hidden units and no kernel of their own take more time.
@@ -23,8 +23,7 @@ MIN_LENGTH_RATIO, MIN_LENGTH_RATIO_OF_HIDDEN = 32, 4
 MIN_NUMBERS_TO_GATHER = 2**18
 
 
-@register("kernel", "window")
-class WindowKernel:
+class WindowKernel(Kernel):
     """A local scope's window alone: its keys and values are gathered, and no other position is read.
 
     Formula: ``context(q) = sum_n normalize(score(q, n) over the window)(n) value(n), n within the window of q``
@@ -41,11 +40,8 @@ class WindowKernel:
     torch.Size([2, 3, 26])
     """
 
-    scorers = ()
-    scopes = ("local",)
-    normalizers = ()
+    name, scopes = "window", (Local,)
     supports_softcap = True
-    priority = 10
 
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
         """Whether the memory is long compared with the windows, only the context is needed, and pairs have scores.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -14,7 +13,6 @@ from torch import Tensor, nn
 from attnx.accel import c_build
 from attnx.ops import is_tracing
 
-SOURCE = Path(__file__).with_name("lstm.c")
 MAX_UNITS_FOR_ONE_THREAD = 2**14
 """Units of a step up to which one thread is faster than several."""
 LANES = 16
@@ -26,7 +24,7 @@ MAX_PARTS = 2
 
 POINTER, LONG = ctypes.c_void_p, ctypes.c_long
 library = c_build.lazy_functions(
-    SOURCE,
+    c_build.LSTM,
     takes={
         "lstm_step": [POINTER] * 6,
         "lstm_step_gradients": [POINTER] * 7,

@@ -38,7 +38,6 @@ from attnx.registry.synonyms import known_as
 
 # Kinds that no word of the command line picks, and what does: listed when they are named.
 UNPICKED = {
-    "kernel": "how attention is computed fast; attnx chooses, accel=off does without",
     "metric": "what is measured; each task has its own",
 }
 BY_OPTION = {

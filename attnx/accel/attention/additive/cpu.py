@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from attnx.accel import c_build
 from attnx.accel.attention.additive import blocks
+from attnx.accel.attention.kernels import Kernel
 from attnx.attention.attention import Attention
+from attnx.attention.scorers.additive import Additive
 from attnx.attention.types import AttentionInputs, AttentionOutput
-from attnx.registry import register
 
 MIN_TERMS_FOR_C, MAX_TERMS_FOR_ONE_THREAD = 2**12, 2**17
 """Terms from which on C is faster than torch, and up to which one thread is faster than several."""
@@ -21,8 +21,7 @@ Shape = ctypes.Array[ctypes.c_long]
 """Batch, queries, positions and width; strides of the batch and of rows, the queries' and the keys'."""
 
 
-@register("kernel", "additive")
-class CompiledAdditive:
+class CompiledAdditive(Kernel):
     """Additive attention on a CPU, its scores in C: memory grows with q * m and not with q * m * hidden.
 
     Formula: ``v . tanh(a + b) = v . (1 - 2 / (1 + e^(2a) e^(2b)))``, the exponentials once a query and once a position
@@ -39,15 +38,9 @@ class CompiledAdditive:
     torch.Size([2, 3, 26])
     """
 
-    scorers = ("additive",)
-    scopes = ()
-    normalizers = ()
-    priority = 20
-    supports_recurrence = True
-    supports_bias = True
-    supports_softcap = True
-    device = "cpu"
-    source = "additive.c"
+    name, device, source = "additive", "cpu", c_build.ADDITIVE
+    scorers = (Additive,)
+    supports_bias = supports_softcap = supports_recurrence = True
 
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
         """Whether the call is in single precision or less and not too small."""
@@ -59,16 +52,15 @@ class CompiledAdditive:
     def build(self, device: torch.device) -> None:
         """Compile the C file; a RuntimeError if it does not compile."""
         if _library() is None:
-            raise RuntimeError(c_build.compile_library(SOURCE).failure)
+            raise RuntimeError(c_build.compile_library(self.source).failure)
 
     def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         """Attend, in blocks of queries if there are many."""
         return blocks.attend_in_blocks(attention, inputs, BACKEND)
 
 
-SOURCE = Path(__file__).with_name(CompiledAdditive.source)
 _library = c_build.lazy_functions(
-    SOURCE,
+    c_build.ADDITIVE,
     takes={
         "additive_scratch": [ctypes.c_void_p],
         "additive_scores": [*[ctypes.c_void_p] * 6, ctypes.c_int],

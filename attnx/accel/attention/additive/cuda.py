@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 
 from attnx.accel.attention.additive import blocks
+from attnx.accel.attention.kernels import Kernel
 from attnx.attention.attention import Attention
+from attnx.attention.scorers.additive import Additive
 from attnx.attention.types import AttentionInputs, AttentionOutput
-from attnx.registry import register
 
 
-@register("kernel", "additive_cuda")
-class CudaAdditive:
+class CudaAdditive(Kernel):
     """Additive attention on a GPU, its scores in Triton: hidden units exist in registers alone.
 
     Formula: ``v . tanh(a + b) = v . (1 - 2 / (1 + e^(2a) e^(2b)))``, the exponentials once a query and once a position
@@ -22,14 +22,9 @@ class CudaAdditive:
     and of keys are summed by a pass each, without atomic additions.
     """
 
-    scorers = ("additive",)
-    scopes = ()
-    normalizers = ()
-    priority = 20
-    supports_recurrence = True
-    supports_bias = True
-    supports_softcap = True
-    device = "cuda"
+    name, device = "additive_cuda", "cuda"
+    scorers = (Additive,)
+    supports_bias = supports_softcap = supports_recurrence = True
 
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
         """Whether the call is in single precision or less."""
