@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from attnx.errors import UserError
 from attnx.files.file_lock import is_lock_held
 from attnx.runs.info import RunStatus
 from attnx.runs.run import Run, lock_run
-from attnx.sweeps.job_process import train_or_resume
+from attnx.sweeps.job_process import WAITING, train_or_resume
 from attnx.training.fit import resume
 
 HOLDER = """
@@ -65,18 +66,32 @@ def test_a_killed_run_is_shown_as_stopped_at_once(tmp_path):
 
 
 def test_a_second_start_in_the_folder_of_a_run_changes_nothing(words, command, sized):
-    """Also before the first one has written anything; and a job of a sweep does not empty the folder."""
+    """Also before the first one has written anything."""
     Path("one").mkdir()
     message = "one: another process trains this run; wait for its end, or stop it first"
     with lock_run(Path("one")):
         answer = command(*sized(f"task.train={words}", "folder=one"))
         assert (answer.code, answer.err) == (2, f"attnx: {message}\n")
         assert [path.name for path in Path("one").iterdir()] == ["run.lock"]
-        Path("one/run.json").write_text("{}", encoding="utf-8")
-        with pytest.raises(UserError, match=message):
-            train_or_resume({**compose([f"task.train={words}"]), "folder": "one"}, [])
-        assert {path.name for path in Path("one").iterdir()} == {"run.lock", "run.json"}
-    assert [path.name for path in Path("one").iterdir()] == ["run.json"]
+    assert not list(Path("one").iterdir())
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_a_job_waits_for_the_end_of_who_trains_in_its_folder(words, sized, capfd):
+    """It says so in its log, and does not empty the folder meanwhile."""
+    Path("one").mkdir()
+    config = {**compose(sized(f"task.train={words}")), "folder": "one"}
+    with lock_run(Path("one")):
+        Path("one/kept").touch()
+        job = threading.Thread(target=train_or_resume, args=(config, []))
+        job.start()
+        while WAITING not in capfd.readouterr().out:
+            assert job.is_alive()
+            time.sleep(0.01)
+        assert {path.name for path in Path("one").iterdir()} == {"run.lock", "kept"}
+    job.join()
+    assert Run(Path("one")).status == RunStatus.FINISHED
+    assert not Path("one/kept").exists()
 
 
 @pytest.mark.usefixtures("no_pictures")
