@@ -78,7 +78,7 @@ def test_a_multilingual_run_is_compared_with_a_monolingual_one(many, run, comman
     (evaluation,) = Path("three/evaluations").iterdir()
     answer = command("compare", str(evaluation), "one")
     assert (answer.code, answer.err) == (0, "")
-    assert "PER against the first" in answer.out
+    assert "PER micro against the first" in answer.out
     assert "different examples" not in answer.out
 
 

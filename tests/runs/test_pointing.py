@@ -113,7 +113,9 @@ def test_validations_in_double_precision_are_drawn(make):
 def test_a_pointer_run_is_exported(make, work_folder):
     """What runs without attnx gives what the run gives, whatever the size."""
     run = make("model.constraint=ring", folder="one")
-    checked = export(Path("one"), "torch", Path("out"), run.task.test_pairs())
+    for package in ("onnx", "onnxruntime"):
+        pytest.importorskip(package, reason="the extra attnx[export] is not installed")
+    checked = export(Path("one"), Path("out"), run.task.test_pairs())
     assert checked.outputs == 7
     assert checked.max_difference < 1e-4
 

@@ -259,7 +259,7 @@ def test_a_failed_run_is_recorded_as_failed(run_to_end, at_step):
     (place,) = recordings(folder)
     records = read(place)
     assert records.exit_code == 1
-    assert [row["_step"] for row in records.history] == [1]
+    assert [row["_step"] for row in records.history] == [1, 2]  # as in metrics.csv
     assert f"wandb sync {place}" in output
     assert f"wandb sync {place}" in (folder / "README.md").read_text(encoding="utf-8")
 

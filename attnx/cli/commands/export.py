@@ -1,6 +1,6 @@
 """Export the model as two ONNX programs, one that encodes a source and one that
-takes a decoding step, for any batch size and length, with the vocabularies and a
-short example.py that decodes greedily with numpy and onnxruntime. Before the
+takes a decoding step, for any batch size and length, with the vocabularies and
+a short example.py that decodes greedily with numpy and onnxruntime. Before the
 folder appears, the programs are given the run's outputs step by step, and their
 log-probabilities are compared with the run's. Needs attnx[export].
 

@@ -12,6 +12,7 @@ from scipy.stats import rankdata
 
 from attnx.config.suite_file import Suite
 from attnx.config.view import choice_text
+from attnx.files.parse_number import count_phrase
 from attnx.reports.significant_digits import p_text
 from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL
 from attnx.reports.sweep.comparison import unequal_conditions
@@ -175,9 +176,9 @@ class Standings:
             missing = [task for task in self.suite.tasks if name not in self.ranks.get(task, {})]
             return [f"**{name}** has no result on {', '.join(missing)}." if name else "There is no result yet."]
         rank, others = self._by_rank().index(name) + 1, len(self.complete) - 1
-        mean_rank, tasks = self.mean_rank(name), len(self.suite.tasks)
+        mean_rank, tasks = self.mean_rank(name), count_phrase(len(self.suite.tasks), "task")
         place = ("first", "second", "third")[rank - 1] if rank <= 3 else f"number {rank}"
-        first = f"**{name}** is {place} of {others + 1} by its mean rank, {mean_rank:.1f} over {tasks} tasks"
+        first = f"**{name}** is {place} of {others + 1} by its mean rank, {mean_rank:.1f} over {tasks}"
         sentences = [f"{first}."]
         if self.overall and (against := against_best(self.overall, name)):
             sentences = [f"{first}: {against}."]

@@ -214,8 +214,6 @@ def _difference(metric: str, first: ComparedRun, challenger: ComparedRun) -> str
     if name not in samples or metric not in first.test.resampled:
         return ABSENT
     draws = samples[name] - first.test.resampled[metric]
-    if not draws.any():
-        return ABSENT
     gap, low, high, p = difference_from_draws(values[0] - values[1], draws)
     return f"{format_difference(gap, low, high)}, p {p:.3f}"
 
