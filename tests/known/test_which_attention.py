@@ -239,7 +239,7 @@ def test_long_words(page):
 
     def error_rate(words: str) -> float:
         runs = comparison.settings[page.changes["reverse"].by_words[words].row.setting].runs
-        errors = [counts for run in runs for n, counts in run.length_errors.items() if n in trained]
+        errors = [counts for run in runs for n, counts in run.examples.length_errors.items() if n in trained]
         return 100 * sum(counts.edits for counts in errors) / sum(counts.symbols for counts in errors)
 
     rates = {words: error_rate(words) for words in page.changes["reverse"].by_words if words.startswith("scorer=")}
