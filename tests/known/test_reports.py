@@ -166,13 +166,14 @@ def wrong(*edits: int) -> tuple[str, ...]:
 
 
 def test_saved_draws_are_compared(write):
-    """Differences of the metrics of the same draws; what is the same for both is no row."""
+    """Differences of the metrics of the same draws; a baseline of the task, the same for both, is no row."""
     first = write("first", wrong(1, 1), test_bleu=30.0, test_mse=0.5, test_naive_mse=1.5)
     second = write("second", wrong(1, 1), test_bleu=31.0, test_mse=0.4, test_naive_mse=1.5)
     common = np.random.default_rng(0).normal(0, 9, 2000)
     for folder, bleu, mse in ((first, 30.0, 0.5), (second, 31.0, 0.4)):
         drawn = {"test_bleu": bleu + common, "test_mse": mse + common, "test_naive_mse": 1.5 + common}
         np.savez(folder / "resampled.npz", **drawn)
+        (folder / CONFIG_YAML).write_text("task: {name: forecasting}\n", encoding="utf-8")
     rows = [row for row in comparison_rows([first, second]) if row[0].endswith("against the first")]
     assert rows == [
         ["BLEU, higher is better against the first", "-", "+1.00 (+1.00 to +1.00), p 0.001"],

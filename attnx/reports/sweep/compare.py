@@ -16,6 +16,7 @@ from attnx.files.printable import printable
 from attnx.reports.metric_names import COUNTED, MACRO, MICRO, TEST, is_higher_better, metric_base, metric_label
 from attnx.reports.run.evaluated_examples import EvaluatedExamples, read_examples, sum_lengths
 from attnx.reports.run.evaluation import LENGTH_BINS
+from attnx.reports.run.task_declarations import baseline_names
 from attnx.reports.significant_digits import format_difference, format_value, format_with_interval
 from attnx.reports.stats.bootstrap import difference_from_draws
 from attnx.reports.varied_keys import varied_keys
@@ -191,10 +192,14 @@ def _add_lengths(table: Table, rates: Sequence[str], runs: Sequence[ComparedRun]
 
 
 def _add_differences(table: Table, runs: Sequence[ComparedRun]) -> bool:
-    """Add the differences from the first run in each metric, where there is any; whether there is."""
+    """Add the differences from the first run in each metric, where there is any; whether there is.
+
+    The task's baselines differ in no run, so their metrics are left out.
+    """
     first, *challengers = runs
     rows: dict[str, list[str]] = {}
-    for metric in first.run.results:
+    baselines = tuple(f"{TEST}{name}_" for name in baseline_names(first.run))
+    for metric in (name for name in first.run.results if not name.startswith(baselines)):
         cells = [_difference(metric, first, run) for run in challengers]
         if (is_higher := is_higher_better(metric)) is not None and any(cell != ABSENT for cell in cells):
             rows[metric_label(metric) + (", higher is better" if is_higher else "")] = cells
