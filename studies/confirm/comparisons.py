@@ -160,6 +160,6 @@ def _compare_pair(planned: Planned, groups: Sequence[Sequence[RunRecord]], task_
     def ratio(difference: float) -> float:
         return math.exp(difference) if scale.least is not None else 1 + difference / abs(float(second.mean()))
 
-    means = tuple(scale.invert(float(group.mean())) for group in (first, second))
     p = 1.0 if math.isnan(test.pvalue) else float(test.pvalue)
-    return Compared(planned, metric.label, (means[0], means[1]), ratio(gap), (ratio(ends.low), ratio(ends.high)), p)
+    means = scale.mean(values[0]), scale.mean(values[1])
+    return Compared(planned, metric.label, means, ratio(gap), (ratio(ends.low), ratio(ends.high)), p)

@@ -37,8 +37,7 @@ def draw_task(ranking: Ranking, linear_error: float | None = None) -> Figure:
         axes.plot(values, [place] * len(values), "o", color=color, alpha=0.3, markersize=4, markeredgewidth=0)
         if row.interval is not None:
             axes.plot(row.interval, [place, place], color=color, linewidth=2)
-        mean = ranking.scale.invert(float(ranking.scale.apply(values).mean()))
-        axes.plot(mean, place, "o", color=color, markersize=6)
+        axes.plot(ranking.scale_mean(row), place, "o", color=color, markersize=6)
         names.append(ranking.settings[row.setting].name)
     if linear_error is not None:
         axes.axvline(linear_error, color=ORANGE, linestyle="--", linewidth=1, label=LINEAR_MAP)

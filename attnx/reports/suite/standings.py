@@ -246,7 +246,7 @@ def against_best(ranking: Ranking, mechanism: str) -> str:
     if row is None:
         return ""
     interval = f" ({metric.interval_cell(*row.interval)})" if row.interval else ""
-    mean = f"{metric.label} {metric.format(row.mean)}{unit(metric)}{interval} in the mean"
+    mean = f"{metric.label} {metric.format(ranking.scale_mean(row))}{unit(metric)}{interval} in the mean"
     if len(ranking.rows) < 2:
         return mean
     is_first = row is ranking.rows[0]

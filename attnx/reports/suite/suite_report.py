@@ -17,8 +17,8 @@ from attnx.reports.markdown import titled_table
 from attnx.reports.pages.html_template import BEGINNING, fill_page, write_files
 from attnx.reports.significant_digits import format_value
 from attnx.reports.suite.standings import Entry, Standings, row_of
-from attnx.reports.sweep.metrics import COSTS, Metric
-from attnx.reports.sweep.ranking import RankedSetting
+from attnx.reports.sweep.metrics import COSTS
+from attnx.reports.sweep.ranking import RankedSetting, Ranking
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.run_table import SUITE, read_run_table, table_text
 from attnx.reports.sweep.tables import number_cells
@@ -75,7 +75,7 @@ def _tables(standings: Standings) -> Iterator[Table]:
         cells = [_shown(standings, name), ABSENT if rank is None else f"{rank:.1f}"]
         if overall:
             row = row_of(overall, name)
-            cells += _figures(overall.metric, row) if row else [ABSENT, *[""] * 4]
+            cells += _figures(overall, row) if row else [ABSENT, *[""] * 4]
         commits = {commit for entry in standings.entries if entry.mechanism == name for commit in entry.commits}
         rows.append([*cells, ", ".join(sorted(commits))])
     yield Table("All tasks", [*head, "commit"], rows, "A mechanism without a result on some task has no mean rank.")
@@ -94,7 +94,7 @@ def _tables(standings: Standings) -> Iterator[Table]:
         for row in ranking.rows:
             name, search = ranking.settings[row.setting].name, standings.suite.search
             chosen = by_name[name].chosen([*search])
-            cells = [f"{ranks[name]:g}", _shown(standings, name), *_figures(metric, row), ranking.seed_count(row)]
+            cells = [f"{ranks[name]:g}", _shown(standings, name), *_figures(ranking, row), ranking.seed_count(row)]
             rows.append([*cells, *(chosen.get(key, "") for key in search)])
         head = ["rank", "mechanism", f"{metric.label}{f', {metric.unit}' if metric.unit else ''}", "95 % interval"]
         yield Table(task, [*head, "behind", "95 % interval", "p", "seeds", *standings.suite.search], rows)
@@ -130,10 +130,11 @@ def _shown(standings: Standings, name: str) -> str:
     return f"{name} (yours)" if name == standings.challenger else name
 
 
-def _figures(metric: Metric, row: RankedSetting) -> list[str]:
-    """The mean, its interval, and the difference from the best with interval and p."""
+def _figures(ranking: Ranking, row: RankedSetting) -> list[str]:
+    """The mean on the scale, its interval, and the difference from the best with interval and p."""
+    metric = ranking.metric
     interval = metric.interval_cell(*row.interval) if row.interval else ""
-    return [metric.format(row.mean), interval, *metric.difference_cells(row.difference)]
+    return [metric.format(ranking.scale_mean(row)), interval, *metric.difference_cells(row.difference)]
 
 
 def _range(values: Sequence[float]) -> str:
@@ -154,7 +155,7 @@ def _csv(standings: Standings) -> str:
         cells |= number_cells(entry.costs, [*entry.costs.values()])
         ranking = standings.rankings.get(entry.task)
         if ranking and (row := row_of(ranking, entry.mechanism)):
-            cells |= number_cells(FIGURES, row.numbers)
+            cells |= number_cells(FIGURES, [ranking.scale_mean(row), *row.numbers[1:]])
             cells |= {"rank": f"{standings.ranks[entry.task][entry.mechanism]:g}", "metric": ranking.metric.key}
             cells["seeds"] = " ".join(map(str, row.values))
         rows.append(cells)

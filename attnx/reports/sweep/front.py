@@ -60,7 +60,7 @@ def cost_points(comparison: Comparison, key: str) -> list[CostPoint]:
         if runs:
             cost = fmean(run.results[key] for run in runs)
             name, seeds = comparison.settings[row.setting].name, main.seed_count(row)
-            points.append(CostPoint(name, cost, row.mean, row.interval, seeds, is_ahead=False))
+            points.append(CostPoint(name, cost, main.scale_mean(row), row.interval, seeds, is_ahead=False))
     cheap, good = -1 if key in MORE_IS_CHEAPER else 1, -1 if main.metric.is_higher_better else 1
 
     def is_beaten(one: CostPoint) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -140,6 +141,10 @@ class Scale(NamedTuple):
             return self.sign * value
         error = math.exp(min(value, MAX_LOGARITHM))
         return max(self.lowest, MAX_PERCENT - error) if self.sign < 0 else error
+
+    def mean(self, values: Sequence[float]) -> float:
+        """The mean on the scale, in the units of the metric: of errors the geometric one; within the values."""
+        return min(max(self.invert(fmean(self.apply(values))), min(values)), max(values))
 
     def difference(self, best: float, difference: MeanDifference) -> MeanDifference:
         """A difference from a place on the scale, in the units of the metric; above zero is worse."""

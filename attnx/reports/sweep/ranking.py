@@ -109,6 +109,10 @@ class Ranking:
             return f"{failed} of its {setting.num_seeds} seeds failed, which is a failure of the setting"
         return ""
 
+    def scale_mean(self, row: RankedSetting) -> float:
+        """The mean on the scale, which is the one that the row's interval is of."""
+        return self.scale.mean([*row.values.values()])
+
     def name(self, row: RankedSetting) -> str:
         """A setting's name in double asterisks."""
         return f"**{self.settings[row.setting].name}**"
