@@ -81,19 +81,20 @@ class SuiteCommand:
         self.shared = counted_elsewhere(self.suite, self.others, self.mechanisms)
 
     def run(self) -> int:
-        """Train what is missing, and write the report; return the exit code.
+        """Train what is missing, and write the report, also after a signal, of what there is; return the exit code.
 
         Raises:
             UserError: a mistake in the suite or the challenger, before anything is trained.
             Stopped: by a signal; the message says how to go on.
         """
         self.check()
+        stopped = None
         if any(len(entry.finished) < self.suite.seeds or entry.status for entry in map(self._entry, self.configs)):
             try:
                 self._train_all()
             except KeyboardInterrupt as stop:
                 signum = stop.signum if isinstance(stop, Stopped) else signal.SIGINT
-                raise Stopped(f"what has finished is kept; go on with: {self.command_line}", signum) from stop
+                stopped = Stopped(f"what has finished is kept; go on with: {self.command_line}", signum)
         cells = [(task, name) for name in self.mechanisms for task in self.suite.tasks]
         entries = merge_entries([*map(self._entry, cells)], self.others)
         notes = [
@@ -106,6 +107,8 @@ class SuiteCommand:
             print_line(sentence.replace("**", ""))
         for path in write_suite_report(standings, SUITES / self.suite.name / (self.challenger or "baselines")):
             print_line(path)
+        if stopped:
+            raise stopped
         own = [entry for entry in entries if (entry.task, entry.mechanism) in self.configs]
         is_complete = all(len(entry.finished) >= self.suite.seeds and not entry.status for entry in own)
         return ExitCode.FINISHED if is_complete else ExitCode.FAILED
@@ -231,7 +234,8 @@ class SuiteCommand:
         except UserError as error:  # the others go on
             self.failed[mechanism] = str(error)
             print_line(f"attnx: {mechanism}: {error}", flush=True)
-        self._read(mechanism, stage)
+        finally:
+            self._read(mechanism, stage)
 
     def _read(self, mechanism: str, stage: str) -> None:
         """Read the runs of a sweep, if it was begun."""

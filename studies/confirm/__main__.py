@@ -49,7 +49,7 @@ def main() -> int:
     codes = [_train(file, arguments.jobs, deadline, arguments.check) for file in files if file.stem in selected]
     if arguments.check:
         return max(codes)
-    runs = read_runs(sorted(RESULTS.glob("*.csv")))
+    runs = read_runs(sorted(RESULTS.glob("*.csv")), suites)
     answers = compare(planned, runs)
     for one in answers:
         print(one.sentence)

@@ -24,6 +24,7 @@ EQUAL_WITHIN = 0.05
 BETTER, WORSE, EQUAL, OPEN = "better", "worse", "equal", "open"
 LINEAR_MAP, LINEAR_ERROR = "linear map", "test_linear_mse"
 """The forecast without a model that runs of a series have beside theirs, which is compared like a setting."""
+ENDED = (RunStatus.FINISHED, RunStatus.FAILED)
 Runs = Mapping[tuple[str, str], Sequence[RunRecord]]
 """The counted runs of a setting, by ``SUITE/TASK`` and the setting's name."""
 
@@ -92,8 +93,8 @@ def read_planned(path: Path) -> list[Planned]:
     return [Planned(**entry) for entry in yaml.safe_load(path.read_text(encoding="utf-8"))]
 
 
-def read_runs(tables: Sequence[Path]) -> dict[tuple[str, str], list[RunRecord]]:
-    """The counted runs in the tables of suites."""
+def read_runs(tables: Sequence[Path], suites: Sequence[Suite]) -> dict[tuple[str, str], list[RunRecord]]:
+    """The counted runs in the tables of suites, of the settings of which all have finished or failed."""
     runs: dict[tuple[str, str], list[RunRecord]] = {}
     for run in (run for table in tables for run in read_run_table(table)):
         suite, task, mechanism = (str(run.choices[f"{SUITE}.{name}"]) for name in ("name", "task", "mechanism"))
@@ -101,7 +102,9 @@ def read_runs(tables: Sequence[Path]) -> dict[tuple[str, str], list[RunRecord]]:
         if LINEAR_ERROR in run.results:
             linear = replace(run, results={"test_mse": run.results[LINEAR_ERROR]})
             runs.setdefault((f"{suite}/{task}", LINEAR_MAP), []).append(linear)
-    return runs
+    seeds = {suite.name: {*suite.counted_seeds} for suite in suites}
+    ended = {key: {run.seed for run in group if run.status in ENDED} for key, group in runs.items()}
+    return {key: group for key, group in runs.items() if ended[key] >= seeds[key[0].partition("/")[0]]}
 
 
 def check_names(planned: Sequence[Planned], suites: Sequence[Suite]) -> None:

@@ -17,7 +17,7 @@ from studies.confirm.page import rank_tasks
 def draw_tasks(study: Path) -> Iterator[str | Figure]:
     """A heading and a picture for each task that has counted runs, from the folder of the study."""
     suites = [read_suite(str(file)) for file in sorted((study / "suites").glob("*.yaml"))]
-    runs = read_runs(sorted((study / "results").glob("*.csv")))
+    runs = read_runs(sorted((study / "results").glob("*.csv")), suites)
     for task, ranking in rank_tasks(suites, runs).items():
         yield f"#### {task}"
         linear = runs.get((task, LINEAR_MAP))

@@ -198,7 +198,34 @@ def test_the_linear_map_of_a_series_is_compared_like_a_setting(tmp_path: Path) -
     suite = {"suite.name": "forecasting", "suite.task": "etth1", "suite.mechanism": "defaults"}
     results = [{"test_mse": 0.4 + seed / 100, "test_linear_mse": 0.3, "test_examples": 9.0} for seed in range(3)]
     table = tmp_path / "forecasting.csv"
-    rows = [replace(run, results=result, choices=suite) for run, result in zip(runs(1, 2, 3), results, strict=True)]
+    seeds = replace(read_suite(str(SUITES / "forecasting.yaml")), seeds=3)
+    rows = [
+        replace(run, seed=seed, results=result, choices=suite)
+        for run, seed, result in zip(runs(1, 2, 3), seeds.counted_seeds, results, strict=True)
+    ]
     table.write_text(table_text(rows, [*suite]), encoding="utf-8")
-    (one,) = compare([Planned("forecasting/etth1", "defaults", LINEAR_MAP, WORSE, "us")], read_runs([table]))
+    read = read_runs([table], [seeds])
+    (one,) = compare([Planned("forecasting/etth1", "defaults", LINEAR_MAP, WORSE, "us")], read)
     assert (one.found, one.means[1]) == (WORSE, pytest.approx(0.3))
+
+
+def test_a_setting_counts_once_all_its_seeds_have_ended(tmp_path: Path) -> None:
+    """The last of three seeds has failed, was interrupted, or has not begun."""
+    suite = replace(read_suite(str(SUITES / "tracking.yaml")), seeds=3)
+    first, second, third = (
+        replace(run, seed=seed) for run, seed in zip(runs(1, 2, 3), suite.counted_seeds, strict=True)
+    )
+    groups = {
+        "failed": [first, second, replace(third, status=RunStatus.FAILED, results={})],
+        "interrupted": [first, second, replace(third, status=RunStatus.INTERRUPTED, results={})],
+        "begun": [first, second],
+    }
+    names = ("suite.name", "suite.task", "suite.mechanism")
+    rows = [
+        replace(run, choices=dict(zip(names, ("tracking", "parity", name), strict=True)))
+        for name, group in groups.items()
+        for run in group
+    ]
+    table = tmp_path / "tracking.csv"
+    table.write_text(table_text(rows, [*names]), encoding="utf-8")
+    assert {name: len(group) for (_, name), group in read_runs([table], [suite]).items()} == {"failed": 3}

@@ -99,6 +99,9 @@ def test_an_interrupted_suite_goes_on_by_the_same_command(write, command, moody,
     answer = command("suite", suite)
     assert answer.code == 130
     assert answer.err == "attnx: interrupted; what has finished is kept; go on with: attnx suite toy.yaml\n"
+    page = (HOME / "toy" / "baselines.md").read_text(encoding="utf-8")
+    assert "| words | moody | interrupted with seed 2 |" in page
+    assert "| 1 | dot |" in page
     clear_moods()
     assert command("suite", suite).code == 0
     folder = next(HOME.glob("toy/moody-*")).name
