@@ -6,6 +6,7 @@ the user owns it and others may not write to it, since its code is run.
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import stat
@@ -100,8 +101,13 @@ def search(folders: Sequence[Path]) -> PluginSearch:
 
 def configured_folders() -> tuple[Path, ...]:
     """The plug-in folders, whether or not they exist and are safe: ``$ATTNX_PLUGINS``, then ``plugins/``."""
-    named = [entry for entry in os.environ.get("ATTNX_PLUGINS", "").split(os.pathsep) if entry]
-    return tuple(Path(entry).absolute() for entry in (*named, "plugins"))
+    return _folders_from(os.getcwd(), os.environ.get("ATTNX_PLUGINS", ""))
+
+
+@functools.lru_cache(maxsize=8)
+def _folders_from(current: str, variable: str) -> tuple[Path, ...]:
+    """The plug-in folders, seen from the current one: they are asked for whenever a part is described."""
+    return tuple(Path(current, entry) for entry in (*filter(None, variable.split(os.pathsep)), "plugins"))
 
 
 def folders() -> list[Path]:
