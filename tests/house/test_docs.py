@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from attnx import registry
-from attnx.cli import main
+from attnx.cli import main, suite
 from attnx.cli.commands.suite import read_command
 from attnx.cli.main import COMMANDS
 from attnx.cli.sweep import split_fresh
@@ -109,28 +109,30 @@ def test_there_are_commands_to_check():
 
 
 @pytest.mark.parametrize("page", COMMANDS_BY_PAGE, ids=lambda page: page.stem)
-def test_documented_commands_compose(page, with_plugins, subtests):
+def test_documented_commands_compose(page, with_plugins, monkeypatch, subtests):
     """As a command would check it before anything is read, built or written."""
     plugins = plugins_of(page)
     write(with_plugins, plugins)
     assert not catalog().broken
+    compose_here = functools.partial(compose_once, plugins=frozenset(plugins.values()))
+    monkeypatch.setattr(suite, "compose", lambda job, _: compose_here(tuple(job)))
     for words in COMMANDS_BY_PAGE[page]:
         with subtests.test(shlex.join(words)):
-            check_command(words, frozenset(plugins.values()))
+            check_command(words, compose_here)
 
 
 @functools.cache
 def compose_once(job: tuple[str, ...], plugins: frozenset[str]) -> dict[str, Any]:
-    """The pages share many commands."""
+    """The pages share many commands, and commands of suites many runs."""
     return compose(job)
 
 
-def check_command(words: list[str], plugins: frozenset[str]) -> None:
+def check_command(words: list[str], compose_here: Callable[[tuple[str, ...]], object]) -> None:
     if words and words[0] in COMMANDS:
         assert main._load(words[0])[1].parse(words[1:])
         assert words[0] != "list" or len(words) == 1 or any(words[-1] in pair for pair in catalog().parts)
         if words[0] == "suite" and not words[-1].endswith((".csv", ".yaml")):  # files of the reader
-            read_command(main._load("suite")[1].parse(words[1:])).check()
+            check_suite(read_command(main._load("suite")[1].parse(words[1:])))
         return
     if words[:1] == ["--help"]:
         return
@@ -139,7 +141,16 @@ def check_command(words: list[str], plugins: frozenset[str]) -> None:
     jobs = expand_sweep(split_fresh(canonicalize_overrides(overrides))[1]).jobs if arguments.multirun else [overrides]
     assert jobs
     for job in (jobs[0], jobs[-1]) if len(jobs) > 1 else jobs:  # the names of parts between them are registered ones
-        compose_once(tuple(job), plugins)
+        compose_here(tuple(job))
+
+
+def check_suite(command: suite.SuiteCommand) -> None:
+    """The mechanism is possible on each task, as it must be; a baseline on the first, for it need not be on others."""
+    others = [*command.suite.tasks][1:]
+    assert command.challenger, "without one the tasks need a baseline each"
+    command.shared |= {(task, name) for task in others for name in command.suite.baselines}
+    command.check()
+    assert not command.refused
 
 
 @pytest.mark.usefixtures("new_parts_are_forgotten")
