@@ -128,13 +128,20 @@ def test_the_mean_over_tasks_is_tested_over_seeds() -> None:
     assert FAR.overall is not None
     means = {FAR.overall.settings[row.setting].name: row.values for row in FAR.overall.rows}
     assert means["capped"] == {2: 84.5, 3: pytest.approx(85.05), 4: pytest.approx(84.7)}
-    assert FAR.conclusions[0].startswith("**capped** is first of 3 by its mean rank, 1.5 over 2 tasks: accuracy 84.")
+    assert FAR.conclusions[0].startswith(
+        "**capped** is first of 3, like **attention**, by its mean rank, 1.5 over 2 tasks: accuracy 84."
+    )
 
 
 def test_equal_means_share_their_ranks() -> None:
     tied = standings(capped=([100.0] * 3, [70.0, 71.0, 72.0]), attention=([100.0] * 3, [60.0, 61.0, 62.0]))
     assert tied.ranks["easy"] == {"capped": 1.5, "attention": 1.5}
     assert verdict(tied.rankings["easy"], "capped") == "neither"
+    nothing = standings(capped=([0.0] * 3, [0.0] * 3), attention=([0.0] * 3, [0.0] * 3))
+    assert nothing.conclusions[0] == (
+        "**capped** is first of 2, like **attention**, by its mean rank, 1.5 over 2 tasks: accuracy 0.00 % in the "
+        "mean, equal to that of **attention**."
+    )
 
 
 def test_what_has_no_result_on_a_task_has_no_mean_rank() -> None:

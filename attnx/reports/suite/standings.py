@@ -175,10 +175,13 @@ class Standings:
         if name not in self.complete:
             missing = [task for task in self.suite.tasks if name not in self.ranks.get(task, {})]
             return [f"**{name}** has no result on {', '.join(missing)}." if name else "There is no result yet."]
-        rank, others = self._by_rank().index(name) + 1, len(self.complete) - 1
-        mean_rank, tasks = self.mean_rank(name), count_phrase(len(self.suite.tasks), "task")
+        others = {other: self.mean_rank(other) or 0.0 for other in self._by_rank() if other != name}
+        mean_rank, tasks = self.mean_rank(name) or 0.0, count_phrase(len(self.suite.tasks), "task")
+        rank = 1 + sum(other < mean_rank for other in others.values())
+        equals = [f"**{other}**" for other in others if others[other] == mean_rank]
         place = ("first", "second", "third")[rank - 1] if rank <= 3 else f"number {rank}"
-        first = f"**{name}** is {place} of {others + 1} by its mean rank, {mean_rank:.1f} over {tasks}"
+        like = f", like {' and '.join(equals)}," if equals else ""
+        first = f"**{name}** is {place} of {len(others) + 1}{like} by its mean rank, {mean_rank:.1f} over {tasks}"
         sentences = [f"{first}."]
         if self.overall and (against := against_best(self.overall, name)):
             sentences = [f"{first}: {against}."]
@@ -252,6 +255,8 @@ def against_best(ranking: Ranking, mechanism: str) -> str:
     is_first = row is ranking.rows[0]
     other = ranking.rows[1 if is_first else 0]
     gap = other.difference if is_first else row.difference
+    if ranking.scale_mean(row) == ranking.scale_mean(other):
+        return f"{mean}, equal to that of {ranking.name(other)}"
     side = "ahead of the best other" if is_first else "behind the best"
     if gap is None:
         return f"{mean}, {side}, {ranking.name(other)}"
