@@ -11,7 +11,7 @@ from attnx.data.batches import Batch
 from attnx.data.vocabulary import EOS, SEP
 from attnx.laws.small import SOURCE_SYMBOLS, small_config, small_model
 
-FIRST_WORD, LENGTH, STEPS = 6, 5, 800
+FIRST_WORD, LENGTH, STEPS = 6, 5, 300
 
 
 def draw(rows: int, chance: torch.Generator) -> Batch:
@@ -33,7 +33,7 @@ def share_right(train: Callable[..., Any], encoder: dict[str, Any]) -> float:
     readout = {"inputs": ["context"], "tanh": False}
     built = small_model(small_config(model=model, encoder=encoder, readout=readout, **parts))
     chance = torch.Generator().manual_seed(2)
-    train(built, lambda: draw(64, chance), STEPS)
+    train(built, lambda: draw(64, chance), STEPS, lr=0.02)
     batch = draw(1000, chance)
     with torch.no_grad():
         logits = built(batch.source, batch.source_mask, batch.target[:, :1]).logits

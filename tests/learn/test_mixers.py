@@ -71,7 +71,7 @@ def recall_by_pairs(choice: LayerChoice) -> dict[int, float]:
     """The recall of two layers that were trained on sequences of one to six pairs, by their number."""
     torch.manual_seed(0)
     model, rng = build_model(choice, 2, RECALL.vocabulary), np.random.default_rng(1)
-    train(model, lambda step: draw_recall(rng, ROWS, PAIRS[step % len(PAIRS)]), steps=400, lr=5e-3)
+    train(model, lambda step: draw_recall(rng, ROWS, PAIRS[step % len(PAIRS)]), steps=250, lr=5e-3)
     return {pairs: accuracy(model, *draw_recall(np.random.default_rng(2), 300, pairs)) for pairs in PAIRS}
 
 
@@ -93,7 +93,7 @@ def parity_beyond_trained_lengths(choice: LayerChoice) -> float:
     """The share of right parities at steps 17 to 32 of a layer that was trained on 16."""
     torch.manual_seed(1)
     model, chance = build_model(choice, 1, 2), torch.Generator().manual_seed(1)
-    train(model, lambda step: draw_parity(chance, ROWS // 2, 16), steps=500, lr=5e-3)
+    train(model, lambda step: draw_parity(chance, ROWS // 2, 16), steps=250, lr=5e-3)
     return accuracy(model, *draw_parity(chance, 300, 32), first=16)
 
 

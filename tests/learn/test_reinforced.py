@@ -9,7 +9,7 @@ import torch
 from attnx.laws.small import small_config
 from attnx.models.resolve import DataSizes, resolve_model
 
-LENGTHS, STEPS = (3, 7), 600
+LENGTHS, STEPS = (3, 7), 400
 
 
 def test_the_reward_teaches_where_to_read(train, strings):
@@ -23,7 +23,7 @@ def test_the_reward_teaches_where_to_read(train, strings):
     torch.manual_seed(7)
     chance = torch.Generator().manual_seed(11)
     model: Any = resolve_model(config).build(DataSizes(**strings(*LENGTHS).sizes, tags=0))
-    train(model, lambda: strings(*LENGTHS).draw(48, chance, reverse=False), STEPS)
+    train(model, lambda: strings(*LENGTHS).draw(48, chance, reverse=False), STEPS, lr=0.02)
     batch = strings(*LENGTHS).draw(200, torch.Generator().manual_seed(13), reverse=False)
     right, weights = strings(*LENGTHS).share_right(model, batch)
     assert right >= 0.6

@@ -9,7 +9,7 @@ import torch
 from attnx import registry
 from attnx.models.resolve import DataSizes, resolve_model
 
-STEPS = 300
+STEPS = 200
 
 
 def node(kind: str, name: str, **options: Any) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def test_the_model_learns_to_reverse(train, strings):
     assert drawn.share_right(model, batch)[0] < 0.1
 
     def factor(step: int) -> float:
-        return min(1, (step + 1) / 30, (STEPS - step) / 150)
+        return min(1, (step + 1) / 30, 2 * (STEPS - step) / STEPS)
 
     train(model, lambda: drawn.draw(48, chance, reverse=True), STEPS, lr=0.004, betas=(0.9, 0.98), factor=factor)
     assert drawn.share_right(model, batch)[0] > 0.9
