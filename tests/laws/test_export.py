@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from attnx import registry
-from attnx.config.compose import compose
 from attnx.export.onnx import LoadedProgram, load_onnx, save_onnx
 from attnx.export.programs import Exported, Program, flatten_state, make_programs, unflatten_state
-from attnx.models.resolve import DataSizes, resolve_model
+from attnx.laws.small import small_config, small_model
+from tests.conftest import combination_name
 
-SMALL = ["model.embedding_dim=5", "encoder.hidden_size=7", "decoder.hidden_size=11"]
-SHORT_MIXERS = {
-    name: f"{{name: {name}, heads: 2, chunk: 4}}"
+SHORT_MIXERS: dict[str, Any] = {
+    name: {"name": name, "heads": 2, "chunk": 4}
     for name in registry.names("mixer")
     if "chunk" in [option.name for option in registry.describe("mixer", name).options]
 }
@@ -33,58 +31,63 @@ RECURRENT = {
 }
 PARTS = [registry.names(kind) for kind in ("scorer", "normalizer", "scope", "query")]
 ROUND = zip(*(itertools.islice(itertools.cycle(names), max(map(len, PARTS))) for names in PARTS), strict=True)
-COMPOSITIONS = [
+SMALL_TRANSFORMER = {"name": "transformer", "hidden_size": 12, "layers": 1}
+
+
+def transformer(**options: Any) -> dict[str, Any]:
+    """A choice of ``model``."""
+    return {"model": SMALL_TRANSFORMER | options, "attention": ("standard", {"heads": 2})}
+
+
+COMPOSITIONS: list[dict[str, Any]] = [
     *[
-        [
-            f"scorer={first}",
-            f"normalizer={two}",
-            f"scope={'global' if {first, two} & RECURRENT else three}",
-            f"+query={four}",
-        ]
+        {
+            "scorer": first,
+            "normalizer": two,
+            "scope": "global" if {first, two} & RECURRENT else three,
+            "query": [four],
+        }
         for first, two, three, four in ROUND
     ],
-    ["scope=local", "scope.center=predictive", "+query=[previous_state,last_context]"],
-    ["attention=none", "encoder.cell=gru", "decoder.cell=gru", "encoder.layers=2", "decoder.layers=2"],
-    ["attention.bias={name: distance, buckets: 4, max_distance: 3}", "scorer=dot", "scope=encoder_decoder"],
-    ["recipe=las_location", "encoder.layers=2"],
-    ["encoder=pyramid", "encoder.layers=3", "output=copy", "scope=encoder_decoder"],
-    ["output=copy", "scorer=coverage", "scope=encoder_decoder", "attention.heads=2"],
-    ["model.keys_from=inputs", "model.values_from=states", "encoder.cell=rnn", "decoder.cell=rnn"],
-    ["model.keys_from=one_hot", "model.feed=next", "model.tag_inputs=[encoder,decoder]"],
-    ["model=transformer", "scorer=scaled", "model.layers=2"],
-    [
-        "model=transformer",
-        "model.position_encoding=learned",
-        "scope=history",
-        "model.cross_scope=local",
-        "normalizer=sparsemax",
-    ],
-    [
-        "model=transformer",
-        "model.form=decoder_only",
-        "model.position_encoding=rotary",
-        "scorer=cosine",
-        "model.tag_inputs=[decoder]",
-    ],
-    [
-        "model=transformer",
-        "model.position_encoding=none",
-        "scorer=scaled",
-        "model.self_bias=relative",
-        "model.cross_bias=alibi",
-    ],
+    {"scope": ("local", {"center": "predictive"}), "query": ["previous_state", "last_context"]},
+    {"attention": "none", "encoder": {"cell": "gru", "layers": 2}, "decoder": {"cell": "gru", "layers": 2}},
+    {
+        "attention": ("standard", {"bias": {"name": "distance", "buckets": 4, "max_distance": 3}}),
+        "scorer": "dot",
+        "scope": "encoder_decoder",
+    },
+    {"encoder": {"name": "pyramid", "layers": 2}, "scorer": "location", "model": {"feed": "next"}},
+    {"encoder": {"name": "pyramid", "layers": 3}, "output": "copy", "scope": "encoder_decoder"},
+    {"output": "copy", "scorer": "coverage", "scope": "encoder_decoder", "attention": ("standard", {"heads": 2})},
+    {
+        "model": {"keys_from": "inputs", "values_from": "states"},
+        "encoder": {"cell": "rnn"},
+        "decoder": {"cell": "rnn"},
+    },
+    {"model": {"keys_from": "one_hot", "feed": "next", "tag_inputs": ["encoder", "decoder"]}},
+    {**transformer(layers=2), "scorer": "scaled"},
+    {
+        **transformer(position_encoding="learned", cross_scope="local"),
+        "scope": "history",
+        "normalizer": "sparsemax",
+    },
+    {
+        **transformer(form="decoder_only", position_encoding="rotary", tag_inputs=["decoder"]),
+        "scorer": "cosine",
+    },
+    {**transformer(position_encoding="none", self_bias="relative", cross_bias="alibi"), "scorer": "scaled"},
     # Sources are longer than a chunk.
-    [
-        "model=transformer",
-        "model.form=decoder_only",
-        "model.prefix=causal",
-        "scorer=scaled",
-        f"model.layers={len(registry.names('mixer')) + 1}",
-        f"model.mixer=[{','.join(SHORT_MIXERS.get(name, name) for name in registry.names('mixer'))},standard]",
-    ],
+    {
+        **transformer(
+            form="decoder_only",
+            prefix="causal",
+            layers=len(registry.names("mixer")) + 1,
+            mixer=[*(SHORT_MIXERS.get(name, name) for name in registry.names("mixer")), "standard"],
+        ),
+        "scorer": "scaled",
+    },
 ]
-TRANSFORMER = ["model.hidden_size=12", "model.layers=1", "attention.heads=2"]
-TAGGED = ("language_tag", "model.tag_inputs")
+TAGGED = ("language_tag", "tag_inputs")
 
 
 def saved(program: Program, folder: Path) -> LoadedProgram:
@@ -94,25 +97,16 @@ def saved(program: Program, folder: Path) -> LoadedProgram:
     return load_onnx(folder / "program.onnx", program.input_names)
 
 
-@cache
-def composed(*overrides: str) -> dict[str, Any]:
-    return compose(overrides)
-
-
-def model_of(overrides: list[str]) -> Exported:
-    config = composed(*(TRANSFORMER if "model=transformer" in overrides else SMALL), *overrides)
-    sizes = {"source_symbols": 23, "source_features": 0, "target_symbols": 19, "target_features": 0, "tags": 3}
+def model_of(choices: dict[str, Any]) -> Exported:
     torch.manual_seed(3)
-    model: Any = resolve_model(config).build(DataSizes(**sizes))
-    if hasattr(model.output, "set_vocabulary_map"):
-        model.output.set_vocabulary_map([number if 4 <= number < 19 else 0 for number in range(23)])
+    model: Any = small_model(small_config(**choices))
     return model.eval().requires_grad_(False)  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("overrides", COMPOSITIONS, ids=" ".join)
-def test_exported_files_match_the_model(overrides, tmp_path):
-    tagged = any(word in " ".join(overrides) for word in TAGGED)
-    exported = model_of(overrides)
+@pytest.mark.parametrize("choices", COMPOSITIONS, ids=combination_name)
+def test_exported_files_match_the_model(choices, tmp_path):
+    tagged = any(word in repr(choices) for word in TAGGED)
+    exported = model_of(choices)
     reading, stepping = make_programs(exported, lambda rows, steps: torch.randint(23, (rows, steps)), tagged)
     read, step = saved(reading, tmp_path), saved(stepping, tmp_path)
     assert not exported.training
@@ -120,7 +114,7 @@ def test_exported_files_match_the_model(overrides, tmp_path):
     rows, length = 4, 9
     source, source_mask = torch.randint(23, (rows, length)), torch.arange(length) < torch.tensor([[9], [3], [7], [1]])
     inputs = [source, source_mask, *([torch.tensor([2, 0, 1, 1])] if tagged else [])]
-    model = model_of(overrides)  # with its kernels
+    model = model_of(choices)  # with its kernels
     state, symbol = model.init_state(*inputs), torch.full((rows,), 1)
     files = list(read(inputs))[: len(flatten_state(state))]
     for _ in range(5):
@@ -141,12 +135,18 @@ class Solve(nn.Module):
         return torch.linalg.solve_triangular(overlaps.tril(-1), news, upper=False, unitriangular=True)
 
 
-@pytest.mark.parametrize("size", [1, 2, 37, 64, 200])
-def test_a_triangle_in_onnx_is_solved_for_any_size(size, tmp_path):
-    """And for what is hard: every key is the same, and each step turns it around."""
+@pytest.fixture(scope="module")
+def solve(tmp_path_factory):
+    """The program of a triangle, traced with one of 5."""
     axes = {"overlaps": [1, 2], "news": [1], "solution": [1]}
     example = torch.ones(2, 5, 5), torch.ones(2, 5, 3)
-    solve = saved(Program(Solve(), example, ["overlaps", "news"], ["solution"], axes), tmp_path)
+    program = Program(Solve(), example, ["overlaps", "news"], ["solution"], axes)
+    return saved(program, tmp_path_factory.mktemp("triangle"))
+
+
+@pytest.mark.parametrize("size", [1, 2, 37, 64, 200])
+def test_a_triangle_in_onnx_is_solved_for_any_size(size, solve):
+    """And for what is hard: every key is the same, and each step turns it around."""
     overlaps, news = torch.stack([2 * torch.ones(size, size), torch.randn(size, size)]), torch.randn(2, size, 3)
     expected = Solve()(overlaps.double(), news.double())
     tolerance = {"rtol": 1e-4, "atol": 1e-4 * float(expected.abs().max())}
@@ -154,10 +154,10 @@ def test_a_triangle_in_onnx_is_solved_for_any_size(size, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "overrides", [["scope=encoder_decoder"], ["scorer=coverage"], ["attention=none"]], ids=" ".join
+    ("kind", "name"), [("scope", "encoder_decoder"), ("scorer", "coverage"), ("attention", "none")]
 )
-def test_a_state_survives_flattening(overrides):
-    model = model_of(overrides)
+def test_a_state_survives_flattening(kind, name):
+    model = model_of({kind: name})
     state = model.init_state(torch.randint(23, (2, 5)), torch.ones(2, 5, dtype=torch.bool))
     state = model.decode_step(torch.tensor([1, 1]), state)[1]
     again = unflatten_state(
