@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,8 +52,11 @@ SMALL = [
 
 # Runs command lines in one process, which must not have imported torch at the end of any line.
 LINES_PROGRAM = """\
-import contextlib, io, json, os, shlex, sys
+import contextlib, functools, io, json, os, shlex, sys
+from importlib import metadata
 from attnx.cli import main
+
+metadata.version, metadata.requires = functools.cache(metadata.version), functools.cache(metadata.requires)
 
 for line in json.load(sys.stdin):
     before, err, out = sorted(os.walk(".")), io.StringIO(), io.StringIO()
@@ -123,6 +127,16 @@ def work_folder(tmp_path, monkeypatch, new_parts_are_forgotten):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ATTNX_PLUGINS", raising=False)
     return tmp_path
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _packages_are_looked_up_once():
+    """What is installed is read from all packages' metadata once, not for each command and trainer of this process."""
+    registry = importlib.import_module("lightning.fabric.utilities.registry")
+    with pytest.MonkeyPatch.context() as patch:
+        for place, name in ((metadata, "version"), (metadata, "requires"), (registry, "entry_points")):
+            patch.setattr(place, name, cache(getattr(place, name)))
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -37,12 +37,21 @@ def overrides(sized):
     return sized(*OPTIONS)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, write_words, train_in, sized):
+    """The folder of the same run, which nothing disturbed."""
+    home = tmp_path_factory.mktemp("whole")
+    write_words(home)
+    train_in(home, *sized(*OPTIONS), folder="whole")
+    return str(home / "whole")
+
+
 @pytest.fixture
-def failure_message(overrides, command, words, no_pictures, same_weights, faults):
+def failure_message(overrides, command, words, no_pictures, same_weights, faults, whole):
     """The message of a failing run, which then resumes and ends with equal results."""
 
-    def line(*args: str, mend: Callable[[], Any] = lambda: None) -> str:
-        answer = command(*overrides, *args, "folder=cut")
+    def line(mend: Callable[[], Any] = lambda: None) -> str:
+        answer = command(*overrides, "folder=cut")
         assert answer.code == 1
         assert answer.err.count("\n") == 1
         assert "Traceback" not in answer.err
@@ -53,14 +62,12 @@ def failure_message(overrides, command, words, no_pictures, same_weights, faults
         assert "Traceback" in Path("cut/error.txt").read_text(encoding="utf-8")
         assert answer.err.startswith(f"attnx: {info['error']}")
         faults.undo()
-        complete = command(*overrides, *args, "folder=whole")
-        assert complete.code == 0
         again = command("resume", "cut")
         assert (again.code, again.err) == (0, "")
         info = json.loads(Path("cut/run.json").read_text(encoding="utf-8"))
         assert (info["status"], info["error"]) == ("finished", None)
         assert not Path("cut/error.txt").exists()
-        assert same_weights(["whole", "cut"])
+        assert same_weights([whole, "cut"])
         return str(answer.err)
 
     return line
@@ -160,9 +167,8 @@ def test_a_non_finite_loss_saves_its_batch(command, overrides, words, monkeypatc
     assert torch.load("cut/checkpoints/last.ckpt", weights_only=True)["global_step"] == 4
 
 
-def test_sigterm_saves_and_prints_how_to_resume(command, overrides, words, no_pictures, at_step, same_weights):
+def test_sigterm_saves_and_prints_how_to_resume(command, overrides, words, no_pictures, at_step, same_weights, whole):
     handler_before = signal.getsignal(signal.SIGTERM)
-    assert command(*overrides, "folder=whole").code == 0
     at_step(3, lambda: signal.raise_signal(signal.SIGTERM))
     answer = command(*overrides, "folder=cut")
     assert answer.code == 128 + 15
@@ -170,7 +176,7 @@ def test_sigterm_saves_and_prints_how_to_resume(command, overrides, words, no_pi
     assert signal.getsignal(signal.SIGTERM) is handler_before
     assert torch.load("cut/checkpoints/last.ckpt", weights_only=True)["global_step"] == 3
     assert command("resume", "cut").code == 0
-    assert same_weights(["whole", "cut"])
+    assert same_weights([whole, "cut"])
 
 
 @pytest.mark.parametrize(
@@ -223,10 +229,9 @@ def slurm(work_folder, monkeypatch):
 
 
 def test_a_slurm_job_is_requeued_and_resumes(
-    command, overrides, words, no_pictures, at_step, slurm, monkeypatch, same_weights
+    command, overrides, words, no_pictures, at_step, slurm, monkeypatch, same_weights, whole
 ):
     """The same command runs again, without a word of where it was."""
-    assert command(*overrides, "folder=whole").code == 0
 
     def warn() -> None:  # and, as clusters do, more than once
         signal.raise_signal(signal.SIGUSR1)
@@ -242,7 +247,7 @@ def test_a_slurm_job_is_requeued_and_resumes(
     monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
     assert command(*overrides).code == 0
     assert [*Path("multirun/runs").iterdir()] == [folder]
-    assert same_weights(["whole", str(folder)])
+    assert same_weights([whole, str(folder)])
     answer = command(*overrides)
     assert (answer.code, answer.out) == (0, f"{folder}: finished; there is nothing left to do\n")
 

@@ -101,7 +101,7 @@ def test_a_story_is_answered_on_the_command_line(run_folder, command):
     assert [row[1:] for row in rows[:3]] == [row[1:] for row in rows[3:]]
 
 
-def test_other_stories_are_evaluated(run_folder, command):
+def test_other_stories_are_evaluated(run_folder, command, no_pictures):
     """Those of a file, by a run that knows one task."""
     train("single", *ENTITY)
     answer = command("evaluate", "single", "task.test=stories/qa4_made_test.txt")
@@ -161,7 +161,7 @@ def test_options_of_the_entity_model_are_refused_by_other_models(run_folder):
     assert not Path("placed").exists()
 
 
-def test_an_ensemble_shows_slots_named_by_words(run_folder):
+def test_an_ensemble_shows_slots_named_by_words(run_folder, no_pictures):
     """Keys of two runs' own have no order in common, so that there is no mean of what their slots read."""
     train("two", *ENTITY, "task.tasks=[1,4]", "seed=2")
     (prediction,) = attnx.open_ensemble(["one", "two"]).predict([STORY], tag="qa4", need_weights=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,7 @@ def drawn_run(runs):
 
 
 def test_a_task_draws_its_predictions(drawn_run, command):
+    shutil.rmtree(drawn_run / "alignments")
     assert draw_predictions(drawn_run, "svg") == [drawn_run / "lines.svg"]
     answer = command("plot", str(drawn_run))
     assert answer.code == 0, answer.err
@@ -59,6 +61,8 @@ def test_a_task_draws_its_predictions(drawn_run, command):
 
 
 def test_what_a_task_does_not_draw_is_drawn_as_always(drawn_run):
+    for alignment in sorted((drawn_run / "alignments").glob("*.npz"))[1:]:
+        alignment.unlink()
     assert draw_attention(drawn_run)[-1] == drawn_run / "alignments.png"
 
 
