@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 import torch
 
 from attnx.errors import UserError
+from attnx.files.process import spawn
 from attnx.tasks.loss import Loss, token_loss
 from attnx.training import lightning_module
 from attnx.training.distributed import launcher
@@ -73,7 +75,7 @@ def read_predicted(folder: str) -> list[list[str]]:
 )
 def test_two_processes_learn_the_same_as_one(composition, run, weights, metric_rows):
     """Also in two turns each; every epoch ends in a batch of four rows, of which a share is empty in the second."""
-    options = [*composition, "trainer.max_steps=20", "trainer.gradient_clip_val=0.1", "trainer.test_examples=7"]
+    options = [*composition, "trainer.max_steps=11", "trainer.gradient_clip_val=0.1", "trainer.test_examples=7"]
     run(*options, "trainer.batch_size=12", folder="one")
     run(*options, "trainer.batch_size=3", "trainer.accumulate_grad_batches=2", *TWO, folder="two")
     alone, together = weights("one"), weights("two")
@@ -92,21 +94,28 @@ def test_two_processes_learn_the_same_as_one(composition, run, weights, metric_r
 
 
 def test_processes_that_are_no_copies_learn_the_same(run, same_weights, monkeypatch):
+    """The second is new, and the first does what it would be sent: what a new one imports takes seconds."""
     run(*TWO, folder="copied")
+
+    def start(call: Any) -> Any:
+        is_first = call.args[1].rank == 0
+        return launcher._fork(pickle.loads(pickle.dumps(call))) if is_first else spawn(call)
+
     monkeypatch.setattr(launcher, "can_fork", lambda backend: False)
+    monkeypatch.setattr(launcher, "spawn", start)
     run(*TWO, folder="new")
     assert same_weights(["copied", "new"])
 
 
 def test_accumulated_batches_learn_the_same_as_one(run, weights, metric_rows):
     """With the same losses, also of the last batch of an epoch, of which some shares are empty."""
-    options = ["trainer.log_every_n_steps=1", "trainer.max_steps=12", "trainer.num_validations=1"]
+    options = ["trainer.log_every_n_steps=1", "trainer.max_steps=7", "trainer.num_validations=1"]
     run(*options, "trainer.batch_size=24", folder="one")
     run(*options, "trainer.batch_size=2", "trainer.accumulate_grad_batches=12", folder="two")
     alone, turns = weights("one"), weights("two")
     assert max(float((alone[name] - turns[name]).abs().max()) for name in alone) < 1e-5
     losses = [[float(row["train_loss"]) for row in metric_rows(name)] for name in ("one", "two")]
-    assert len(losses[0]) == 12
+    assert len(losses[0]) == 7
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 

@@ -63,7 +63,7 @@ def make(words, no_pictures, sized):
 @pytest.mark.parametrize("model", MODELS)
 def test_two_processes_learn_the_same_as_one(model, make, weights):
     """In two turns each, beside one process whose batch is as large as both of theirs together."""
-    options = ["trainer.max_steps=20", "trainer.gradient_clip_val=0.1"]
+    options = ["trainer.max_steps=11", "trainer.gradient_clip_val=0.1"]
     make(model, *options, "trainer.batch_size=12", folder="one")
     make(model, *options, *TWO, folder="two")
     alone, together = weights("one"), weights("two")

@@ -181,7 +181,6 @@ def test_tags_are_read_and_scored(run, no_pictures):
         "task.train=all.tsv",
         "task.tagged=true",
         "model.tag_inputs=[decoder]",
-        "trainer.max_steps=30",
     ]
     run(*overrides, folder="one")
     scores = results("one")

@@ -91,12 +91,12 @@ def rows(folder: str) -> list[dict[str, str]]:
 
 
 CHANGES: dict[str, tuple[float, Rate, float, str]] = {
-    "half as fast": (0.6, lambda seconds: 0.6 if seconds < 30 else 1.2, 0.5, "linear"),
-    "twice as fast": (0.6, lambda seconds: 0.6 if seconds < 30 else 0.3, 0.5, "cosine"),
-    "half as fast near the end": (0.6, lambda seconds: 0.6 if seconds < 55 else 1.2, 0.5, "linear"),
-    "measured as the machine was busy": (2.4, lambda seconds: 0.6, 0.5, "linear"),
-    "measured too fast": (0.15, lambda seconds: 0.6, 0.5, "cosine"),
-    "validations take most of it": (0.6, lambda seconds: 0.6, 15.0, "linear"),
+    "half as fast": (1.2, lambda seconds: 1.2 if seconds < 30 else 2.4, 0.5, "linear"),
+    "twice as fast": (1.2, lambda seconds: 1.2 if seconds < 30 else 0.6, 0.5, "cosine"),
+    "half as fast near the end": (1.2, lambda seconds: 1.2 if seconds < 55 else 2.4, 0.5, "linear"),
+    "measured as the machine was busy": (4.8, lambda seconds: 1.2, 0.5, "linear"),
+    "measured too fast": (0.3, lambda seconds: 1.2, 0.5, "cosine"),
+    "validations take most of it": (1.2, lambda seconds: 1.2, 15.0, "linear"),
 }
 
 
@@ -124,7 +124,7 @@ def test_the_clock_of_the_first_process_decides(run, clock):
     """The other one's says that a step takes ten times as long; both must revise the same plan, or none would end."""
 
     def rate(seconds: float) -> float:
-        return (0.6 if seconds < 30 else 1.2) * (1 if process_group.is_main_process() else 10)
+        return (1.2 if seconds < 30 else 2.4) * (1 if process_group.is_main_process() else 10)
 
     clock.loss = rate
     run(*MINUTE, "trainer=ddp", "trainer.devices=2", folder="one")
@@ -135,7 +135,7 @@ def test_the_clock_of_the_first_process_decides(run, clock):
 
 
 def test_the_same_clock_gives_the_same_run(run, clock, same_weights):
-    clock.loss = lambda seconds: 0.4 if seconds < 20 else 0.9
+    clock.loss = lambda seconds: 0.8 if seconds < 20 else 1.8
     for folder in ("one", "two"):
         clock.now = clock.zero = 0.0
         run(*MINUTE, folder=folder)
@@ -148,8 +148,9 @@ def test_a_run_is_reproduced_by_its_number_of_steps(run, clock, same_weights, mo
     monkeypatch.setattr(plan_steps, "VALIDATION_SHARE", 0.0)
     monkeypatch.setattr("attnx.training.callbacks.time_budget.VALIDATION_SHARE", 0.0)
     monkeypatch.setattr(TrainingModule, "_add_loss", lambda self, batch: self._sums.add_(1))  # takes no time
+    clock.loss = lambda seconds: 1.25
     run(*MINUTE, "model.dropout=0.2", folder="timed")
-    steps = 60 / 0.4
+    steps = 60 / 1.25
     assert info("timed")["step_plan"] == [{"step": 0, "steps": steps, "validations": 2}]
     run(f"trainer.max_steps={steps:.0f}", "model.dropout=0.2", folder="counted")
     assert (info("counted")["budget"], info("counted")["step_plan"]) == ("steps", info("timed")["step_plan"])

@@ -72,6 +72,27 @@ def wait_for_end(processes: list[int]) -> None:
         time.sleep(POLL_SECONDS / 5)
 
 
+@pytest.fixture(scope="module")
+def kept_sweeps(tmp_path_factory):
+    """A folder for the finished sweep that several tests copy."""
+    return tmp_path_factory.mktemp("kept") / "multirun"
+
+
+@pytest.fixture
+def finished(sweep, kept_sweeps):
+    """A finished sweep in ``multirun/two``: give its command once more, with further words."""
+
+    def repeat(*overrides: str) -> Any:
+        return sweep("+scorer=dot,scaled", "seed=2", *overrides, "name=two")
+
+    if kept_sweeps.exists():
+        shutil.copytree(kept_sweeps, "multirun")
+    else:
+        assert repeat().code == 0
+        shutil.copytree("multirun", kept_sweeps)
+    return repeat
+
+
 def test_a_sweep_trains_every_combination(sweep):
     answer = sweep("+scorer=additive,dot", "+scope=global,local", "name=grid")
     assert (answer.code, answer.err) == (0, "")
@@ -100,26 +121,24 @@ def test_a_sweep_trains_every_combination(sweep):
     assert {path.name for path in Path().iterdir()} == {"multirun", "words.tsv"}
 
 
-def test_a_sweep_records_its_command_and_job_status(sweep):
-    sweep("+scorer=additive,dot", "seed=3", "name=two")
+def test_a_sweep_records_its_command_and_job_status(finished):
     record = read_sweep("multirun/two")
     assert (record.name, record.status, record.swept_keys) == ("two", "finished", ["scorer"])
-    assert record.command.startswith("attnx -m scorer=additive,dot")
-    assert [job.values["scorer"] for job in record.jobs] == ["additive", "dot"]
+    assert record.command.startswith("attnx -m scorer=dot,scaled")
+    assert [job.values["scorer"] for job in record.jobs] == ["dot", "scaled"]
     for job in record.jobs:
         assert (job.status, job.attempts, job.error, job.monitor) == ("finished", 1, None, "valid_per")
         assert job.started is not None
         assert job.ended is not None
         with (record.folder(job) / "metrics.csv").open(encoding="utf-8", newline="") as file:
             assert job.best == min(float(row["valid_per"]) for row in csv.DictReader(file))
-        assert f"seed={3}" in record.log(job).read_text(encoding="utf-8")
+        assert f"seed={2}" in record.log(job).read_text(encoding="utf-8")
     text = Path("multirun/two/README.md").read_text(encoding="utf-8")
-    assert "| [1](1) | dot | finished |" in text
+    assert "| [1](1) | scaled | finished |" in text
 
 
-def test_a_job_has_the_weights_of_a_single_run(sweep, run, same_weights):
-    sweep("scorer=dot", "seed=2,3", "name=two")
-    run("scorer=dot", "seed=3", folder="alone")
+def test_a_job_has_the_weights_of_a_single_run(finished, run, same_weights):
+    run("scorer=scaled", "seed=2", folder="alone")
     assert same_weights(["alone", "multirun/two/1"])
     assert not same_weights(["alone", "multirun/two/0"])
 
@@ -200,31 +219,28 @@ def test_a_killed_job_resumes_from_its_last_checkpoint(sweep, moody, same_weight
     assert steps(Path("multirun/cut/0")) == [3, 5]
 
 
-def test_a_job_without_a_checkpoint_starts_anew(sweep):
-    sweep("seed=2", "name=one")
-    job = Path("multirun/one/0")
+def test_a_job_without_a_checkpoint_starts_anew(finished):
+    job = Path("multirun/two/0")
     info = json.loads((job / "run.json").read_text(encoding="utf-8"))
     (job / "run.json").write_text(json.dumps({**info, "status": "running"}), encoding="utf-8")
     for path in (job / "checkpoints").iterdir():
         path.unlink()
     log = (job / "log.txt").read_text(encoding="utf-8")
-    assert sweep("seed=2", "name=one").code == 0
+    assert finished().code == 0
     assert (status(job), steps(job)) == ("finished", [3, 5])
     assert (job / "log.txt").read_text(encoding="utf-8").startswith(log)
 
 
-def test_a_job_interrupted_after_its_results_is_finished(sweep):
-    sweep("seed=2", "name=one")
-    time_before = Path("multirun/one/0/checkpoints/last.ckpt").stat().st_mtime_ns
-    Path("multirun/one/0/README.md").unlink()
-    assert sweep("seed=2", "name=one").code == 0
-    assert Path("multirun/one/0/README.md").is_file()
-    assert Path("multirun/one/0/checkpoints/last.ckpt").stat().st_mtime_ns == time_before
+def test_a_job_interrupted_after_its_results_is_finished(finished):
+    time_before = Path("multirun/two/0/checkpoints/last.ckpt").stat().st_mtime_ns
+    Path("multirun/two/0/README.md").unlink()
+    assert finished().code == 0
+    assert Path("multirun/two/0/README.md").is_file()
+    assert Path("multirun/two/0/checkpoints/last.ckpt").stat().st_mtime_ns == time_before
 
 
-def test_a_sweep_of_another_configuration_is_refused(sweep):
+def test_a_sweep_of_another_configuration_is_refused(finished):
     """The command is another one, or what the folder holds was changed."""
-    sweep("scorer=dot,scaled", "name=two")
     config = Path("multirun/two/1/config.yaml")
     for overrides, difference in (
         (["trainer.max_steps=7"], "trainer.max_steps: saved 5, requested 7"),
@@ -234,7 +250,7 @@ def test_a_sweep_of_another_configuration_is_refused(sweep):
             text = config.read_text(encoding="utf-8").replace("hidden_size: 11", "hidden_size: 13")
             config.write_text(text, encoding="utf-8")
         held_there = {path: path.read_bytes() for path in Path("multirun").rglob("*") if path.is_file()}
-        answer = sweep("scorer=dot,scaled", *overrides, "name=two")
+        answer = finished(*overrides)
         assert (answer.code, answer.out) == (2, "")
         assert difference in answer.err
         assert "fresh=true" in answer.err
@@ -242,25 +258,23 @@ def test_a_sweep_of_another_configuration_is_refused(sweep):
         assert {path: path.read_bytes() for path in Path("multirun").rglob("*") if path.is_file()} == held_there
 
 
-def test_added_values_of_a_sweep_are_trained(sweep):
-    sweep("scorer=dot,scaled", "seed=1", "name=grid")
-    assert sweep("scorer=cosine,dot,scaled", "seed=1", "name=grid").code == 0
-    record = read_sweep("multirun/grid")
+def test_added_values_of_a_sweep_are_trained(finished, sweep):
+    assert sweep("scorer=cosine,dot,scaled", "seed=2", "name=two").code == 0
+    record = read_sweep("multirun/two")
     assert [(job.values["scorer"], job.attempts) for job in record.jobs] == [("dot", 1), ("scaled", 1), ("cosine", 1)]
-    answer = sweep("scorer=cosine,dot", "seed=1", "name=grid")
+    answer = sweep("scorer=cosine,dot", "seed=2", "name=two")
     assert answer.code == 2
     assert "scorer: saved cosine,dot,scaled, requested cosine,dot" in answer.err
 
 
-def test_fresh_moves_the_old_sweep_aside(sweep):
-    sweep("scorer=dot", "name=one")
-    old_files = {path.name: path.read_bytes() for path in Path("multirun/one/0").iterdir() if path.is_file()}
-    answer = sweep("scorer=scaled", "name=one", "fresh=true")
+def test_fresh_moves_the_old_sweep_aside(finished, sweep):
+    old_files = {path.name: path.read_bytes() for path in Path("multirun/two/0").iterdir() if path.is_file()}
+    answer = sweep("scorer=cosine", "name=two", "fresh=true")
     assert (answer.code, answer.err) == (0, "")
-    assert "multirun/one is now multirun/one.1" in answer.out
-    assert {path.name: path.read_bytes() for path in Path("multirun/one.1/0").iterdir() if path.is_file()} == old_files
-    assert parts(Path("multirun/one/0"))[0] == "scaled"
-    assert sweep("scorer=scaled", "name=one", "fresh=perhaps").code == 2
+    assert "multirun/two is now multirun/two.1" in answer.out
+    assert {path.name: path.read_bytes() for path in Path("multirun/two.1/0").iterdir() if path.is_file()} == old_files
+    assert parts(Path("multirun/two/0"))[0] == "cosine"
+    assert sweep("scorer=cosine", "name=two", "fresh=perhaps").code == 2
 
 
 def test_fresh_refuses_a_sweep_with_a_run_in_training(sweep, work_folder):
@@ -389,19 +403,18 @@ def test_ctrl_c_at_the_end_leaves_no_running_sweep(sweep, monkeypatch):
     assert read_sweep("multirun/one").status == "finished"
 
 
-def test_a_finished_sweep_stays_finished(sweep, command, monkeypatch):
-    sweep("scorer=dot", "name=one")
+def test_a_finished_sweep_stays_finished(finished, command, monkeypatch):
     written = {path: path.stat().st_mtime_ns for path in Path("multirun").rglob("*")}
-    answer = command("resume", "multirun/one")
-    assert answer == (0, "multirun/one: finished; there is nothing left to do\n", "")
+    answer = command("resume", "multirun/two")
+    assert answer == (0, "multirun/two: finished; there is nothing left to do\n", "")
     assert {path: path.stat().st_mtime_ns for path in Path("multirun").rglob("*")} == written
 
     def interrupt(_: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sweep_command, "report_sweep", interrupt)
-    assert sweep("scorer=dot", "name=one").code == 130
-    assert read_sweep("multirun/one").status == "finished"
+    assert finished().code == 130
+    assert read_sweep("multirun/two").status == "finished"
 
 
 def test_a_sweep_whose_folder_is_deleted_ends_in_one_line(sweep, moody, when_jobs_wait):
