@@ -151,11 +151,14 @@ def _is_sole_best(groups: Groups, errors: Numbers, by_chance: Numbers) -> bool:
         errors: (groups,) the standard error of the difference from the first; the first one does not count.
         by_chance: (draws, groups) leads in standard errors.
     """
+    leads = [_lead(fmean(group) - fmean(groups[0]), error) for group, error in zip(groups[1:], errors[1:], strict=True)]
     critical_lead = np.quantile(by_chance.max(axis=1), 1 - SIGNIFICANCE_LEVEL)
-    critical = np.maximum(critical_lead, np.quantile(np.abs(by_chance), 1 - SIGNIFICANCE_LEVEL, axis=0))
+    if any(lead <= critical_lead for lead in leads):
+        return False
+    critical = np.quantile(np.abs(by_chance), 1 - SIGNIFICANCE_LEVEL, axis=0)
     return all(
-        _lead(fmean(group) - fmean(groups[0]), error) > least and _is_behind(group, groups[0])
-        for group, error, least in zip(groups[1:], errors[1:], critical[1:], strict=True)
+        lead > least and _is_behind(group, groups[0])
+        for group, lead, least in zip(groups[1:], leads, critical[1:], strict=True)
     )
 
 
@@ -209,10 +212,10 @@ def largest_of_all_pairs(draws: Numbers, pair_errors: Numbers) -> Numbers:
 
     ``pair_errors`` (means, means) are the standard errors of differences; pairs without one do not count.
     """
-    largest = np.zeros(len(draws))
-    for i in range(draws.shape[1] - 1):
-        gaps = _standardize(draws[:, i + 1 :] - draws[:, i : i + 1], pair_errors[i, i + 1 :])
-        largest = np.maximum(largest, np.abs(gaps).max(axis=1))
+    largest, means = np.zeros(len(draws)), np.ascontiguousarray(draws.T)  # rows of numbers that lie beside each other
+    for i in range(len(means) - 1):
+        gaps = _standardize(means[i + 1 :] - means[i], pair_errors[i, i + 1 :, None])
+        largest = np.maximum(largest, np.abs(gaps).max(axis=0))
     return largest
 
 
@@ -239,7 +242,7 @@ def _simulate_errors(groups: Groups) -> tuple[Numbers, Numbers, Numbers]:
 
 
 def _standardize(gaps: Numbers, errors: Numbers) -> Numbers:
-    """Gaps (draws, k) in standard errors (k,); 0 where there is none."""
+    """Gaps in standard errors, those of (draws, k) in (k,) and of (k, draws) in (k, 1); 0 where there is none."""
     return np.asarray(np.divide(gaps, errors, out=np.zeros_like(gaps), where=errors > 0))
 
 
