@@ -86,9 +86,10 @@ def test_each_problem_trains_and_predicts(problem, make, work_folder, saved_trac
         assert read.weights[0, :, :-1] == pytest.approx(best.weights, abs=1e-4)
 
 
-def test_a_run_is_evaluated_on_larger_problems(make, command):
+def test_a_run_is_evaluated_on_larger_problems(make, command, no_pictures):
     """On more points than it has met."""
     make("task.problem=sorting", "model.constraint=permutation", folder="one")
+    no_pictures.undo()
     for search in ("greedy", "beam"):
         answer = command("evaluate", "one", "task.test=8-11", f"decoding={search}")
         assert answer.code == 0, answer.err
