@@ -233,22 +233,6 @@ def _seeds():
         yield
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _defaults():
-    """Hydra maps all choices for every node, in case its defaults refer to one: a third of a composition."""
-    from hydra._internal import defaults_list
-
-    create_map = defaults_list._create_interpolation_map
-
-    def create_if_needed(overrides: Any, defaults: Sequence[Any], *options: Any) -> Any:
-        is_needed = any(default.is_interpolation() for default in defaults)
-        return create_map(overrides, defaults, *options) if is_needed else {}
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(defaults_list, "_create_interpolation_map", create_if_needed)
-        yield
-
-
 @pytest.fixture
 def new_parts_are_forgotten():
     """What a test registers, and all plug-ins that were imported, are gone after it; what it imports of attnx stays."""

@@ -272,12 +272,12 @@ def build(kind: str, choice: PartSpec, /, **supplied: Any) -> Any:
             plug-in raised something or returned nothing.
     """
     name, values = parse_spec(kind, choice)
-    options = check(kind, name, values)
-    info = describe(kind, name)
+    options, info = check(kind, name, values), describe(kind, name)
     if missing := [size for size in info.injected_params if size not in supplied]:
-        where = "" if info.origin == "core" else f"{info.place}: "
         hint = suggest(missing[0], {*supplied} - {*info.injected_params})
-        raise UserError(f"{where}the {kind} {name!r} needs {', '.join(missing)}, which nothing supplies here{hint}")
+        raise UserError(
+            f"{info.place}: the {kind} {name!r} needs {', '.join(missing)}, which nothing supplies here{hint}"
+        )
     constructor, sizes = find(kind, name), {size: supplied[size] for size in info.injected_params}
     with nullcontext() if info.origin == "core" else name_plug_in(info):
         part = constructor(**sizes, **options)
