@@ -274,10 +274,8 @@ def build(kind: str, choice: PartSpec, /, **supplied: Any) -> Any:
     name, values = parse_spec(kind, choice)
     options, info = check(kind, name, values), describe(kind, name)
     if missing := [size for size in info.injected_params if size not in supplied]:
-        lack = (
-            f"{', '.join(missing)}, which nothing supplies{suggest(missing[0], {*supplied} - {*info.injected_params})}"
-        )
-        raise UserError(f"{info.place}: the {kind} {name!r} needs {lack}")
+        hint = suggest(missing[0], supplied.keys() - info.injected_params)
+        raise UserError(f"{info.place}: the {kind} {name!r} needs {', '.join(missing)}, not supplied{hint}")
     constructor, sizes = find(kind, name), {size: supplied[size] for size in info.injected_params}
     with nullcontext() if info.origin == "core" else name_plug_in(info):
         part = constructor(**sizes, **options)
