@@ -132,7 +132,7 @@ def check_command(words: list[str], compose_here: Callable[[tuple[str, ...]], ob
         assert main._load(words[0])[1].parse(words[1:])
         assert words[0] != "list" or len(words) == 1 or any(words[-1] in pair for pair in catalog().parts)
         if words[0] == "suite" and not words[-1].endswith((".csv", ".yaml")):  # files of the reader
-            check_suite(read_command(main._load("suite")[1].parse(words[1:])))
+            read_command(main._load("suite")[1].parse(words[1:])).check()
         return
     if words[:1] == ["--help"]:
         return
@@ -142,15 +142,6 @@ def check_command(words: list[str], compose_here: Callable[[tuple[str, ...]], ob
     assert jobs
     for job in (jobs[0], jobs[-1]) if len(jobs) > 1 else jobs:  # the names of parts between them are registered ones
         compose_here(tuple(job))
-
-
-def check_suite(command: suite.SuiteCommand) -> None:
-    """The mechanism is possible on each task, as it must be; a baseline on the first, for it need not be on others."""
-    others = [*command.suite.tasks][1:]
-    assert command.challenger, "without one the tasks need a baseline each"
-    command.shared |= {(task, name) for task in others for name in command.suite.baselines}
-    command.check()
-    assert not command.refused
 
 
 @pytest.mark.usefixtures("new_parts_are_forgotten")

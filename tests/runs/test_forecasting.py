@@ -331,6 +331,7 @@ def test_forecasts_are_drawn(monkeypatch):
             False
         ] * HORIZON
     assert len(draw_forecast_page(forecasts, ["a", "b"]).axes) == 3 * 3
+    assert draw_forecasts(folder) == [folder / "forecasts.png"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import re
 import shlex
 import signal
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -185,11 +184,8 @@ def test_a_mistake_is_one_line_and_nothing_is_trained(fields, words, message, wr
     assert not HOME.exists()
 
 
-def test_the_scorer_of_the_tutorial_runs_to_the_page(work_folder, command, shared_server, no_pictures, monkeypatch):
-    """Its file, a first run of it with a tiny budget, and the check of its suite, all of which is composed.
-
-    The jobs of one task are trained: the others differ in one number.
-    """
+def test_the_scorer_of_the_tutorial_runs_to_the_page(work_folder, command, shared_server, no_pictures):
+    """Its file, a first run of it with a tiny budget, and the check of its suite."""
     text = PAGE.read_text(encoding="utf-8")
     (code,) = re.findall(r"%%writefile plugins/thin_bilinear.py\n(.*?)```", text, re.DOTALL)
     lines = [
@@ -201,14 +197,6 @@ def test_the_scorer_of_the_tutorial_runs_to_the_page(work_folder, command, share
     (work_folder / "plugins").mkdir()
     (work_folder / "plugins" / "thin_bilinear.py").write_text(code, encoding="utf-8")
     assert command(*lines[0], *TINY).code == 0
-    compose_all = suite_command.SuiteCommand.check
-
-    def check(self: suite_command.SuiteCommand) -> None:
-        compose_all(self)
-        self.suite = replace(self.suite, tasks=dict(list(self.suite.tasks.items())[:1]))
-        self.configs = {cell: config for cell, config in self.configs.items() if cell[0] in self.suite.tasks}
-
-    monkeypatch.setattr(suite_command.SuiteCommand, "check", check)
     assert command(*lines[1]).code == 0
     page = (HOME / "recall-check" / "thin_bilinear.md").read_text(encoding="utf-8")
     assert "**thin_bilinear** is " in page
