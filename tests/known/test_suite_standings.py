@@ -133,6 +133,14 @@ def test_the_mean_over_tasks_is_tested_over_seeds() -> None:
     )
 
 
+def test_an_error_rate_has_a_sign_for_its_unit() -> None:
+    """Not the remark that a run's table has beside it, "%  phone error rate"."""
+    runs = [run(seed, 12.0 + seed / 10, metric="per") for seed in range(2, 5)]
+    one = Standings(SUITE, [Entry(task, "capped", [], runs) for task in SUITE.tasks], "capped")
+    assert one.rankings["easy"].metric.unit == "%"
+    assert "PER 12.30 % (" in one.conclusions[0]
+
+
 def test_equal_means_share_their_ranks() -> None:
     tied = standings(capped=([100.0] * 3, [70.0, 71.0, 72.0]), attention=([100.0] * 3, [60.0, 61.0, 62.0]))
     assert tied.ranks["easy"] == {"capped": 1.5, "attention": 1.5}

@@ -99,7 +99,7 @@ def list_metrics(runs: Sequence[RunRecord], monitor: str, maximize: bool) -> lis
         is_higher = maximize if is_main else is_higher_better(key)
         # A metric that is equal for all runs, such as a baseline's, ranks nothing.
         if is_higher is not None and values and (is_main or len(set(values)) != 1 or len(values) == 1):
-            unit = metric_unit(key) or ("%" if is_percent(key) else "")
+            unit = "%" if is_percent(key) else metric_unit(key)
             sizes = [abs(value) for value in values if value]
             digits = 4 if sizes and max(sizes) < 1 else 2
             digits = max(digits, *(1 - math.floor(math.log10(size)) for size in sizes if size < 10**-digits), 0)
