@@ -54,8 +54,14 @@ def group_choices(group: str) -> list[str]:
 
 def default_parts() -> dict[str, str]:
     """The part of each kind in the default composition, as text: ``{"scorer": "additive", ...}``."""
-    listed = yaml.safe_load((conf_folder() / "config.yaml").read_text(encoding="utf-8"))["defaults"]
-    parts = {kind: part for entry in listed if isinstance(entry, dict) for kind, part in entry.items()}
+    return listed_parts("config")
+
+
+def listed_parts(name: str) -> dict[str, str]:
+    """The part of each kind in the list of defaults of a configuration file, such as ``experiment/parity``, as text."""
+    content = yaml.safe_load((conf_folder() / f"{name}.yaml").read_text(encoding="utf-8"))
+    entries = [entry for entry in content.get("defaults", []) if isinstance(entry, dict)]
+    parts = {key.removeprefix("override /"): part for entry in entries for key, part in entry.items()}
     return {
         kind: part if isinstance(part, str) else names_text(part) for kind, part in parts.items() if kind in PART_GROUPS
     }

@@ -15,6 +15,7 @@ from attnx.config.groups import (
     SCALARS,
     default_parts,
     group_choices,
+    listed_parts,
     option_keys,
     parts_by_option,
 )
@@ -126,11 +127,14 @@ def unknown_key(path: str, overrides: Sequence[str] = ()) -> str:
 
 
 def _chosen_part(kind: str, overrides: Sequence[str]) -> str | None:
-    """The part of a kind that overrides name, or the default one; None if a file of options or a preset chooses it."""
+    """The part of a kind that overrides name, or their presets, or the default one; None if a file of options does."""
     choices = dict(override.lstrip("+").partition("=")[::2] for override in overrides)
-    if kind in choices:
-        return choices[kind] if choices[kind] in registry.names(kind) else None
-    return None if choices.keys() & set(PRESETS) else default_parts().get(kind)
+    presets = [f"{group}/{choices[group]}" for group in PRESETS if choices.get(group) in group_choices(group)]
+    listed = default_parts()
+    for preset in presets:
+        listed |= listed_parts(preset)
+    part = choices.get(kind, listed.get(kind))
+    return part if part in registry.names(kind) else None
 
 
 def _unknown_in_set(kind: str, path: str) -> str:

@@ -42,6 +42,16 @@ def test_a_window_does_not_read_its_targets():
     assert plain.features.tolist() == [[2], [3], [4]]
 
 
+def test_windows_of_measured_columns_share_one_table():
+    """A thousand windows of 96 steps each would take 96 times the memory of the series."""
+    first, second, *_ = WindowSpec(3, 2, ("a",)).pairs(make_series(23), Span(5, 11))
+    for one, other in ((first.features, second.features), (first.target, second.target)):
+        assert one is not None
+        assert other is not None
+        assert np.shares_memory(one, other)
+        assert not one.flags.writeable
+
+
 @pytest.mark.parametrize("known_columns", [(), ("b",)])
 @pytest.mark.parametrize("stride", [1, 3])
 def test_training_windows_are_cut_on_access(known_columns, stride):

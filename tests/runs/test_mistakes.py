@@ -145,6 +145,8 @@ CONFIGURATIONS = {
     "task.columns=[1,2]": ["task.columns=[1,2] has no effect beside task.train=null", "set task.train"],
     "model=pointer task=pointing task.problem=sorting task.max_exact_points=9": ["set task.problem=tsp"],
     "model=transformer model.max_positions=7": ["model.max_positions=7", "set model.position_encoding=learned"],
+    "experiment=electricity_96 task.lokback=8": ["the task 'forecasting' has no option 'lokback'", "mean lookback?"],
+    "recipe=transformer model.foot=8": ["the model 'transformer' has no option 'foot'; choose from activation, "],
     "placement.attention=cuda:1 attention=none": ["placement.attention=cuda:1 has no effect beside attention=none"],
     "task=probe scope=history task.pairs=17": ["task.pairs=17 and task.length=64: 17 pairs", "a length of 68 or more"],
     "task=probe scope=history task.vocabulary=64": ["task.vocabulary=64 must be even and more than the length 64"],

@@ -203,7 +203,7 @@ class Forecasting(SequenceTask):
         start = len(series.numbers) - (self.horizon if self.known_columns else 0)
         if start < self.lookback:
             raise UserError(f"{path}: has {len(series.numbers)} steps, but {self._source_steps()} are needed")
-        source = windows.source(series, start)
+        source = windows.source(series.values(windows.columns, 0, len(series.numbers)), start)
         target = np.zeros((self.horizon, len(windows.targets)), np.float32)
         labels = series.labels[start - self.lookback :]
         return Pair(labels, (labels[self.lookback :],), features=source, target=target, name=path.name)

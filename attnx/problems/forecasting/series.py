@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -26,7 +27,7 @@ TEST_SERIES: Final = "test_series.npz"
 SAVED_FIELDS: Final = ("name", "numbers", "columns", "times", "labels")
 CHECKED_ROWS = 20
 # Texts of missing values.
-MISSING = ("", *GAPS)
+MISSING = frozenset(("", *GAPS))
 LARGEST = float(np.finfo(np.float32).max)
 # A step is unlike the others if it is longer or shorter than the median by this share; months differ by less.
 UNUSUAL_STEP = 0.5
@@ -36,7 +37,8 @@ class SeriesRow(NamedTuple):
     """A row of a table."""
 
     location: str  # ``file:line``
-    cells: dict[str, str]  # by the names of the columns
+    label: str  # its time as written in the file
+    numbers: Numbers  # (c,) a value of each column
 
 
 class Series(NamedTuple):
@@ -89,20 +91,29 @@ def read_series(
         UserError: ``file:line: problem``: text instead of a number, or an invalid, duplicate or decreasing time; or the
             file cannot be read, or lacks a column, or a column that is not named has dates.
     """
-    where, header, rows = _csv(path, has_header)
+    lines = ((f"{path}:{line_number}", fields) for line_number, fields in read_csv_rows(path))
+    first = list(islice(lines, 1 + CHECKED_ROWS))
+    where, header = _read_header(path, [fields for _, fields in first[:2]], first[0][0] if first else "", has_header)
+    if has_header is not False:
+        del first[:1]
     key_columns = [name for name in (time, group) if name is not None]
     _check_columns(path, where, header, key_columns, columns)
-    if not rows:
+    if not first:
         raise UserError(f"{path}: holds no rows")
     value_columns = tuple(columns) or tuple(name for name in header if name not in key_columns)
+    places = [header.index(name) for name in value_columns]
     if not columns:
-        _reject_dates(path, rows[:CHECKED_ROWS], value_columns)
+        _reject_dates(path, [fields for _, fields in first], value_columns, places)
     if notes is not None and has_header is None:
         notes.append(header_note(path, header, ","))
+    time_place, group_place = (None if name is None else header.index(name) for name in (time, group))
     groups: defaultdict[str, list[SeriesRow]] = defaultdict(list)
-    for row in rows:
-        groups["" if group is None else row.cells[group]].append(row)
-    return [_make_series(name, members, time, value_columns) for name, members in groups.items()]
+    for location, fields in chain(first, lines):
+        # As numbers at once: the texts of a file take ten times their memory.
+        numbers = np.array([_parse_value(fields[place], header[place], location) for place in places])
+        label = "" if time_place is None else fields[time_place]
+        groups["" if group_place is None else fields[group_place]].append(SeriesRow(location, label, numbers))
+    return [_make_series(name, rows, time is not None, value_columns) for name, rows in groups.items()]
 
 
 def _check_columns(
@@ -118,39 +129,37 @@ def _check_columns(
             raise UserError(f"{path}: has no column {name!r}{suggest(name, header)}")
 
 
-def _reject_dates(path: Path, rows: Sequence[SeriesRow], columns: Sequence[str]) -> None:
+def _reject_dates(path: Path, rows: Sequence[Sequence[str]], columns: Sequence[str], places: Sequence[int]) -> None:
     """Refuse a column of dates, which may have digits alone, that nobody named as one of values."""
-    for name in columns:
-        if all(parse_date(row.cells[name]) for row in rows):
+    for name, place in zip(columns, places, strict=True):
+        if all(parse_date(fields[place]) for fields in rows):
             raise UserError(
-                f"{path}: the column {name!r} has dates, such as {rows[0].cells[name]}; set task.time_column={name} if "
+                f"{path}: the column {name!r} has dates, such as {rows[0][place]}; set task.time_column={name} if "
                 "they are the rows' times, or name task.target_columns without it"
             )
 
 
-def _make_series(name: str, rows: Sequence[SeriesRow], time: str | None, columns: tuple[str, ...]) -> Series:
-    numbers = np.array([[_parse_value(row, column) for column in columns] for row in rows])
-    if time is None:
+def _make_series(name: str, rows: Sequence[SeriesRow], has_times: bool, columns: tuple[str, ...]) -> Series:
+    numbers = np.stack([row.numbers for row in rows])
+    if not has_times:
         return Series(name, numbers, columns, np.arange(len(rows), dtype=np.float64), tuple(map(str, range(len(rows)))))
-    labels, locations = tuple(row.cells[time] for row in rows), [row.location for row in rows]
+    labels, locations = tuple(row.label for row in rows), [row.location for row in rows]
     times = parse_times(labels, locations)
     _check_order(times, labels, locations, name)
     return Series(name, numbers, columns, times, labels)
 
 
-def _csv(path: Path, has_header: bool | None) -> tuple[str, list[str], list[SeriesRow]]:
-    """Where the header is, the names of the columns, and the rows with their lines."""
-    lines = [(f"{path}:{line_number}", fields) for line_number, fields in read_csv_rows(path)]
-    if not lines:
-        return str(path), [], []
-    location, header = lines[0]
+def _read_header(
+    path: Path, rows: Sequence[list[str]], location: str, has_header: bool | None
+) -> tuple[str, list[str]]:
+    """Return where the names of the columns are, and the names; ``rows`` are the first two, or fewer."""
+    if not rows:
+        return str(path), []
     if has_header is None:
-        _check_header([fields for _, fields in lines[:2]], location)
+        _check_header(rows, location)
     if has_header is False:
-        header = [str(column_number) for column_number in range(1, len(header) + 1)]
-    else:
-        del lines[0]
-    return location, header, [SeriesRow(line, dict(zip(header, fields, strict=True))) for line, fields in lines]
+        return location, [str(column_number) for column_number in range(1, len(rows[0]) + 1)]
+    return location, rows[0]
 
 
 def _check_header(rows: Sequence[Sequence[str]], location: str) -> None:
@@ -174,20 +183,18 @@ def _is_value(cell: str) -> bool:
     return cell.lower() in GAPS or is_number(cell) or parse_date(cell) is not None
 
 
-def _parse_value(row: SeriesRow, column: str) -> float:
-    cell = row.cells[column]
+def _parse_value(cell: str, column: str, location: str) -> float:
     if cell.lower() in MISSING:
         return np.nan
     if not is_number(cell):
         remedy = "leave it empty if it is missing, or name task.target_columns without this column"
         if is_number(cell.replace(",", "")):
             remedy = "write decimals with a point, and thousands without separators"
-        raise UserError(f"{row.location}: {quoted(cell)} in column {column!r} is not a number; {remedy}")
+        raise UserError(f"{location}: {quoted(cell)} in column {column!r} is not a number; {remedy}")
     value = float(cell)
     if abs(value) > LARGEST:
         raise UserError(
-            f"{row.location}: {value:g} in column {column!r} is not a finite 32-bit number; leave it empty if it is "
-            "missing"
+            f"{location}: {value:g} in column {column!r} is not a finite 32-bit number; leave it empty if it is missing"
         )
     return value
 

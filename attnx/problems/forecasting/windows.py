@@ -55,27 +55,33 @@ class WindowSpec(NamedTuple):
         counts = np.append(0, np.cumsum(is_measured.any(1)))
         return starts[(counts[starts + self.horizon] > counts[starts]) & (starts > first)]
 
-    def source(self, series: Series, start: int) -> Matrix:
-        """(lookback, f) source in the data's units; with known columns (lookback + horizon, f), future targets NaN."""
-        end = start + (self.horizon if self.known_columns else 0)
-        source = series.values(self.columns, start - self.lookback, end)
+    def source(self, numbers: Matrix, start: int) -> Matrix:
+        """(lookback, f) source, a part of ``numbers``; with known columns (lookback + horizon, f), future targets NaN.
+
+        ``numbers`` (s, f) are the values of :attr:`columns` at all steps of a series, in the data's units.
+        """
+        if not self.known_columns:
+            return numbers[start - self.lookback : start]
+        source = numbers[start - self.lookback : start + self.horizon].copy()
         source[self.lookback :, : len(self.targets)] = np.nan
         return source
 
-    def target(self, series: Series, start: int) -> Matrix:
-        """(horizon, targets) reference in the data's units; missing values are NaN."""
-        return series.measured_values(self.targets, start, start + self.horizon)
-
     def pairs(self, series: Series, span: Span) -> Iterator[Pair]:
-        """Yield the windows of a span in order, without those whose targets are all missing."""
+        """Yield the windows of a span in order, without those whose targets are all missing.
+
+        Windows overlap, so they share one table: a copy of each would take ``lookback + horizon`` times its memory.
+        """
+        steps = len(series.numbers)
+        numbers, targets = series.values(self.columns, 0, steps), series.measured_values(self.targets, 0, steps)
+        numbers.flags.writeable = targets.flags.writeable = False
         for start in self.valid_starts(series, span).tolist():
-            source = self.source(series, start)
-            labels = series.labels[start - self.lookback : start - self.lookback + len(source)]
+            end = start + self.horizon
+            source = self.source(numbers, start)
             yield Pair(
-                source=labels,
-                references=(series.labels[start : start + self.horizon],),
+                source=series.labels[start - self.lookback : start - self.lookback + len(source)],
+                references=(series.labels[start:end],),
                 features=source,
-                target=self.target(series, start),
+                target=targets[start:end],  # missing values are NaN
                 name=f"{series.name} {series.labels[start]}".strip(),
             )
 
