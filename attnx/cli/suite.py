@@ -95,8 +95,13 @@ class SuiteCommand:
             except KeyboardInterrupt as stop:
                 signum = stop.signum if isinstance(stop, Stopped) else signal.SIGINT
                 stopped = Stopped(f"what has finished is kept; go on with: {self.command_line}", signum)
-        cells = [(task, name) for name in self.mechanisms for task in self.suite.tasks]
-        entries = merge_entries([*map(self._entry, cells)], self.others)
+        try:
+            entries = self._entries()
+        except UserError as error:
+            if stopped:
+                # The same command says what is wrong before it trains, now that there are runs to compare.
+                raise stopped from error
+            raise
         notes = [
             f"On {task}, {name} has {equal.note}, the nearest that its widths allow."
             for (task, name), equal in self.matched.items()
@@ -142,6 +147,12 @@ class SuiteCommand:
             job = self._job(cell, self.suite.grid[0], seed)
             if (run := self.records[cell[1], stage].get(overrides_key(job))) is not None:
                 reject_other_config(run.path, config if seed is None else {**config, "seed": seed})
+        self._entries()
+
+    def _entries(self) -> list[Entry]:
+        """The runs that count, by task and mechanism, and those of others; a UserError if these had another test."""
+        cells = [(task, name) for name in self.mechanisms for task in self.suite.tasks]
+        return merge_entries([*map(self._entry, cells)], self.others)
 
     def _reject(self) -> None:
         """Refuse a suite of which a task or a baseline is impossible, and a challenger that cannot do some task."""

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from attnx.cli import suite as suite_command
+from attnx.reports.sweep.run_table import read_run_table
 from attnx.runs.sweep import read_sweep
 
 Write = Callable[..., str]
@@ -106,6 +107,26 @@ def test_an_interrupted_suite_goes_on_by_the_same_command(write, command, moody,
     assert command("suite", suite).code == 0
     folder = next(HOME.glob("toy/moody-*")).name
     assert attempts("toy") == {"dot/seeds": [1], f"{folder}/seeds": [2]}
+
+
+def test_a_table_of_another_test_is_refused_before_training(write, command, moody, stop_sweep):
+    suite = write(baselines={"dot": ["scorer=dot"], "moody": ["scorer=moody"]})
+    assert command("suite", suite).code == 0
+    (run, _) = read_run_table(HOME / "toy" / "baselines.runs.csv")
+    rows = (HOME / "toy" / "baselines.runs.csv").read_text(encoding="utf-8")
+    for own, foreign in ((run.test, "another"), (",dot,", ",first,"), (",moody,", ",second,")):
+        rows = rows.replace(own, foreign)
+    Path("others.runs.csv").write_text(rows, encoding="utf-8")
+    answer = command("suite", suite, "scorer=mlp", "others.runs.csv")
+    assert answer.code == 2
+    assert re.fullmatch(r"attnx: others.runs.csv:\d: words was tested on other examples than \S+\n", answer.err)
+    assert "mlp/seeds" not in attempts("toy")
+    HOME.rename("elsewhere")
+    Path("wait").touch()
+    stop_sweep(signal.SIGINT)
+    answer = command("suite", suite, "others.runs.csv")
+    assert answer.code == 130
+    assert answer.err.endswith("go on with: attnx suite toy.yaml others.runs.csv\n")
 
 
 def test_a_failed_job_does_not_stop_the_others(write, command, moody, clear_moods):
