@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -29,7 +30,7 @@ POSITIONS, PADDING, STEPS, STATE_SIZE = 9, 2, 10, 13
 REPEATED_STEP, REPEAT_STEP = 2, 6
 HEAD = {"head": 0, "heads": 8}  # the head that a bias belongs to
 LONG_POSITION = 4  # its vector is longer than the rest
-FIT_STEPS, LEARNING_RATE = 60, 0.02
+FIT_STEPS, LEARNING_RATE = 40, 0.03
 WIDTHS = ("query_size", "memory_size", "state_size", "context_size", "token_size")
 TAGS = 4
 MIXER_SIZE = 24  # four heads divide it, of an even width
@@ -67,6 +68,7 @@ def build_part(variant: PartVariant, width: int = STATE_SIZE) -> Any:
         return registry.build(variant.part.kind, variant.spec, **sizes).eval()
 
 
+@functools.cache
 def example_states() -> tuple[Tensor, Tensor]:
     """The queries (1, t, d), which move along the memory (1, m, d) by one position a step."""
     query_positions, memory_positions = target_positions().float(), torch.arange(POSITIONS).float()

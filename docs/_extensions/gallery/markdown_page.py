@@ -40,7 +40,7 @@ are more similar. Two things make it hard:
   gives both the same weights; a window, or a scorer that knows the previous weights, can distinguish them.
 - The vector of position 4 is one and a half times as long as the rest.
 
-Scorers are drawn with `global` and `softmax`, scopes with `dot` and `softmax`. Parts with parameters were fitted for 60
+Scorers are drawn with `global` and `softmax`, scopes with `dot` and `softmax`. Parts with parameters were fitted for 40
 small steps to read position t at step t: the picture shows what a part can do, not how it starts. Decoder states, if a
 scope reads them, are the queries of the steps. Normalizers are compared with softmax on one row of scores and on one
 score that rises past a fixed one. Biases are those of the first of eight heads, added to the scores of `dot`."""
