@@ -70,17 +70,12 @@ def _check_kind(kind: str, config: Mapping[str, Any], overrides: Sequence[str]) 
         wrong = f"{kind}={config[kind]}: expected the name of a {kind}" if kind in config else f"no {kind} is chosen"
         raise UserError(f"{wrong}; choose from {', '.join(registry.names(kind))}")
     name, options = registry.parse_spec(kind, config[kind])
-    options = _drop_replaced_options(kind, name, options, overrides)
-    return {"name": name, **registry.check(kind, name, options)}
-
-
-def _drop_replaced_options(kind: str, name: str, options: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """Drop the options that a recipe or experiment set for a part which a stronger choice has replaced."""
     keys = {override.lstrip("+~").partition("=")[0] for override in overrides}
-    if kind not in keys and not set(PRESETS) <= keys:
-        return options
-    foreign = parts_by_option(kind).keys() - {option.name for option in registry.describe(kind, name).options}
-    return {option: value for option, value in options.items() if option not in foreign or f"{kind}.{option}" in keys}
+    if kind in keys or set(PRESETS) <= keys:  # a recipe or experiment set options of a part that is replaced now
+        foreign = parts_by_option(kind).keys() - {option.name for option in registry.describe(kind, name).options}
+        dropped = {option for option in foreign if f"{kind}.{option}" not in keys}
+        options = {option: value for option, value in options.items() if option not in dropped}
+    return {"name": name, **registry.check(kind, name, options)}
 
 
 def _ineffective_kinds(config: Mapping[str, Any]) -> dict[str, NoEffect]:
@@ -173,16 +168,15 @@ def canonicalize_overrides(overrides: Sequence[str]) -> list[str]:
 
     The plus before a group is dropped, and one before a value becomes a force-override: unknown keys are refused later.
     """
-    return [_canonical(override) for override in overrides]
-
-
-def _canonical(override: str) -> str:
-    bare = override.lstrip("+")
-    if re.match(r"\w+@", bare):  # a package, which the defaults list does not hold
-        return f"+{bare}"
-    if bare == override or "=" not in override:
-        return override
-    return bare if bare.split("=", 1)[0].split("@")[0] in GROUPS else f"++{bare}"
+    canonical = []
+    for override in overrides:
+        bare = override.lstrip("+")
+        if re.match(r"\w+@", bare):  # a package, which the defaults list does not hold
+            override = f"+{bare}"
+        elif bare != override and "=" in override:
+            override = bare if re.split("[=@]", bare)[0] in GROUPS else f"++{bare}"
+        canonical.append(override)
+    return canonical
 
 
 def reject_repeated(overrides: Sequence[str]) -> None:

@@ -98,7 +98,8 @@ def encode_rows(
     dropped, console = scan.dropped.copy(), Console(stderr=True)
     with (folder / TEXT).open(encoding="utf-8", newline="\n") as file:
         lines = track(file, "encoding", scan.num_training, console=console, disable=not can_redraw(console))
-        sentences = (Sentence(source, (target,), tag) for source, target, tag in map(_cells, lines))
+        cells = (line.removesuffix("\n").split("\t") for line in lines)
+        sentences = (Sentence(source, (target,), tag) for source, target, tag in cells)
         pairs = filter_by_length(map(texts.tokenize, sentences), dropped, max_length, max_ratio)
         source, target = texts.vocabularies()
         parts = iter(lambda: list(islice(pairs, ROWS_PER_PART)), [])
@@ -117,10 +118,6 @@ def encode_rows(
         if missing := [tag for index, tag in enumerate(tags) if index not in present]:
             raise UserError(f"no training pair of {missing[0]!r} is left: {note}")
     return open_rows(folder), note
-
-
-def _cells(line: str) -> list[str]:
-    return line.removesuffix("\n").split("\t")
 
 
 def _write_arrays(folder: Path, parts: Iterable[PairDataset], types: Sequence[type]) -> Integers:

@@ -71,21 +71,17 @@ def resolve_data_path(option: str, path: str) -> Path:
     """Expand the path of data to read; a UserError if there is none says how to download a public set."""
     expanded = expand_path(option, path)
     if (in_data := IN_DATA_FOLDER.fullmatch(path)) and not _exists(expanded):
+        from attnx.data.downloads import SPEC_FOLDER, read_dataset_spec  # late: it imports what downloads
+
         folders = " nor in ".join(map(str, data_folders()))
         unset = "" if os.environ.get(DATA_VARIABLE) else f" (${DATA_VARIABLE} is not set)"
-        raise UserError(f"{option}={path}: not in {folders}{unset}{_download_hint(in_data[1])}")
+        name = in_data[1].partition("/")[0]
+        spec = SPEC_FOLDER / f"{name}.yaml"
+        public_files = [f"{file.path}/" for file in read_dataset_spec(spec).files] if spec.is_file() else []
+        is_public = any(file.startswith(f"{in_data[1]}/") for file in public_files)
+        hint = f"; fetch it with: attnx data get {name}" if is_public else ""
+        raise UserError(f"{option}={path}: not in {folders}{unset}{hint}")
     return expanded
-
-
-def _download_hint(path: str) -> str:
-    """Return the command that downloads a file or folder of a public data set; "" for any other."""
-    from attnx.data.downloads import SPEC_FOLDER, read_dataset_spec  # late: it imports what downloads
-
-    name = path.partition("/")[0]
-    spec = SPEC_FOLDER / f"{name}.yaml"
-    if not spec.is_file() or not any(f"{file.path}/".startswith(f"{path}/") for file in read_dataset_spec(spec).files):
-        return ""
-    return f"; fetch it with: attnx data get {name}"
 
 
 def check_task_files(task: Mapping[str, Any]) -> None:

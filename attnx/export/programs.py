@@ -129,7 +129,10 @@ def make_programs(model: Exported, make_sources: Callable[[int, int], Tensor], h
     outputs = ["log_probabilities", *([] if small.weights is None else ["weights"])]
     names = [*inputs, "symbol", *state, *outputs]
     # Axes that differ between two batches of different sizes are dynamic.
-    axes = dict(zip(names, map(_differing_axes, _list_tensors(small), _list_tensors(large)), strict=True))
+    axes = {
+        name: [axis for axis in range(first.dim()) if first.shape[axis] != second.shape[axis]]
+        for name, first, second in zip(names, _list_tensors(small), _list_tensors(large), strict=True)
+    }
     next_state = [f"{name}_after" for name in state]
     axes |= {next_name: axes[name] for next_name, name in zip(next_state, state, strict=True)}
     encoded = ["encoded"] if _encoder(model) is not None else []
@@ -159,8 +162,3 @@ def _list_tensors(example: Example) -> list[Tensor]:
     """The tensors in the order of their names; log-probabilities have the dynamic axes of symbols."""
     weights = [] if example.weights is None else [example.weights]
     return [*example.source, example.symbol, *flatten_state(example.state), example.symbol[:, None], *weights]
-
-
-def _differing_axes(small: Tensor, large: Tensor) -> list[int]:
-    sizes = zip(small.shape, large.shape, strict=True)
-    return [axis for axis, (small_size, large_size) in enumerate(sizes) if small_size != large_size]

@@ -10,7 +10,6 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import is_out_of_memory
@@ -62,19 +61,17 @@ def measure_latency(run: TrainedRun, contexts: Sequence[int], device: torch.devi
 def _state_after(model: Any, run: TrainedRun, context: int, device: torch.device) -> Any:
     """The state of one row after so many positions: of a source, or of the target."""
     reads_source = "encoder" in model.sources
-    source, _ = model.target.prepare(_source(run, context if reads_source else 0).to(device))
+    length = context if reads_source else 0
+    if isinstance(run.source, Vocabulary):  # symbols in turn, (1, length)
+        ids = torch.arange(length) % max(1, len(run.source) - len(SPECIALS)) + len(SPECIALS)
+        inputs = ids.clamp(max=len(run.source) - 1)[None]
+    else:
+        inputs = torch.zeros(1, length, run.source.width)
+    source, _ = model.target.prepare(inputs.to(device))
     state = model.init_state(source, torch.ones(source.shape[:2], dtype=torch.bool, device=device))
     for _ in range(0 if reads_source else context):
         _, state, _ = model.decode_step(model.target.start_input(1, device), state)
     return state
-
-
-def _source(run: TrainedRun, length: int) -> Tensor:
-    """(1, length) symbols in turn, or (1, length, features) zeros."""
-    if not isinstance(run.source, Vocabulary):
-        return torch.zeros(1, length, run.source.width)
-    ids = torch.arange(length) % max(1, len(run.source) - len(SPECIALS)) + len(SPECIALS)
-    return ids.clamp(max=len(run.source) - 1)[None]
 
 
 def _now(device: torch.device) -> float:

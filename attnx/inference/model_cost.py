@@ -161,18 +161,13 @@ def _count_training(model: nn.Module, row: Row) -> dict[str, float]:
     longest, steps = max(len(row.source), len(row.target)), len(row.target)
     if longest <= MAX_COUNTED_LENGTH:
         return {part: flops / steps for part, flops in _count_row(model, row).items()}
-    shares = [length / longest for length in SHORT_LENGTHS]
-    counts = [_count_row(model, _cut(row, share)) for share in shares]
+    shares, counts = [length / longest for length in SHORT_LENGTHS], []
+    for share in shares:
+        source, target = (side[: max(1, round(share * len(side)))] for side in (row.source, row.target))
+        loss_mask = None if row.loss_mask is None else row.loss_mask[: len(target)]
+        counts.append(_count_row(model, row._replace(source=source, target=target, loss_mask=loss_mask)))
     parts = counts[0]
     return {part: float(_extrapolate(shares, [count[part] for count in counts], 1.0)) / steps for part in parts}
-
-
-def _cut(row: Row, share: float) -> Row:
-    """The beginning of a row."""
-    source, target = (side[: max(1, round(share * len(side)))] for side in (row.source, row.target))
-    return row._replace(
-        source=source, target=target, loss_mask=None if row.loss_mask is None else row.loss_mask[: len(target)]
-    )
 
 
 def _count_row(model: nn.Module, row: Row) -> Counter[str]:

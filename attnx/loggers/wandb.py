@@ -169,20 +169,6 @@ class Wandb:
                 (folder / INCOMPLETE).touch()
         return is_complete
 
-    def _settings(self) -> Any:
-        return self._wandb.Settings(
-            init_timeout=self.timeout,
-            finish_timeout=self.timeout,
-            finish_timeout_raises=True,
-            console="off",  # a progress bar would flood it
-            disable_git=True,  # a remote's address can hold a password; run.json has the commit
-            save_code=False,
-            x_save_requirements=False,
-            x_transaction_log_flush_interval=1.0,
-            symlink=False,
-            silent=True,
-        )
-
     def _init(self, mode: Literal["online", "offline", "disabled"]) -> Any:
         run = self._start
         tags = dict.fromkeys(tag[:MAX_TAG_LENGTH] for tag in (*run.tags, *self.tags))
@@ -200,7 +186,18 @@ class Wandb:
                 mode=mode,
                 resume="allow",
                 reinit="create_new",  # leaves a run alone that a notebook or an earlier job has open
-                settings=self._settings(),
+                settings=self._wandb.Settings(
+                    init_timeout=self.timeout,
+                    finish_timeout=self.timeout,
+                    finish_timeout_raises=True,
+                    console="off",  # a progress bar would flood it
+                    disable_git=True,  # a remote's address can hold a password; run.json has the commit
+                    save_code=False,
+                    x_save_requirements=False,
+                    x_transaction_log_flush_interval=1.0,
+                    symlink=False,
+                    silent=True,
+                ),
             )
 
 

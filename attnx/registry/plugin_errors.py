@@ -59,7 +59,14 @@ def find_plug_in(error: BaseException, called: Part | None = None) -> str:
     part = entered[-1] if entered else called
     if part is None and not frames:
         return ""
-    place = _place(error, frames, part)
+    if isinstance(error, SyntaxError) and error.filename:
+        place = f"{error.filename}:{error.lineno}"
+    elif frames:
+        code, line, _ = frames[-1]
+        place = f"{code.co_filename}:{line}" + ("" if code.co_name == "<module>" else f" ({code.co_name})")
+    else:  # its file may be no Python
+        assert part is not None
+        place = error_place(error, part)
     if part is None:
         return f"the plug-in {place}: {type_and_text(error)}"
     return f"the {part.kind} {part.name!r}, {place}: {type_and_text(error)}; {advice(part)}"
@@ -96,15 +103,3 @@ def _frames(error: BaseException) -> list[tuple[CodeType, int, Part | None]]:
 
 def _is_in(code: CodeType, part: Part) -> bool:
     return Path(code.co_filename) == part.file
-
-
-def _place(error: BaseException, frames: list[tuple[CodeType, int, Part | None]], part: Part | None) -> str:
-    """``file:line (function)`` of the last frame, or the place of a file that is no Python or of a part."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{error.filename}:{error.lineno}"
-    if frames:
-        code, line, _ = frames[-1]
-        function = "" if code.co_name == "<module>" else f" ({code.co_name})"
-        return f"{code.co_filename}:{line}{function}"
-    assert part is not None
-    return error_place(error, part)

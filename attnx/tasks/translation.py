@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -116,16 +116,12 @@ class Translation(ScoredTextTask):
             "max_length_ratio": max_length_ratio,
         }
 
-    @property
-    def _file_columns(self) -> list[str]:
-        """The columns of tables; none where they belong to a data set, whose run may be tested on a file."""
-        return self.columns if self.dataset is None else []
-
     def load(self) -> SequenceData:
         """Read, split and tokenize the data; ``notes`` then says which pairs were dropped."""
         require_package("sacrebleu", "translation", "task=translation")  # fail before the work
         self._check_train()
-        if self.dataset is not None or _size(self._paths("train")) > MAX_BYTES_IN_MEMORY:
+        size = sum(path.stat().st_size for path in self._paths("train") if path.is_file())
+        if self.dataset is not None or size > MAX_BYTES_IN_MEMORY:
             return self._load_encoded()
         parts, dropped = {part: list(self._read_files(part)) for part in self.files if self.files[part]}, Counter[str]()
         train_sentences = drop_blank(parts["train"], dropped)
@@ -151,7 +147,10 @@ class Translation(ScoredTextTask):
 
     def _load_encoded(self) -> SequenceData:
         """Load as :meth:`load`, with the training split in the cache, where it is encoded if it is missing."""
-        dataset = self._open_dataset()
+        dataset: dict[str, DatasetText] = {}
+        if self.dataset is not None:
+            path = resolve_data_path("task.dataset", self.dataset)
+            dataset = open_dataset(str(path), self.columns, self.languages)
         existing = {part: self._read_split(part, dataset) for part in EVALUATION_SPLITS}
         held_out = [part for part, sentences in existing.items() if sentences is None]
         files = {part: text.files for part, text in dataset.items()} or {part: self._paths(part) for part in self.files}
@@ -203,19 +202,15 @@ class Translation(ScoredTextTask):
             raise UserError(f"task.languages: the training split has no pair of {missing[0]!r}; remove it")
         return tags
 
-    def _open_dataset(self) -> dict[str, DatasetText]:
-        """Open the splits of ``dataset``; none without one."""
-        if self.dataset is None:
-            return {}
-        return open_dataset(str(resolve_data_path("task.dataset", self.dataset or "")), self.columns, self.languages)
-
     def _read_files(self, part: str) -> Iterator[Sentence]:
         """Yield the normalized sentences of a part's files."""
         return map(self.texts.normalize_sentence, self._raw_sentences(part))
 
     def _raw_sentences(self, part: str) -> Iterator[Sentence]:
         is_train = part == "train"
-        return read_parallel(self._paths(part), self.languages, allow_blank=is_train, columns=self._file_columns)
+        # A data set's columns are not those of a file on which its run may be tested.
+        columns = self.columns if self.dataset is None else []
+        return read_parallel(self._paths(part), self.languages, allow_blank=is_train, columns=columns)
 
     def _paths(self, part: str) -> list[Path]:
         return [resolve_data_path(f"task.{part}", path) for path in self.files[part]]
@@ -251,8 +246,3 @@ class Translation(ScoredTextTask):
         if not tag and len(self.languages) > 1:
             raise UserError(f"{text!r}: the target language is missing: {', '.join(self.languages)}")
         return super().tokenize(text, tag)
-
-
-def _size(paths: Iterable[Path]) -> int:
-    """Return the bytes of the plain files among ``paths``."""
-    return sum(path.stat().st_size for path in paths if path.is_file())

@@ -91,23 +91,17 @@ def failure_line(error: BaseException, folder: Path, trainer: Mapping[str, Any])
     """The cause and what to do; "" if the cause is not known."""
     step_note = "".join(f" {note}" for note in getattr(error, "__notes__", []) if note.startswith(STEP_NOTE_PREFIX))
     if is_out_of_memory(error):
-        return f"out of memory{step_note}; start a new run with {_smaller_batch(step_note, trainer)}"
+        option = "batch_tokens" if trainer.get("batch_tokens") else "batch_size"
+        advice = f"start a new run with a smaller trainer.{option} (it was {trainer.get(option)})"
+        if not any(phase in step_note for phase in (PHASES["validate"], PHASES["test"])):
+            steps = f"trainer.accumulate_grad_batches ({trainer.get('accumulate_grad_batches', 1)})"
+            advice += f"; half of it with twice the {steps} takes equal steps"
+        return f"out of memory{step_note}; {advice}"
     if write_error := explain_write_error(error, str(folder)):
         return f"{write_error}, then resume with: {resume_command(folder)}"
     if line := find_plug_in(error):
         return f"{line}; the traceback is in {folder / ERROR_TXT}"
     return ""
-
-
-def _smaller_batch(step_note: str, trainer: Mapping[str, Any]) -> str:
-    """What to set after memory ran out; accumulation helps training alone."""
-    is_training = not any(phase in step_note for phase in (PHASES["validate"], PHASES["test"]))
-    option = "batch_tokens" if trainer.get("batch_tokens") else "batch_size"
-    smaller = f"a smaller trainer.{option} (it was {trainer.get(option)})"
-    if not is_training:
-        return smaller
-    accumulated = trainer.get("accumulate_grad_batches", 1)
-    return f"{smaller}; half of it with twice the trainer.accumulate_grad_batches ({accumulated}) takes equal steps"
 
 
 def _update_info(folder: Path, **facts: Any) -> None:

@@ -44,13 +44,20 @@ def plan_steps(prepared: PreparedRun, folder: Path, console: Console) -> StepPla
     time_allowed: float | None = None
     lengths = {"max_steps": 1, "max_epochs": len(prepared.loaders.batches)}
     ends = [int(trainer[end] * length) for end, length in lengths.items() if trainer[end] is not None]
+    sweep = sweep_of(folder) if prepared.config.get("budget", "steps") == "steps" else None
     if ends:
         steps = min(ends)
+    elif sweep:
+        with lock_while(sweep / STEP_TIME_LOCK, lambda: console.print(WAITING)):
+            step_time = read_step_time(sweep)
+            if step_time is None:  # the first job measures for all
+                per_step, job = measure_step(prepared), int(folder.resolve().name)
+                step_time = StepTime(per_step, job, trainer["max_time"], steps_within(_seconds(prepared), per_step))
+                write_json(sweep / STEP_TIME, step_time._asdict())
+        steps = steps_within(_seconds(prepared), step_time.seconds_per_step)
     else:
-        sweep = sweep_of(folder) if prepared.config.get("budget", "steps") == "steps" else None
-        per_step = _measure_once(sweep, prepared, folder, console) if sweep else measure_step(prepared)
-        steps = steps_within(_seconds(prepared), per_step)
-        time_allowed = None if sweep else _seconds(prepared)
+        time_allowed = _seconds(prepared)
+        steps = steps_within(time_allowed, measure_step(prepared))
     return StepPlan([Revision(0, min(steps, MAX_STEPS), trainer["num_validations"])], time_allowed)
 
 
@@ -68,18 +75,6 @@ def steps_within(time_allowed: float, per_step: float) -> int:
     188
     """
     return max(1, int((1 - VALIDATION_SHARE) * time_allowed / per_step))
-
-
-def _measure_once(sweep: Path, prepared: PreparedRun, folder: Path, console: Console) -> float:
-    """The seconds of a step for all jobs of a sweep: the first job measures, the others wait."""
-    with lock_while(sweep / STEP_TIME_LOCK, lambda: console.print(WAITING)):
-        step_time = read_step_time(sweep)
-        if step_time is None:
-            per_step, job = measure_step(prepared), int(folder.resolve().name)
-            steps = steps_within(_seconds(prepared), per_step)
-            step_time = StepTime(per_step, job, prepared.config["trainer"]["max_time"], steps)
-            write_json(sweep / STEP_TIME, step_time._asdict())
-    return step_time.seconds_per_step
 
 
 def measure_step(prepared: PreparedRun) -> float:

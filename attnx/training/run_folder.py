@@ -108,6 +108,13 @@ def _derived_facts(prepared: PreparedRun) -> dict[str, Any]:
     if hasattr(project, "in_features"):
         sizes = f"projection={project.in_features}->{project.out_features} (the scorer needs equal widths)"
         summary["derived"] = f"{summary['derived']} {sizes}".strip()
+    data, pairs, samples = prepared.data, prepared.data.pairs, prepared.loaders.data.pairs
+    counts = (
+        f"{len(pairs.train) or len(prepared.loaders.train_rows):,} train",
+        f"{_sample_size(samples.valid, pairs.valid)} valid",
+        f"{_sample_size(samples.test, pairs.test)} test",
+    )
+    tags = f"; tags {' '.join(data.tags)}" if data.tags else ""
     cost = prepared.cost
     # Of a training token by part, and of a decoded one by context; or why they are unknown.
     flops = {"train": {part: round(count) for part, count in cost.train_parts.items()}, "decode": cost.decode_flops}
@@ -127,7 +134,7 @@ def _derived_facts(prepared: PreparedRun) -> dict[str, Any]:
         "slurm_job": slurm_job(),
         "parameters": prepared.parameters,
         "flops": {"note": cost.note} if cost.note else {name: count for name, count in flops.items() if count},
-        "data": _describe_data(prepared),
+        "data": f"{', '.join(counts)}; source {data.source}, target {data.target}{tags}",
     }
     return {name: value for name, value in facts.items() if value not in (None, "", {})}
 
@@ -146,15 +153,6 @@ def first_notes(notes: Sequence[str]) -> list[str]:
     if len(notes) <= MAX_NOTES:
         return list(notes)
     return [*notes[: MAX_NOTES - 1], f"and {len(notes) - MAX_NOTES + 1} further notes, of less weight"]
-
-
-def _describe_data(prepared: PreparedRun) -> str:
-    """The sizes of the parts, and how sources and targets are encoded."""
-    data, pairs, samples = prepared.data, prepared.data.pairs, prepared.loaders.data.pairs
-    train_count = len(pairs.train) or len(prepared.loaders.train_rows)
-    parts = f"{_sample_size(samples.valid, pairs.valid)} valid, {_sample_size(samples.test, pairs.test)} test"
-    tags = f"; tags {' '.join(data.tags)}" if data.tags else ""
-    return f"{train_count:,} train, {parts}; source {data.source}, target {data.target}{tags}"
 
 
 def _sample_size(sample: Sequence[Any], part: Sequence[Any]) -> str:

@@ -38,32 +38,30 @@ def save_examples(module: TrainingModule, rows: PairDataset, resolved: ResolvedC
     module.task.save_sources(folder / VOCABULARY, pairs)
 
 
+@torch.inference_mode()
 def _self_attention_maps(predictor: Predictor, predictions: Sequence[Prediction]) -> dict[int, Maps]:
     """The weights (layers h, t, t) of each stream by its name, by the indices of some predictions.
 
     They are recomputed in one parallel pass, and equal those of step-by-step decoding. Empty for models without
     self-attention.
     """
-    if not hasattr(predictor.model, "self_attention_weights"):
-        return {}
-    indices = [index for index, prediction in enumerate(predictions) if prediction.weights is not None]
-    sources = [predictions[index].pair.source for index in indices]
-    some = [indices[position] for position in evenly_by_length(sources, MAX_SELF_ATTENTION_EXAMPLES)]
-    return {index: maps for index in some if (maps := _maps(predictor, predictions[index]))}
-
-
-@torch.inference_mode()
-def _maps(predictor: Predictor, prediction: Prediction) -> Maps:
-    assert prediction.weights is not None
     model: Any = predictor.model
     target: Any = predictor.data.target
-    batch = as_batch(predictor.data.evaluation_dataset([prediction.pair]))
+    if not hasattr(model, "self_attention_weights"):
+        return {}
     start = model.target.start_input(1, torch.device("cpu"))
-    output = torch.as_tensor(target.encode(prediction.output))[None]
-    if isinstance(target, FeatureScaler):  # the model reads the first of several quantiles
-        output = output[..., : target.width]
-    source, output = model.target.prepare(batch.source, output)
-    inputs = torch.cat([start[:, None], output.to(start.dtype)], dim=1)
-    steps = prediction.weights.shape[-2]
-    streams = model.self_attention_weights(source, batch.source_mask, inputs[:, :steps], batch.tag)
-    return {name: weights[0].float().numpy() for name, weights in streams.items()}
+    with_weights = [(index, item) for index, item in enumerate(predictions) if item.weights is not None]
+    maps: dict[int, Maps] = {}
+    for place in evenly_by_length([item.pair.source for _, item in with_weights], MAX_SELF_ATTENTION_EXAMPLES):
+        index, prediction = with_weights[place]
+        batch = as_batch(predictor.data.evaluation_dataset([prediction.pair]))
+        output = torch.as_tensor(target.encode(prediction.output))[None]
+        if isinstance(target, FeatureScaler):  # the model reads the first of several quantiles
+            output = output[..., : target.width]
+        source, output = model.target.prepare(batch.source, output)
+        assert prediction.weights is not None
+        inputs = torch.cat([start[:, None], output.to(start.dtype)], dim=1)[:, : prediction.weights.shape[-2]]
+        streams = model.self_attention_weights(source, batch.source_mask, inputs, batch.tag)
+        if streams:
+            maps[index] = {name: weights[0].float().numpy() for name, weights in streams.items()}
+    return maps

@@ -174,7 +174,15 @@ def train(
         callbacks = [*_callbacks(prepared, folder, plan, console, throughput), checkpoints]
         trainer = registry.build("trainer", options).trainer(callbacks, plan.end, prepared.devices, folder)
         try:
-            _fit(prepared, trainer, checkpoints, resume)
+            resumed = str(checkpoints.last) if resume else None
+            trainer.fit(module, datamodule=prepared.loaders, ckpt_path=resumed, weights_only=True)
+            if checkpoints.validated_step != trainer.global_step:  # the run ended between two validations
+                trainer.validate(module, datamodule=prepared.loaders, verbose=False)
+            # The other ranks wait until the main process has written the files.
+            best = process_group.broadcast_from_main(
+                lambda: checkpoints.best if checkpoints.best.is_file() else checkpoints.last
+            )
+            load_weights(module.model, [best])
             results = _test(prepared, trainer, throughput, console)
             if process_group.is_main_process():
                 result = EvaluationResult(results, module.test_metrics, module.predictions)
@@ -189,19 +197,6 @@ def train(
                 raise
             raise Interrupted(folder, stop_signal.signum or signal.SIGINT) from None
         return results
-
-
-def _fit(prepared: PreparedRun, trainer: lightning.Trainer, checkpoints: CheckpointManager, resume: bool) -> None:
-    """Train, and load the best weights."""
-    resumed = str(checkpoints.last) if resume else None
-    trainer.fit(prepared.module, datamodule=prepared.loaders, ckpt_path=resumed, weights_only=True)
-    if checkpoints.validated_step != trainer.global_step:  # the run ended between two validations
-        trainer.validate(prepared.module, datamodule=prepared.loaders, verbose=False)
-    # The other ranks wait until the main process has written the files.
-    best = process_group.broadcast_from_main(
-        lambda: checkpoints.best if checkpoints.best.is_file() else checkpoints.last
-    )
-    load_weights(prepared.module.model, [best])
 
 
 def _test(

@@ -152,8 +152,12 @@ def _parse_row(row: Sequence[str], columns: Sequence[str], location: str) -> lis
     column = f"column {repr(columns[index]) if columns else index + 1}"
     if not row[index]:
         raise UserError(f"{location}: {column} is empty; fill it in, or remove the row")
-    hint = _step_names_hint(columns[index]) if columns else ""
-    hint = "; columns are separated by commas" if ";" in row[index] else hint
+    hint = ""
+    if ";" in row[index]:
+        hint = "; columns are separated by commas"
+    elif columns:
+        name = columns[index]
+        hint = f"; if it names the step, set task.step_names={name} (of targets: task.target_step_names={name})"
     raise UserError(f"{location}: {quoted(row[index])} in {column} is not a number{hint}")
 
 
@@ -186,8 +190,3 @@ READERS: dict[str, Callable[[Path, str | None], FeatureTable]] = {
     ".npy": _read_numpy,
     ".npz": _read_numpy,
 }
-
-
-def _step_names_hint(column: str) -> str:
-    """Suggest the option for a column of texts that names the steps."""
-    return f"; if it names the step, set task.step_names={column} (of targets: task.target_step_names={column})"

@@ -120,19 +120,14 @@ def _file_options(files: Sequence[Path]) -> dict[str, Any]:
         return options
     for file in files:
         refuse_pipe(file)
-        _check_header_width(file)
+        try:
+            with file.open(encoding="utf-8-sig", errors="replace", newline="") as stream:
+                header, row = islice(chain(csv.reader(stream), [[], []]), 2)
+        except csv.Error as error:
+            raise UserError(f"{file}: is not a CSV file, or a quote is not closed: {error}") from None
+        if len(row) > len(header):  # of which the reader would take one as an index
+            raise UserError(f"{file}:2: {len(row)} fields, but the header has {len(header)}: {quoted(','.join(row))}")
     return {**options, "keep_default_na": False}
-
-
-def _check_header_width(file: Path) -> None:
-    """Raise a UserError if the first row has more fields than the header: the reader would take one as an index."""
-    try:
-        with file.open(encoding="utf-8-sig", errors="replace", newline="") as stream:
-            header, row = islice(chain(csv.reader(stream), [[], []]), 2)
-    except csv.Error as error:
-        raise UserError(f"{file}: is not a CSV file, or a quote is not closed: {error}") from None
-    if len(row) > len(header):
-        raise UserError(f"{file}:2: {len(row)} fields, but the header has {len(header)}: {quoted(','.join(row))}")
 
 
 def _outer_column(table: Any, column: str, location: str) -> str | None:

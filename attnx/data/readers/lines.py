@@ -59,8 +59,11 @@ def read_csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         if width == 1 and line_number == first_line and (hint := separator_hint(line, "commas")):
             raise UserError(f"{where}: 1 column: {quoted(line)}{hint}")
         if len(fields) != width:
-            problem = f"{len(fields)} columns, but line {first_line} has {width}: {quoted(line)}"
-            raise UserError(f"{where}: {problem}{_width_hint(len(fields), width)}")
+            hint = ""
+            if len(fields) > width:
+                hint = "; quote cells with commas, and write decimals with a point"
+                hint = "; remove what is above the columns' names" if width == 1 else hint
+            raise UserError(f"{where}: {len(fields)} columns, but line {first_line} has {width}: {quoted(line)}{hint}")
         if width == 1:
             yield from ((number, [""]) for number in blank if number > first_line)
         blank.clear()
@@ -78,12 +81,6 @@ def _split_csv(line: str, where: str) -> list[str]:
         if "end of data" in problem:
             raise UserError(f"{where}: a quote is not closed in this line, and no cell has several: {quoted(line)}")
     raise UserError(f"{where}: is not a line of a CSV file: {problem}")
-
-
-def raw_lines(path: Path, kind: str = "text") -> Iterator[tuple[int, bytes]]:
-    """Yield every line as bytes with its number; a bad file or too long a line is a UserError."""
-    with _open_unpacked(path, kind) as stream:
-        yield from bounded_lines(stream, str(path))
 
 
 @contextmanager
@@ -105,14 +102,16 @@ _OPENERS: Final[Mapping[str, Callable[[Path], AbstractContextManager[Any]]]] = {
 }
 
 
-@contextmanager
-def _open_unpacked(path: Path, kind: str) -> Iterator[IO[bytes]]:
-    """Open a plain file, or one that ends with .gz, .bz2, .xz or .zip; one that cannot be read is a UserError."""
+def raw_lines(path: Path, kind: str = "text") -> Iterator[tuple[int, bytes]]:
+    """Yield every line as bytes with its number; a bad file or too long a line is a UserError.
+
+    The file is plain, or ends with .gz, .bz2, .xz or .zip.
+    """
     if path.suffix in _OPENERS:
         refuse_pipe(path)
     try:
         with _OPENERS.get(path.suffix, partial(open, mode="rb"))(path) as stream:
-            yield stream
+            yield from bounded_lines(stream, str(path))
     except FileNotFoundError as error:
         raise UserError(missing_file_message(path)) from error
     except IsADirectoryError as error:
@@ -150,17 +149,6 @@ def decode_line(raw: bytes, location: str, is_first: bool = False) -> str:
         problem = "lines end with a carriage return alone"
         raise UserError(f"{location}: {problem}; save the file with line feeds: {_first_characters(raw)}")
     return line
-
-
-def _width_hint(width: int, expected: int) -> str:
-    """What to do with a line of more columns than the first one."""
-    if width < expected:
-        return ""
-    return (
-        "; remove what is above the columns' names"
-        if expected == 1
-        else "; quote cells with commas, and write decimals with a point"
-    )
 
 
 def separator_hint(line: str, expected: Literal["tabs", "commas"] = "tabs") -> str:

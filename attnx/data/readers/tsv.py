@@ -119,7 +119,10 @@ class PairReader:
         earlier = pairs.get((name, tag))
         if earlier and self.target == "features":
             raise UserError(f"a second target of {name!r}; a source has only one if targets are features; remove one")
-        pair = earlier or self._read_source(source, symbols, tag, folder)
+        pair = earlier or Pair(symbols, (), tag)
+        if earlier is None and self.source == "features":
+            matrix = self.sources.read(folder / source)
+            pair = Pair(matrix.steps, (), tag, features=matrix.features, name=source)
         if self.target == "features":
             matrix = self.targets.read(folder / target)
             pair = pair._replace(references=(matrix.steps,), target=matrix.features)
@@ -127,13 +130,6 @@ class PairReader:
             references = dict.fromkeys([*pair.references, split_text(target, self.target)])
             pair = pair._replace(references=tuple(references))
         pairs[name, tag] = pair
-
-    def _read_source(self, source: str, symbols: Symbols, tag: str, folder: Path) -> Pair:
-        """Return a pair without references."""
-        if self.source != "features":
-            return Pair(symbols, (), tag)
-        matrix = self.sources.read(folder / source)
-        return Pair(matrix.steps, (), tag, features=matrix.features, name=source)
 
     def _split(self, fields: Sequence[str]) -> tuple[str, str, str]:
         if len(fields) != len(self.columns):

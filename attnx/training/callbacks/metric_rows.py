@@ -42,7 +42,8 @@ class MetricRows(Callback):
     def __init__(self, path: Path, throughput: Throughput, interval: int, loggers: Loggers | None = None) -> None:
         self.path, self.throughput, self.interval, self.loggers = path, throughput, interval, loggers
         self.row_count = 0
-        self._losses = StepLosses()
+        # Since the last row. They stay where they were computed: to read one waits for a GPU.
+        self._losses: list[Tensor] = []
         self._norms: dict[str, Tensor] = {}
         self._epoch = 0  # of the last batch; at the end of training the trainer's is one higher
 
@@ -54,7 +55,7 @@ class MetricRows(Callback):
         if not self.row_count:
             self.path.unlink(missing_ok=True)
         elif len(lines) > self.row_count + 2:  # the header, the rows, and nothing after the last end
-            self._write("\r\n".join([*lines[: self.row_count + 1], ""]))
+            write_text(self.path, "\r\n".join([*lines[: self.row_count + 1], ""]))
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         """Measure the gradients before they are clipped, if loggers get a row of this step."""
@@ -66,7 +67,7 @@ class MetricRows(Callback):
         """Keep the loss of a step; add the row that is due."""
         if not trainer.is_global_zero or trainer.fit_loop._should_accumulate():
             return
-        self._losses.add(pl_module.step_loss)
+        self._losses.append(pl_module.step_loss)
         self._epoch = trainer.current_epoch
         if self._is_due(trainer.global_step) and not is_validation_due(trainer):
             self._add_row(trainer, {})
@@ -86,13 +87,13 @@ class MetricRows(Callback):
         return step % row_interval(step, self.interval) == 0
 
     def _add_row(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
-        loss = self._losses.take_mean()
         values: dict[str, float] = {}
-        if loss is not None:
+        if self._losses:
+            loss = self._stacked_losses().mean()
             measured = {"train_loss": loss, **self._norms}
             numbers = torch.stack([value.to(loss.device) for value in measured.values()])
             values = dict(zip(measured, numbers.tolist(), strict=True))  # by one wait for a GPU
-        self._norms = {}
+        self._losses, self._norms = [], {}
         step, learning_rate = trainer.global_step, trainer.optimizers[0].param_groups[0]["lr"]
         examples, tokens = self.throughput.examples_per_second, self.throughput.tokens_per_second
         row = {
@@ -104,7 +105,7 @@ class MetricRows(Callback):
             "tokens_per_second": f"{tokens:.1f}",
             **{name: f"{value:.6g}" for name, value in metrics.items()},
         }
-        self._write(with_row(self._read() if self.row_count else "", row))
+        write_text(self.path, with_row(self._read() if self.row_count else "", row))
         self.row_count += 1
         if self.loggers:
             speed = {"train_examples_per_second": examples, "train_tokens_per_second": tokens}
@@ -114,17 +115,19 @@ class MetricRows(Callback):
     def _read(self) -> str:
         return self.path.read_bytes().decode() if self.path.is_file() else ""
 
-    def _write(self, text: str) -> None:
-        write_text(self.path, text)
-
     def state_dict(self) -> dict[str, Any]:
         """State for a resumed run."""
-        return {"row_count": self.row_count, "losses": self._losses.state(), "epoch": self._epoch}
+        losses = self._stacked_losses().cpu() if self._losses else torch.zeros(0)
+        return {"row_count": self.row_count, "losses": losses, "epoch": self._epoch}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state."""
         self.row_count, self._epoch = state_dict["row_count"], state_dict["epoch"]
-        self._losses.restore(state_dict["losses"])
+        self._losses = list(state_dict["losses"].unbind())
+
+    def _stacked_losses(self) -> Tensor:
+        device = self._losses[-1].device  # a checkpoint's losses are on the CPU
+        return torch.stack([loss.to(device, torch.float64) for loss in self._losses])
 
 
 def gradient_norms(model: nn.Module) -> dict[str, Tensor]:
@@ -153,41 +156,3 @@ def row_interval(step: int, interval: int) -> int:
     while step > EVENLY_SPACED_ROWS * interval:
         interval *= 2
     return interval
-
-
-class StepLosses:
-    """Losses since the last mean. They stay where they were computed: to read one waits for a GPU.
-
-    >>> losses = StepLosses()
-    >>> for loss in (1.0, 3.0):
-    ...     losses.add(torch.tensor(loss))
-    >>> losses.take_mean(), losses.take_mean()
-    (tensor(2., dtype=torch.float64), None)
-    """
-
-    def __init__(self) -> None:
-        self._losses: list[Tensor] = []
-
-    def add(self, loss: Tensor) -> None:
-        """Add the loss () of a step."""
-        self._losses.append(loss)
-
-    def take_mean(self) -> Tensor | None:
-        """The mean (), after which there are none; None if there are none."""
-        if not self._losses:
-            return None
-        mean = self._stacked().mean()
-        self._losses = []
-        return mean
-
-    def state(self) -> Tensor:
-        """The losses (n,) on the CPU, for a checkpoint."""
-        return self._stacked().cpu() if self._losses else torch.zeros(0)
-
-    def restore(self, state: Tensor) -> None:
-        """Restore the losses of a checkpoint."""
-        self._losses = list(state.unbind())
-
-    def _stacked(self) -> Tensor:
-        device = self._losses[-1].device  # a checkpoint's losses are on the CPU
-        return torch.stack([loss.to(device, torch.float64) for loss in self._losses])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import partial, wraps
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,10 @@ class NanGuard(Callback):
         value, rows = float(self._loss), [max(row, ~row) for row in batch.row_index.tolist()]  # ~row of a dummy row
         row_list = ", ".join(map(str, rows[:MAX_ROWS])) + (", ..." if len(rows) > MAX_ROWS else "")
         file = self.folder / (BAD_BATCH if trainer.is_global_zero else f"{trainer.global_rank}-{BAD_BATCH}")
+        first = f"{int(batch.source_mask[0].sum())} steps"
+        if isinstance(self.data.source, Vocabulary):
+            symbols = " ".join(self.data.source.decode(batch.source[0].tolist()))
+            first = repr(symbols if len(symbols) <= MAX_CHARACTERS else symbols[:MAX_CHARACTERS] + "...")
         try:
             self._save_batch(batch, file, value, trainer)
             saved = f"the batch is in {file}"
@@ -79,7 +83,7 @@ class NanGuard(Callback):
             origin = first_not_finite(pl_module.model, lambda: token_loss(pl_module.model, batch))
         return (
             f"the loss became {value} {STEP_NOTE_PREFIX} {trainer.global_step}, in a batch of "
-            f"{count_phrase(len(rows), 'row')} ({row_list}; the first: {self._first_source(batch)})"
+            f"{count_phrase(len(rows), 'row')} ({row_list}; the first: {first})"
             f"{origin and f'; {origin}'}; {saved}; "
             "start a new run with a lower optimizer.lr or trainer.gradient_clip_val"
         )
@@ -98,13 +102,6 @@ class NanGuard(Callback):
         position = {"step": trainer.global_step, "epoch": trainer.current_epoch, "batch": trainer.fit_loop.batch_idx}
         with atomic_write(file) as partial, partial.open("wb") as opened:
             torch.save({"loss": loss, **position, "rows": tensors["row_index"].tolist(), **texts, **tensors}, opened)
-
-    def _first_source(self, batch: Batch) -> str:
-        """The source of the batch's first row, for a message."""
-        if not isinstance(self.data.source, Vocabulary):
-            return f"{int(batch.source_mask[0].sum())} steps"
-        symbols = " ".join(self.data.source.decode(batch.source[0].tolist()))
-        return repr(symbols if len(symbols) <= MAX_CHARACTERS else symbols[:MAX_CHARACTERS] + "...")
 
     def on_exception(self, trainer: Trainer, pl_module: Any, exception: BaseException) -> None:
         """Note at which batch it arose."""
@@ -136,12 +133,11 @@ def first_not_finite(model: nn.Module, compute: Callable[[], Any]) -> str:
 
         return call
 
-    wrappers = {
-        (module, name): partial(check_output, path, module, name)
-        for path, module in model.named_modules()
-        for name in _methods(module)
-    }
-    with _wrap_methods(wrappers), torch.no_grad():
+    with ExitStack() as stack, torch.no_grad():
+        for path, module in model.named_modules():
+            for name in _public_methods(module):
+                setattr(module, name, check_output(path, module, name, getattr(module, name)))
+                stack.callback(delattr, module, name)
         compute()
     if not outputs:
         return ""
@@ -149,19 +145,7 @@ def first_not_finite(model: nn.Module, compute: Callable[[], Any]) -> str:
     return _describe(path, module, method, model)
 
 
-@contextmanager
-def _wrap_methods(wrappers: Mapping[tuple[nn.Module, str], Callable[..., Any]]) -> Iterator[None]:
-    """Replace methods, by module and name, by what their wrapper makes of them."""
-    for (module, name), wrap in wrappers.items():
-        setattr(module, name, wrap(getattr(module, name)))
-    try:
-        yield
-    finally:
-        for module, name in wrappers:
-            delattr(module, name)
-
-
-def _methods(module: nn.Module) -> set[str]:
+def _public_methods(module: nn.Module) -> set[str]:
     """A module's forward, and its other public methods, such as a scorer's ``score``."""
     classes = type(module).__mro__[: type(module).__mro__.index(nn.Module)]
     functions = {name for cls in classes for name, item in vars(cls).items() if isinstance(item, types.FunctionType)}

@@ -29,7 +29,7 @@ class StopSignal:
     def __init__(self, on_signal: Callable[[int], None] | None = None) -> None:
         self.signum = self.ctrl_c_count = 0
         self.is_polled = False
-        self._on_signal = on_signal or self._interrupt
+        self._on_signal = on_signal
         self._previous_handlers: dict[signal.Signals, Any] = {}
 
     @property
@@ -61,9 +61,8 @@ class StopSignal:
     def _handle(self, signum: int, frame: FrameType | None) -> None:
         self.signum = self.signum or signum
         self.ctrl_c_count += signum == signal.SIGINT
-        self._on_signal(signum)
-
-    def _interrupt(self, signum: int) -> None:
-        if not self.is_polled or self.ctrl_c_count > 1:
+        if self._on_signal is not None:
+            self._on_signal(signum)
+        elif not self.is_polled or self.ctrl_c_count > 1:
             self.is_polled = False
             raise KeyboardInterrupt

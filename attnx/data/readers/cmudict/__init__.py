@@ -5,11 +5,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from attnx.data.examples import Pair, Symbols, merge_references
+from attnx.data.examples import Pair, merge_references
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_bytes
 
@@ -29,15 +28,13 @@ def read_cmudict(stress: bool = False) -> list[Pair]:
     packed = read_bytes(FILE)
     if (sha256 := hashlib.sha256(packed).hexdigest()) != SHA256:
         raise UserError(f"{FILE}: has SHA-256 {sha256}, expected {SHA256}; install attnx again")
-    return merge_references(_entries(gzip.decompress(packed).decode("ascii"), stress))
-
-
-def _entries(text: str, stress: bool) -> Iterator[tuple[Symbols, Symbols]]:
     # Cached: 850 000 phones share 70 strings.
     normalize_phone = cache(lambda phone: phone if stress else phone.rstrip("012"))
-    for line in text.splitlines():
+    entries = []
+    for line in gzip.decompress(packed).decode("ascii").splitlines():
         word, _, phones = line.partition("#")[0].partition(" ")
-        if word.endswith(")"):
+        if word.endswith(")"):  # the number of a variant
             word = word.partition("(")[0]
         if _WORD.fullmatch(word):
-            yield tuple(word), tuple(map(normalize_phone, phones.split()))
+            entries.append((tuple(word), tuple(map(normalize_phone, phones.split()))))
+    return merge_references(entries)
