@@ -64,14 +64,12 @@ class BucketBatches(Sampler[list[int]]):
         self.rows, self.size, self.tokens = rows, size, tokens
         self.seed, self.shuffle = seed, shuffle
         self.has_fixed_pools = shuffle and tokens is not None
-        self.pool_rows = min(pool * (size or self._typical_size(limit)), max(1, len(rows)))
+        if size is None and len(rows):  # of tokens: about as many rows as fit
+            sample = np.arange(0, len(rows), max(1, len(rows) // MAX_ROWS_TO_ESTIMATE))
+            size = max(1, int(limit / rows.lengths(sample).max(1).mean()))
+        self.pool_rows = min(pool * (size or 1), max(1, len(rows)))
         self.num_pools = -(-len(rows) // self.pool_rows)
         self.epoch, self.start = 0, 0
-
-    def _typical_size(self, tokens: int) -> int:
-        """Estimate the rows in a batch of ``tokens``."""
-        sample = np.arange(0, len(self.rows), max(1, len(self.rows) // MAX_ROWS_TO_ESTIMATE))
-        return max(1, int(tokens / self.rows.lengths(sample).max(1).mean())) if len(sample) else 1
 
     @property
     def sampler(self) -> BucketBatches:

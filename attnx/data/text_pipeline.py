@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from attnx.data.examples import Pair, Symbols
+from attnx.data.examples import Pair
 from attnx.data.readers.parallel_corpus import Sentence
 from attnx.data.tokenizers import Tokenizer
 from attnx.data.vocabulary import SPECIALS, UNK, UNK_TEXT, Vocabulary
@@ -53,10 +53,6 @@ class TextPipeline:
     def detokenize(self, symbols: Sequence[str]) -> str:
         """Join target symbols to a text; an unknown one reads ``⁇``."""
         return self.target.detokenize([UNK_TEXT if symbol == SPECIALS[UNK] else symbol for symbol in symbols])
-
-    def tokenize_input(self, text: str) -> Symbols:
-        """Normalize and tokenize a user's source text."""
-        return self.source.tokenize(self.normalize(text))
 
     def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
         """Return the source and the target vocabulary."""

@@ -25,12 +25,6 @@ def try_lock(descriptor: int) -> bool:
     return True
 
 
-def wait_for_lock(descriptor: int) -> None:
-    """Lock an open file until it is closed, once no other process holds the lock."""
-    with contextlib.suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-
-
 @contextlib.contextmanager
 def lock_while(path: Path, when_held: Callable[[], object]) -> Iterator[None]:
     """Hold the lock of a file that exists only meanwhile.
@@ -45,7 +39,8 @@ def lock_while(path: Path, when_held: Callable[[], object]) -> Iterator[None]:
         try:
             if not try_lock(descriptor):
                 when_held()
-                wait_for_lock(descriptor)
+                with contextlib.suppress(OSError):
+                    fcntl.flock(descriptor, fcntl.LOCK_EX)
             is_locked = _is_open_file(descriptor, path)  # else who held it before has removed it
         finally:
             if not is_locked:

@@ -84,7 +84,10 @@ class FlopCounter(FlopCounterMode):
     def _sum_by_part(self, formula: Callable[..., int]) -> Callable[..., int]:
         def count(*args: Any, **kwargs: Any) -> int:
             flops = formula(*args, **kwargs)
-            self.by_part[_part(max(self.mod_tracker.parents, key=len))] += flops
+            module = max(self.mod_tracker.parents, key=len)  # its path in the model
+            parts = [PARTS[name] for name in module.split(".") if name in PARTS]
+            inner = (part for part in parts if part != DECODER)  # a decoder has layers
+            self.by_part[next(inner, parts[0] if parts else REST)] += flops
             return flops
 
         count._get_raw = True  # type: ignore[attr-defined]  # the formula takes tensors, not shapes
@@ -95,12 +98,6 @@ VECTOR_FORMULAS = {
     op: shape_wrapper(lambda matrix, *_, **__: 2 * int(np.prod(matrix)))  # type: ignore[no-untyped-call]
     for op in (torch.ops.aten.mv, torch.ops.aten.dot)
 }
-
-
-def _part(module: str) -> str:
-    """The part that a module belongs to, by its path in the model."""
-    parts = [PARTS[name] for name in module.split(".") if name in PARTS]
-    return next((part for part in parts if part != DECODER), parts[0] if parts else REST)  # a decoder has layers
 
 
 def count_cost(resolved: ResolvedConfig, data: SequenceData, rows: PairDataset, parameters: int) -> ModelCost:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from attnx import accel
 from attnx.data.batches import Batch
-from attnx.data.examples import Pair, Symbols
+from attnx.data.examples import Pair
 from attnx.data.features import FeatureScaler
 from attnx.data.vocabulary import EOS, NO_LABEL, Vocabulary
 from attnx.decoding.contracts import Search, StepModel
@@ -70,7 +70,14 @@ class Prediction(NamedTuple):
         if self.weights is None:
             return None
         states, has_heads = self.num_decoder_states, self.weights.ndim == 3
-        output, reference = self._step_names(self.weights.shape[-2])
+        if self.pair.target is None:
+            assert isinstance(self.output, list)
+            output = (*self.output, END)[: self.weights.shape[-2]]
+            reference = tuple(nearest_reference(self.output, self.pair.references)[1])
+        else:  # the reference names steps of matrices
+            (reference,) = self.pair.references
+            numbers = range(len(reference), len(self.output))
+            output = (*reference, *map(str, numbers))[: len(self.output)]
         source = self.pair.source if self.weights.shape[-1] > states else ()
         return Alignment(
             weights=self.weights.mean(0) if has_heads else self.weights,
@@ -89,16 +96,6 @@ class Prediction(NamedTuple):
         """The alignment, which says whether the task takes the output for right."""
         alignment = self.alignment
         return alignment and alignment._replace(is_right=task.is_right(self.output, self.pair))
-
-    def _step_names(self, steps: int) -> tuple[Symbols, Symbols]:
-        """The name of each step of the output and of the reference; steps of matrices are named by the reference."""
-        if self.pair.target is None:
-            assert isinstance(self.output, list)
-            reference = nearest_reference(self.output, self.pair.references)[1]
-            return (*self.output, END)[:steps], tuple(reference)
-        (names,) = self.pair.references
-        numbers = range(len(names), len(self.output))
-        return (*names, *map(str, numbers))[: len(self.output)], names
 
     def with_pair(self, pair: Any) -> Prediction:
         """The prediction and its alternatives with another pair; None keeps the data out of what is sent."""

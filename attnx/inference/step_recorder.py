@@ -80,7 +80,14 @@ class StepRecorder(nn.Module):
         current = []
         for row, (parent, token) in enumerate(zip(state.parents.tolist(), tokens, strict=True)):
             own = None if read is None else AttentionRead._make(None if part is None else part[row] for part in read)
-            current.append(self._record(Beginning(parent, token, copies[row], own)))
+            index = len(self.beginnings)
+            if parent != NO_PARENT:
+                index = self.beginnings[parent].next.setdefault(token, index)
+            elif self.beginnings:
+                index = 0
+            if index == len(self.beginnings):  # no other row had it
+                self.beginnings.append(Beginning(parent, token, copies[row], own))
+            current.append(index)
         return predicted, RecorderState(model_state, torch.tensor(current)), attention
 
     def select_rows(self, state: RecorderState, rows: Tensor) -> RecorderState:
@@ -95,18 +102,6 @@ class StepRecorder(nn.Module):
         """The beginnings of an output, from the empty one to that before its last symbol; None if one is missing."""
         indices = follow(self.beginnings, tokens)
         return None if indices is None else [self.beginnings[index] for index in indices]
-
-    def _record(self, beginning: Beginning) -> int:
-        """The index of the beginning, which is new or was recorded in another row."""
-        index = len(self.beginnings)
-        if beginning.parent != NO_PARENT:
-            siblings = self.beginnings[beginning.parent].next
-            index = siblings.setdefault(beginning.token, index)
-        elif self.beginnings:
-            index = 0
-        if index == len(self.beginnings):
-            self.beginnings.append(beginning)
-        return index
 
 
 class AttentionRead(NamedTuple):

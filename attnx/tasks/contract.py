@@ -205,7 +205,7 @@ class TextTask(SequenceTask):
 
     def tokenize(self, text: str, tag: str = "") -> Symbols:
         """Normalize and tokenize a user's text; a blank one is a UserError."""
-        symbols = self.texts.tokenize_input(text)
+        symbols = self.texts.source.tokenize(self.texts.normalize(text))
         if not symbols:
             raise UserError(f"{text!r} is empty; there is nothing to read")
         return symbols

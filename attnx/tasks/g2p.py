@@ -85,8 +85,16 @@ class G2p(SequenceTask):
 
     def load(self) -> SequenceData:
         """Read and split the data; ``notes`` then says how many words of a language are in two splits."""
-        splits = self._split()
-        if self.train is not None:
+        self.notes = []
+        if self.train is None:
+            splits = hold_out_missing(read_cmudict(stress=self.stress), {}, _folded_word, self.holdout)
+        else:
+            train, files = self._read("task.train", self.train), {"test": self.test, "valid": self.valid}
+            existing = {part: self._read(f"task.{part}", file) for part, file in files.items() if file}
+            splits = hold_out_missing(train, existing, _folded_word, self.holdout)
+            parts = splits._asdict().items()
+            words = {part: [(pair.tag, _folded_word(pair)) for pair in pairs] for part, pairs in parts}
+            self.notes += overlap_notes(set(words.pop("train")), words)
             self._check_phones(splits.train)
         if self.tag_token and not all(pair.tag for pair in splits.train):
             raise UserError("task.tag_token=true needs languages: set task.train to a folder with a file for each")
@@ -99,18 +107,6 @@ class G2p(SequenceTask):
         """Read the pairs of ``test`` without the other parts."""
         assert self.test is not None
         return [self._tokenize_pair(pair) for pair in self._read("task.test", self.test)]
-
-    def _split(self) -> Splits[Pair]:
-        self.notes = []
-        if self.train is None:
-            return hold_out_missing(read_cmudict(stress=self.stress), {}, _folded_word, self.holdout)
-        files = {"test": self.test, "valid": self.valid}
-        train = self._read("task.train", self.train)
-        existing = {part: self._read(f"task.{part}", file) for part, file in files.items() if file}
-        splits = hold_out_missing(train, existing, _folded_word, self.holdout)
-        words = {part: [(pair.tag, _folded_word(pair)) for pair in pairs] for part, pairs in splits._asdict().items()}
-        self.notes += overlap_notes(set(words.pop("train")), words)
-        return splits
 
     def _read(self, option: str, name: str) -> list[Pair]:
         path, compose = resolve_data_path(option, name), self.graphemes != "as_is"

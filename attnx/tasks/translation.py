@@ -119,7 +119,10 @@ class Translation(ScoredTextTask):
     def load(self) -> SequenceData:
         """Read, split and tokenize the data; ``notes`` then says which pairs were dropped."""
         require_package("sacrebleu", "translation", "task=translation")  # fail before the work
-        self._check_train()
+        if self.dataset is not None and (named := [part for part, files in self.files.items() if files]):
+            raise UserError(f"task.dataset and task.{named[0]} are both set; remove one of the two")
+        if not self.files["train"] and self.dataset is None:  # not earlier: a run on a data set may be tested on a file
+            raise UserError("task.train is not set: name two text files, [a.de,b.en], a TSV file, or a task.dataset")
         size = sum(path.stat().st_size for path in self._paths("train") if path.is_file())
         if self.dataset is not None or size > MAX_BYTES_IN_MEMORY:
             return self._load_encoded()
@@ -214,13 +217,6 @@ class Translation(ScoredTextTask):
 
     def _paths(self, part: str) -> list[Path]:
         return [resolve_data_path(f"task.{part}", path) for path in self.files[part]]
-
-    def _check_train(self) -> None:
-        # Not earlier: a run on a data set may be tested on a file.
-        if self.dataset is not None and (parts := [part for part, files in self.files.items() if files]):
-            raise UserError(f"task.dataset and task.{parts[0]} are both set; remove one of the two")
-        if not self.files["train"] and self.dataset is None:
-            raise UserError("task.train is not set: name two text files, [a.de,b.en], a TSV file, or a task.dataset")
 
     def _train_tokenizers(self, sentences: list[Sentence]) -> None:
         if not sentences:

@@ -141,18 +141,14 @@ def _derived_facts(prepared: PreparedRun) -> dict[str, Any]:
 
 def task_notes(prepared: PreparedRun) -> dict[str, Any]:
     """The notes on data, decoding and metrics, and the signatures of metrics, if there are any."""
+    notes = [*prepared.notes]  # the most important come first
+    if len(notes) > MAX_NOTES:
+        notes[MAX_NOTES - 1 :] = [f"and {len(notes) - MAX_NOTES + 1} further notes, of less weight"]
     facts = {
-        "notes": first_notes(prepared.notes),
+        "notes": notes,
         "signatures": prepared.module.task.signatures(prepared.module.test_metrics),
     }
     return {name: value for name, value in facts.items() if value}
-
-
-def first_notes(notes: Sequence[str]) -> list[str]:
-    """The most important notes, which come first; the last line counts the rest."""
-    if len(notes) <= MAX_NOTES:
-        return list(notes)
-    return [*notes[: MAX_NOTES - 1], f"and {len(notes) - MAX_NOTES + 1} further notes, of less weight"]
 
 
 def _sample_size(sample: Sequence[Any], part: Sequence[Any]) -> str:

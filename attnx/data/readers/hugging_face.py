@@ -73,7 +73,16 @@ def open_dataset(name: str, columns: Sequence[str], languages: Sequence[str] = (
     count = max(1, len(languages)) + 1
     if len(columns) != count:
         raise UserError(f"task.columns={list(columns)}: expected {count}, the source's and one per target")
-    tables = _load(name)
+    datasets = require_package("datasets", "datasets", "task.dataset")
+    datasets.disable_progress_bars()  # it prints nothing, since its errors are raised
+    for logger in ("datasets", "huggingface_hub"):
+        logging.getLogger(logger).setLevel(logging.CRITICAL)
+    try:
+        loaded = _load(datasets, name)
+    except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
+        cause = error.__cause__ or error
+        raise UserError(f"task.dataset={name}: cannot be read: {str(cause).splitlines()[0]}") from error
+    tables = dict(loaded) if isinstance(loaded, dict) else {"train": loaded}
     splits = {}
     for split, table_names in SPLIT_NAMES.items():
         table = next((table for table in table_names if table in tables), None)
@@ -84,21 +93,7 @@ def open_dataset(name: str, columns: Sequence[str], languages: Sequence[str] = (
     return splits
 
 
-def _load(name: str) -> dict[str, Any]:
-    """The tables of a data set by split; `datasets` prints nothing, since its errors are raised."""
-    datasets = require_package("datasets", "datasets", "task.dataset")
-    datasets.disable_progress_bars()
-    for logger in ("datasets", "huggingface_hub"):
-        logging.getLogger(logger).setLevel(logging.CRITICAL)
-    try:
-        loaded = _load_dataset(datasets, name)
-    except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
-        cause = error.__cause__ or error
-        raise UserError(f"task.dataset={name}: cannot be read: {str(cause).splitlines()[0]}") from error
-    return dict(loaded) if isinstance(loaded, dict) else {"train": loaded}
-
-
-def _load_dataset(datasets: Any, name: str) -> Any:
+def _load(datasets: Any, name: str) -> Any:
     """Load a file or folder if it exists, else a data set on the hub."""
     path = Path(name)
     if path.is_dir():

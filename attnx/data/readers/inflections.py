@@ -66,21 +66,19 @@ def read_inflections(path: Path, columns: Sequence[str], bundles: Bundles, notes
     if rows and are_column_names(rows[0].cells):
         notes.append(header_note(path, rows.pop(0).cells))
     _check_order(rows[:CHECKED_LINES], columns)
-    pairs = merge_references(_read_entry(row, bundles) for row in rows)
-    if not pairs:
+    entries = []
+    for row in rows:
+        lemma, features, form = row.cells
+        try:
+            source = inflection_source(lemma, features, bundles)
+        except UserError as error:
+            raise UserError(f"{row.where}: {error} in {quoted(row.line)}") from None
+        if not form:
+            raise UserError(f"{row.where}: the form is empty in {quoted(row.line)}")
+        entries.append((source, tuple(form)))
+    if not entries:
         raise UserError(f"{path}: holds no forms; expected lines of a lemma, its form and its features")
-    return pairs
-
-
-def _read_entry(row: TableRow, bundles: Bundles) -> tuple[Symbols, Symbols]:
-    lemma, features, form = row.cells
-    try:
-        source = inflection_source(lemma, features, bundles)
-    except UserError as error:
-        raise UserError(f"{row.where}: {error} in {quoted(row.line)}") from None
-    if not form:
-        raise UserError(f"{row.where}: the form is empty in {quoted(row.line)}")
-    return source, tuple(form)
+    return merge_references(entries)
 
 
 def _check_order(rows: Sequence[TableRow], columns: Sequence[str]) -> None:
