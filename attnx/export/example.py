@@ -18,11 +18,7 @@ BOS, EOS, UNK = 1, 2, 3
 
 
 def load(folder: Path, name: str, input_names: list[str]) -> Callable[..., list[Any]]:
-    """The program as a function of its inputs; a session takes only those that the model reads.
-
-    Raises:
-        UserError: the data are wrong.
-    """
+    """The program as a function of its inputs; a session takes only those that the model reads."""
     session = onnxruntime.InferenceSession(folder / f"{name}.onnx")
     read = {argument.name for argument in session.get_inputs()}
     return lambda *arrays: session.run(None, {n: a for n, a in zip(input_names, arrays, strict=False) if n in read})

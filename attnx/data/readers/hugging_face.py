@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
@@ -49,16 +49,15 @@ class DatasetText:
 
     def _sentences(self) -> Iterator[Sentence]:
         for batch in self.table.iter(ROWS_PER_BATCH):
-            source, *targets = (self._texts(batch, outer, column) for outer, column in self.columns)
-            for text, *translations in zip(source, *targets, strict=True):
+            sides = []
+            for outer, column in self.columns:
+                texts = batch[column] if outer is None else [row and row[column] for row in batch[outer]]
+                if wrong := [type(text).__name__ for text in texts if not isinstance(text, str | None)]:
+                    raise UserError(f"{self.location}: the column {column!r} holds {wrong[0]}, expected text")
+                sides.append(texts)
+            for text, *translations in zip(*sides, strict=True):
                 for name, translation in zip(self.names, translations, strict=True):
                     yield Sentence(text or "", (translation or "",), name)
-
-    def _texts(self, batch: Mapping[str, list[Any]], outer: str | None, column: str) -> list[str | None]:
-        texts = batch[column] if outer is None else [row and row[column] for row in batch[outer]]
-        if wrong := [type(text).__name__ for text in texts if not isinstance(text, str | None)]:
-            raise UserError(f"{self.location}: the column {column!r} holds {wrong[0]}, expected text")
-        return texts
 
 
 def open_dataset(name: str, columns: Sequence[str], languages: Sequence[str] = ()) -> dict[str, DatasetText]:
