@@ -10,12 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from attnx.config.groups import GROUPS, conf_folder
 from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
-from attnx.files.bounded_files import read_text
+from attnx.files.bounded_files import read_yaml
 from attnx.files.parse_number import is_count
 from attnx.runs.layout import check_name
 from attnx.runs.sweep import SEVERAL_VALUES, split_override
@@ -153,11 +151,14 @@ def read_suite(name: str, config_dir: str | None = None) -> Suite:
         raise UserError(f"{file}: seeds: expected a whole number, 1 or more")
     if (match := content.get("match")) not in (None, *QUANTITIES):
         raise UserError(f"{file}: match: {match}{suggest(str(match), QUANTITIES)}")
+    search = content.get("search") or {}
+    if not isinstance(search, Mapping) or not all(isinstance(values, list) and values for values in search.values()):
+        raise UserError(f"{file}: search: expected keys with lists of values, such as optimizer.lr: [0.001, 0.01]")
     suite = Suite(
         name=file.stem,
         file=file,
         base=_read_overrides(file, "base", content.get("base")),
-        search=_read_search(file, content.get("search")),
+        search={str(key): [value_text(item) for item in values] for key, values in search.items()},
         seeds=int(content["seeds"]),
         check=_read_overrides(file, "check", content.get("check")),
         match=match,
@@ -172,12 +173,7 @@ def _read_fields(file: Path, names: Mapping[str, Path]) -> dict[str, Any]:
     """The fields of a file, all of which are known."""
     if not file.is_file():
         raise UserError(f"{file}: no such file{suggest(file.stem, names)}")
-    try:
-        content = yaml.safe_load(read_text(file))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{file}:{mark.line + 1}" if mark else str(file)
-        raise UserError(f"{where}: is no YAML: {getattr(error, 'problem', None) or error}") from error
+    content = read_yaml(file)
     if not isinstance(content, dict):
         raise UserError(f"{file}: expected the fields {', '.join(FIELDS)}")
     for key in content:
@@ -219,11 +215,3 @@ def reject_several(overrides: Sequence[str], where: str = "") -> None:
             )
         if key in ("seed", "name", "folder", "fresh"):
             raise UserError(f"{where}{word}: a suite sets seeds and folders itself; leave it out")
-
-
-def _read_search(file: Path, value: Any) -> dict[str, list[str]]:
-    """The values to try, as text, by key."""
-    search = value or {}
-    if not isinstance(search, Mapping) or not all(isinstance(values, list) and values for values in search.values()):
-        raise UserError(f"{file}: search: expected keys with lists of values, such as optimizer.lr: [0.001, 0.01]")
-    return {str(key): [value_text(item) for item in values] for key, values in search.items()}

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from attnx import registry
 from attnx.data.batches import collate
@@ -75,22 +75,19 @@ def evaluate(run: TrainedRun, pairs: Sequence[Pair], batch_size: int = BATCH_SIZ
     for start in range(0, len(pairs), batch_size):
         part = predictions[start : start + batch_size]
         run.task.update(metrics, [prediction.output for prediction in part], [prediction.pair for prediction in part])
-    values = metric_results("test", metrics) if len(metrics) else _loss_results(run, pairs, batch_size)
+    if len(metrics):
+        values = metric_results("test", metrics)
+    else:  # the loss per step over all targets
+        rows, total, tokens = run.data.evaluation_dataset(list(pairs)), torch.zeros((), dtype=torch.float64), 0.0
+        for start in range(0, len(rows), batch_size):
+            batch = collate([rows[row] for row in range(start, min(start + batch_size, len(rows)))])
+            with torch.inference_mode():
+                loss = token_loss(run.model, batch)
+                total, tokens = total + loss.total.double(), tokens + float(loss.tokens)
+        values = loss_results("test", total / tokens, run.target)
     results = {name: float(value) for name, value in values.items()}
     results |= {"test_examples": len(pairs), "seconds": seconds, "examples_per_second": len(pairs) / seconds}
     return EvaluationResult(results, metrics, predictions)
-
-
-def _loss_results(run: TrainedRun, pairs: Sequence[Pair], batch_size: int) -> dict[str, Tensor]:
-    """The loss per step over all targets, for a task without metrics."""
-    rows = run.data.evaluation_dataset(list(pairs))
-    total, tokens = torch.zeros((), dtype=torch.float64), 0.0
-    with torch.inference_mode():
-        for start in range(0, len(rows), batch_size):
-            batch = collate([rows[row] for row in range(start, min(start + batch_size, len(rows)))])
-            loss = token_loss(run.model, batch)
-            total, tokens = total + loss.total.double(), tokens + float(loss.tokens)
-    return loss_results("test", total / tokens, run.target)
 
 
 def fingerprint_of(pairs: Sequence[Pair]) -> str:

@@ -149,6 +149,24 @@ class Predictor:
         if isinstance(self.decoding, ConstrainedSearch):
             self.decoding = self.decoding.with_limit(self.data.output_limit)
 
+    @property
+    def limit_text(self) -> str:
+        """The most steps of an output as text; empty unless outputs are symbols that end by themselves."""
+        search, task, target = self.decoding, self.task, cast("StepModel", self.model).target
+        if not isinstance(search, ConstrainedSearch) or not isinstance(self.data.target, Vocabulary):
+            return ""
+        if target.steps is not None or task.has_labels or task.is_continuation:
+            return ""
+        return f"{search.max_length_ratio:g} times the source plus {search.max_length_extra} steps"
+
+    def cut_notes(self, predictions: Sequence[Prediction]) -> list[str]:
+        """Say how many outputs ended at their length limit, and not by themselves."""
+        count, limit = sum(prediction.is_cut for prediction in predictions), self.limit_text
+        if not count or not limit:
+            return []
+        outputs = f"{count:,} of {len(predictions):,} outputs of the test"
+        return [f"{outputs} did not end by themselves but at their limit, {limit}; decoding.max_length_ratio raises it"]
+
     def decode_batch(
         self, pairs: Sequence[Pair], batch: Batch, need_weights: bool = False, **options: Any
     ) -> list[Prediction]:

@@ -22,7 +22,6 @@ from attnx.errors import UserError
 from attnx.files.atomic_files import write_json, write_text
 from attnx.files.parse_number import count_phrase
 from attnx.files.process import available_cores, read_cpuinfo
-from attnx.inference.length_notes import describe_limit
 from attnx.runs.info import RunStatus
 from attnx.runs.layout import (
     CHECKPOINTS,
@@ -120,7 +119,7 @@ def _derived_facts(prepared: PreparedRun) -> dict[str, Any]:
     flops = {"train": {part: round(count) for part, count in cost.train_parts.items()}, "decode": cost.decode_flops}
     facts: dict[str, Any] = {
         **summary,
-        "output_limit": describe_limit(prepared.module.predictor),
+        "output_limit": prepared.module.predictor.limit_text,
         "initialized": prepared.initialized,
         "kernels": prepared.kernels,
         "compiler": without_c(config) if on_cpu else None,

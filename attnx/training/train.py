@@ -23,7 +23,6 @@ from attnx.decoding.state_bytes import state_bytes
 from attnx.errors import Interrupted
 from attnx.files.parse_number import count_phrase
 from attnx.inference.checkpoint import load_weights
-from attnx.inference.length_notes import cut_output_notes
 from attnx.inference.load import build_model, init_weights
 from attnx.inference.model_cost import ModelCost, count_cost
 from attnx.inference.predictor import Predictor
@@ -187,7 +186,7 @@ def train(
             if process_group.is_main_process():
                 result = EvaluationResult(results, module.test_metrics, module.predictions)
                 save_evaluation(folder, task, module.data.tags, result)
-                cut_notes = cut_output_notes(module.predictor, module.predictions)
+                cut_notes = module.predictor.cut_notes(module.predictions)
                 prepared.notes = [*cut_notes, *prepared.notes]
                 console.print("\n".join(cut_notes), end="\n" if cut_notes else "", markup=False, highlight=False)
                 save_examples(module, prepared.loaders.test_rows, prepared.resolved, folder)

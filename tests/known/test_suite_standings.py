@@ -224,7 +224,7 @@ def test_runs_of_another_protocol_are_refused(change: dict[str, object], words: 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("tasks: [", "toy.yaml:1: is no YAML"),
+        ("tasks: [", "toy.yaml:2: not valid YAML"),
         ("[1]", "toy.yaml: expected the fields base, tasks, baselines, search, seeds, match, check"),
         (TEXT + "task: 1", "toy.yaml: no field 'task'; did you mean tasks?"),
         (TEXT.replace("3", "0"), "toy.yaml: seeds: expected a whole number, 1 or more"),

@@ -94,7 +94,6 @@ def _evaluate(request: EvaluateArgs) -> int:
     from attnx.data.sample import sample_examples
     from attnx.inference.evaluate import evaluate as evaluate_run
     from attnx.inference.evaluate import fingerprint_of, open_evaluation, trained_notes
-    from attnx.inference.length_notes import cut_output_notes
     from attnx.inference.load import open_ensemble
 
     run = open_ensemble([run.path for run in request.runs], request.checkpoint, request.decoding)
@@ -106,7 +105,7 @@ def _evaluate(request: EvaluateArgs) -> int:
         return _show(folder, f"{folder}: exists already, with the same weights, decoding and data")
     notes = trained_notes(run, pairs) if request.test is not None else []
     result = evaluate_run(run, pairs, request.batch)
-    for note in (*notes, *cut_output_notes(run, result.predictions)):
+    for note in (*notes, *run.cut_notes(result.predictions)):
         print_line(f"note: {note}")
     while not (folder := _evaluation_folder(request, settings)).is_dir():  # another process may take this name first
         _write(folder, request, settings, run, result)
