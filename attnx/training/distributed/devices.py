@@ -92,8 +92,20 @@ def rank_infos(trainer: Mapping[str, Any]) -> list[RankInfo]:
     Raises:
         UserError: there are several machines, and the environment does not say which one this is, or where they meet.
     """
-    nodes = trainer["num_nodes"]
-    node_rank, init_method = _find_node(nodes) if nodes > 1 else (0, "")
+    nodes, node_rank, init_method = trainer["num_nodes"], 0, ""
+    if nodes > 1:
+        written, meeting_point = os.environ.get("NODE_RANK", os.environ.get("SLURM_NODEID", "")), _meeting_point()
+        if not written.isdecimal() or meeting_point is None:
+            raise UserError(
+                f"trainer.num_nodes={nodes}: start the command once on each machine, by srun --ntasks-per-node=1, or "
+                "with NODE_RANK (0, 1, ...), MASTER_ADDR and MASTER_PORT in its environment"
+            )
+        node_rank, init_method = int(written), meeting_point
+        if node_rank >= nodes or os.environ.get("SLURM_NNODES", str(nodes)) != str(nodes):
+            machines = os.environ.get("SLURM_NNODES", f"{node_rank + 1} or more")
+            raise UserError(
+                f"trainer.num_nodes={nodes}: the command was started on {machines} machines; use that number"
+            )
     return [_make_rank_info(trainer, node_rank, local_rank, init_method) for local_rank in range(trainer["devices"])]
 
 
@@ -135,18 +147,3 @@ def _meeting_point() -> str | None:
         str(CLUSTER_PORTS[int(job) % len(CLUSTER_PORTS)]) if job.isdecimal() else ""
     )
     return f"tcp://{address}:{port}" if address and port.isdecimal() else None
-
-
-def _find_node(nodes: int) -> tuple[int, str]:
-    """The rank of this machine and the address where all machines meet, from the environment."""
-    node_rank = os.environ.get("NODE_RANK", os.environ.get("SLURM_NODEID", ""))
-    meeting_point = _meeting_point()
-    if not node_rank.isdecimal() or meeting_point is None:
-        raise UserError(
-            f"trainer.num_nodes={nodes}: start the command once on each machine, by srun --ntasks-per-node=1, or with "
-            "NODE_RANK (0, 1, ...), MASTER_ADDR and MASTER_PORT in its environment"
-        )
-    if int(node_rank) >= nodes or os.environ.get("SLURM_NNODES", str(nodes)) != str(nodes):
-        machines = os.environ.get("SLURM_NNODES", f"{int(node_rank) + 1} or more")
-        raise UserError(f"trainer.num_nodes={nodes}: the command was started on {machines} machines; use that number")
-    return int(node_rank), meeting_point

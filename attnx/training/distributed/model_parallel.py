@@ -28,20 +28,19 @@ def placement_devices(placement: Mapping[str, str], accelerator: str) -> dict[st
         UserError: there is no such device.
     """
     default = "cuda:0" if accelerator != "cpu" and torch.cuda.device_count() else "cpu"
-    parts = ("encoder", "attention", "decoder") if placement else ()
-    return {part: _parse_device(part, placement.get(part, default)) for part in parts}
-
-
-def _parse_device(part: str, name: str) -> torch.device:
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise UserError(f"placement.{part}={name}: no such kind of device; write cpu, cuda:0, cuda:1 ...") from None
-    devices = [torch.device("cpu"), *(torch.device("cuda", index) for index in range(torch.cuda.device_count()))]
-    device = torch.device("cuda", 0) if device == torch.device("cuda") else device
-    if device not in devices:
-        raise UserError(f"placement.{part}={name}: there is no such device; choose from {', '.join(map(str, devices))}")
-    return device
+    available = [torch.device("cpu"), *(torch.device("cuda", index) for index in range(torch.cuda.device_count()))]
+    devices = {}
+    for part in ("encoder", "attention", "decoder") if placement else ():
+        name = placement.get(part, default)
+        try:
+            device = torch.device(name)
+        except RuntimeError:
+            raise UserError(f"placement.{part}={name}: no such kind of device; write cpu, cuda:0, cuda:1 ...") from None
+        devices[part] = torch.device("cuda", 0) if device == torch.device("cuda") else device
+        if devices[part] not in available:
+            choices = ", ".join(map(str, available))
+            raise UserError(f"placement.{part}={name}: there is no such device; choose from {choices}")
+    return devices
 
 
 def place_model(model: nn.Module, devices: Mapping[str, torch.device]) -> None:
