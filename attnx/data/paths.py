@@ -101,21 +101,19 @@ def check_task_files(task: Mapping[str, Any]) -> None:
 def missing_file_message(path: Path) -> str:
     """Say that a file is missing, with up to three similar names in its folder; or which folder is missing."""
     folder = path.parent
-    if not os.path.isdir(folder):
-        parent = next(parent for parent in (*folder.parents, Path()) if os.path.isdir(parent))
-        similar = _similar_names(folder.relative_to(parent).parts[0], parent) if folder.is_relative_to(parent) else []
-        return f"{path}: no such file; there is no folder {folder}{_suggestion(similar)}"
-    return f"{path}: no such file{_suggestion(_similar_names(path.name, folder))}"
+    if os.path.isdir(folder):
+        return f"{path}: no such file{_suggest_in(folder, path.name)}"
+    parent = next(parent for parent in (*folder.parents, Path()) if os.path.isdir(parent))
+    hint = _suggest_in(parent, folder.relative_to(parent).parts[0]) if folder.is_relative_to(parent) else ""
+    return f"{path}: no such file; there is no folder {folder}{hint}"
 
 
-def _similar_names(name: str, folder: Path) -> list[str]:
+def _suggest_in(folder: Path, name: str) -> str:
+    """Up to three names in a folder that are similar, as a question; empty if there are none."""
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in islice(entries, MAX_NAMES) if entry.name != name]  # itself, a broken link
     except OSError:  # no permission
-        return []
-    return [str(folder / match) for match in difflib.get_close_matches(name, sorted(names), n=3, cutoff=MIN_SIMILARITY)]
-
-
-def _suggestion(names: list[str]) -> str:
-    return f"; did you mean {' or '.join(names)}?" if names else ""
+        return ""
+    close = difflib.get_close_matches(name, sorted(names), n=3, cutoff=MIN_SIMILARITY)
+    return f"; did you mean {' or '.join(str(folder / match) for match in close)}?" if close else ""
