@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -23,6 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 from attnx.config.groups import PART_GROUPS, conf_folder
 from attnx.config.hydra_errors import translate_hydra_error
 from attnx.config.hydra_internals import clear_hydra, version_base
+from attnx.config.view import dotted_keys, value_text
 from attnx.errors import UserError
 from attnx.registry.part import MULTI_SELECT_KINDS
 from attnx.registry.source_scan import catalog
@@ -124,24 +125,13 @@ def plain_config(config: Any) -> dict[str, Any]:
     Raises:
         UserError: a value reads a variable of the environment, which would be written into the run folder.
     """
-    for key, value in _texts(OmegaConf.to_container(config, resolve=False)):
-        if ENVIRONMENT.search(value):
+    written: Any = OmegaConf.to_container(config, resolve=False)
+    for key, value in dotted_keys(written).items():
+        if ENVIRONMENT.search(text := value_text(value)):
             raise UserError(
-                f"{key}={value}: a value of the environment, which may be a secret, would be written into the run "
+                f"{key}={text}: a value of the environment, which may be a secret, would be written into the run "
                 "folder; give the value itself"
             )
     plain = OmegaConf.to_container(config, resolve=True)
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}
-
-
-def _texts(value: object, key: str = "") -> Iterator[tuple[str, str]]:
-    """The texts in a value, each with its dotted key."""
-    if isinstance(value, str):
-        yield key, value
-    elif isinstance(value, Mapping):
-        for name, item in value.items():
-            yield from _texts(item, f"{key}.{name}" if key else str(name))
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item, key)
