@@ -12,7 +12,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -54,8 +54,10 @@ def compile_library(source: Path) -> Compilation:
     The cache is ``$ATTNX_CACHE`` or ``~/.cache/attnx/kernels``; its key is source, compiler, flags and processor. A
     cache folder that other users could write to is not used: the file is then compiled again in every process.
     """
-    failure = unsupported_platform() or f"no C compiler ({', '.join(COMPILERS)}) is on the PATH"
-    for compiler, flags in _compiler_candidates():
+    if failure := unsupported_platform():
+        return Compilation(None, failure)
+    failure = f"no C compiler ({', '.join(COMPILERS)}) is on the PATH"
+    for compiler, flags in itertools.product(filter(None, map(shutil.which, COMPILERS)), VARIANTS):
         try:
             return Compilation(_load(compiler, flags, source))
         except (OSError, subprocess.SubprocessError) as error:
@@ -103,28 +105,17 @@ def without_c(config: Mapping[str, Any]) -> str | None:
     return None if failure is None else f"{failure}: {INSTEAD}, and {COST}; {CURE}"
 
 
-def _compiler_candidates() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Compilers and flags to try, the best first."""
-    if unsupported_platform() is None:
-        yield from itertools.product(filter(None, map(shutil.which, COMPILERS)), VARIANTS)
-
-
 def _load(compiler: str, flags: tuple[str, ...], source: Path) -> ctypes.CDLL:
     """The library, from the cache or a temporary folder; an OSError or SubprocessError if it cannot be had."""
     try:
-        return ctypes.CDLL(str(_cached_library(compiler, flags, source)))
+        library = _cache() / f"{source.stem}-{_fingerprint(compiler, flags, source)}.so"
+        if not library.exists():
+            with tempfile.TemporaryDirectory(dir=library.parent) as private:
+                os.replace(_compile(compiler, flags, source, Path(private)), library)
+        return ctypes.CDLL(str(library))
     except OSError:  # no cache folder, or a broken file in it
         with tempfile.TemporaryDirectory() as private:  # once loaded the file may go
             return ctypes.CDLL(str(_compile(compiler, flags, source, Path(private))))
-
-
-def _cached_library(compiler: str, flags: tuple[str, ...], source: Path) -> Path:
-    """The path of the library in the cache, compiled if it is missing."""
-    library = _cache() / f"{source.stem}-{_fingerprint(compiler, flags, source)}.so"
-    if not library.exists():
-        with tempfile.TemporaryDirectory(dir=library.parent) as private_folder:
-            os.replace(_compile(compiler, flags, source, Path(private_folder)), library)
-    return library
 
 
 def _compile(compiler: str, flags: tuple[str, ...], source: Path, folder: Path) -> Path:

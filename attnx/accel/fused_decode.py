@@ -14,9 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.accel.fused_weights import EXPECTED_STEPS, FusedWeights, merge_maps
 from attnx.accel.lstm.autograd import lstm_step
-from attnx.accel.lstm.bindings import pack_weights
+from attnx.accel.lstm.bindings import PackedWeights, pack_weights
 from attnx.accel.modules import FastAttention, FastLinearOutput, FastMemoryCellLayer, fast_linear
 from attnx.attention import AttentionOutput, Memory, QueryContext
 from attnx.attention.no_attention import NoAttention
@@ -32,6 +31,25 @@ MAX_ROWS_TO_PROJECT = 32
 """Maximum rows for which projecting the memory is faster even if each has its own source: reading weights dominates."""
 MIN_WIDTH_PER_POSITION = 4
 """Minimum width/length ratio of the memory for projecting it to be faster."""
+MAX_SYMBOLS_IN_TABLE = 256
+"""Up to so many symbols have a table of their gates; of more, most would never be looked up."""
+EXPECTED_STEPS = 8
+"""Steps that a search is expected to take, where weights are packed for them."""
+
+
+class FusedWeights(NamedTuple):
+    """Merged linear maps of a search. The cell has g gates, the state d units, the readout r, the context v."""
+
+    token_gates: Tensor  # (g, e) from an embedded token to the gates
+    bias: Tensor  # (g) of the gates
+    table: Tensor | None  # (symbols, g) the gates of every symbol, bias included; None if there are many, or none
+    hidden_gates: Tensor  # (g, d) from the previous state to the gates
+    context_gates: Tensor | None  # (g, v) from the context to the gates of ``feed=now``; else None
+    # packed ``hidden_gates``, and ``context_gates`` beside them unless the memory is projected
+    recurrent: PackedWeights
+    readout: Tensor | None  # from the readout's other inputs to its units; None if the readout is the state
+    readout_context: Tensor | None  # (r, v) from the context to the readout's units; None if it does not enter it
+    is_projected: bool = False  # whether the memory's values are projected by ``readout_context`` and ``context_gates``
 
 
 class FusedState(NamedTuple):
@@ -84,7 +102,13 @@ class FusedDecoder:
     @torch.no_grad()
     def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> FusedState:
         """As :meth:`Seq2seq.init_state`."""
-        return self._fuse(self.model.init_state(source, source_mask, tag))
+        state = self.model.init_state(source, source_mask, tag)
+        weights, tag_gates = merge_maps(self.model, state)
+        tags = None if state.tag_embedding is None else F.linear(state.tag_embedding, tag_gates)
+        hidden, cell = state.rnn_state[0]
+        return self._project(
+            FusedState(state.memory, hidden, cell, tags, state.tag, state.step, state.spans, 1, weights)
+        )
 
     @torch.no_grad()
     def decode_step(
@@ -116,7 +140,8 @@ class FusedDecoder:
     def select_rows(self, state: FusedState, rows: Tensor) -> FusedState:
         """As :meth:`SequenceModel.select_rows`; rows of one source that lie together share its memory."""
         sources = rows // state.beams_per_source
-        beams = _common_run_length(sources)
+        counts = torch.unique_consecutive(sources, return_counts=True)[1]
+        beams = int(counts[0]) if len(counts) and bool((counts == counts[0]).all()) else 1
         memory = index_select_tree(state.memory, sources[::beams])
         state = self._select(state, rows)._replace(memory=memory, beams_per_source=beams)
         return self._project(state) if beams > 1 else state
@@ -137,7 +162,10 @@ class FusedDecoder:
         attention: AttentionOutput = self.model.attention(queries, state.memory, steps=steps, need_weights=need_weights)
         if beams == 1:
             return attention
-        context, weights, scores = (None if part is None else _unfold_beams(part) for part in attention[:3])
+        # (b, q, m) -> (b * q, 1, m), or (b, h, q, m) -> (b * q, h, 1, m)
+        context, weights, scores = (
+            None if part is None else part.movedim(-2, 1).flatten(0, 1).unsqueeze(-2) for part in attention[:3]
+        )
         assert context is not None
         return AttentionOutput(context, weights, scores)
 
@@ -161,27 +189,62 @@ class FusedDecoder:
             return (joined @ weights.readout.t()).tanh_()
         return torch.addmm(context_term, joined, weights.readout.t()).tanh_()
 
-    def _fuse(self, state: DecoderState) -> FusedState:
-        """Merge the maps, and project the memory if that is faster."""
-        weights, tag_gates = merge_maps(self.model, state)
-        tags = state.tag_embedding
-        projected_tags = None if tags is None else F.linear(tags, tag_gates)
-        (hidden, cell), spans = state.rnn_state[0], state.spans
-        return self._project(
-            FusedState(state.memory, hidden, cell, projected_tags, state.tag, state.step, spans, 1, weights)
-        )
-
     def _project(self, state: FusedState) -> FusedState:
         """The state with its memory projected, where that is faster and not done yet."""
-        weights = state.weights
+        weights, values = state.weights, state.memory.values
         maps = [weight for weight in (weights.readout_context, weights.context_gates) if weight is not None]
-        if weights.is_projected or not _is_faster(state, sum(map(len, maps))):
+        units, (_, positions, width) = [len(weight) for weight in maps], values.shape
+        is_often = state.beams_per_source > 1 or len(state.step) <= MAX_ROWS_TO_PROJECT or sum(units) <= width
+        is_faster = maps and is_often and MIN_WIDTH_PER_POSITION * positions <= width
+        if weights.is_projected or not is_faster:
             return state
+        # (b, m, v) -> (b, m, all units): those of each map are written where they belong.
+        projected = values.new_empty(*values.shape[:2], sum(units))
+        for weight, columns in zip(maps, torch.split(projected.flatten(0, 1), units, 1), strict=True):
+            fast_linear(values.flatten(0, 1), weight, out=columns)
         recurrent = weights.recurrent
         if weights.context_gates is not None:
             recurrent = pack_weights(weights.hidden_gates, EXPECTED_STEPS * len(state.step))
-        memory = state.memory._replace(values=_project_values(state.memory.values, maps))
+        memory = state.memory._replace(values=projected)
         return state._replace(memory=memory, weights=weights._replace(recurrent=recurrent, is_projected=True))
+
+
+def merge_maps(model: Seq2seq, state: DecoderState) -> tuple[FusedWeights, Tensor]:
+    """The merged maps, and (g, tag width) from the tag embedding to the gates."""
+    decoder, readout, embedding = model.decoder, model.readout, model.embedding
+    assert isinstance(decoder, RecurrentDecoder)
+    assert isinstance(readout, Joint)
+    layer = decoder.layers[0]
+    token_width: int = embedding.embedding_dim if isinstance(embedding, nn.Embedding) else embedding.out_features  # type: ignore[assignment]
+    tag_width = 0 if state.tag_embedding is None else state.tag_embedding.shape[1]
+    token_gates, tag_gates, context_gates = layer.weight_ih_l0.tensor_split(  # type: ignore[operator]
+        (token_width, token_width + tag_width), 1
+    )
+    hidden_gates: Tensor = layer.weight_hh_l0  # type: ignore[assignment]
+    bias: Tensor = layer.bias_ih_l0 + layer.bias_hh_l0  # type: ignore[operator]
+    table = None
+    if isinstance(embedding, nn.Embedding) and embedding.num_embeddings <= MAX_SYMBOLS_IN_TABLE:
+        table = F.linear(embedding.weight, token_gates, bias)
+    joined: dict[str, Tensor] = {}  # the columns of the readout's weight by input
+    if isinstance(readout.join, nn.Sequential):
+        widths = {"state": decoder.size, "context": state.context.shape[1], "token": token_width}
+        weight: Tensor = readout.join[0].weight  # type: ignore[assignment]
+        columns = torch.split(weight, [widths[name] for name in readout.inputs], 1)
+        joined = dict(zip(readout.inputs, columns, strict=True))
+    readout_context = joined.pop("context", None)
+    is_now = model.plan.feed == "now"
+    recurrent = torch.cat([hidden_gates, context_gates], 1) if is_now else hidden_gates
+    weights = FusedWeights(
+        token_gates=token_gates,
+        bias=bias,
+        table=table,
+        hidden_gates=hidden_gates,
+        context_gates=context_gates if is_now else None,
+        recurrent=pack_weights(recurrent, EXPECTED_STEPS * len(state.step)),
+        readout=torch.cat(list(joined.values()), 1) if joined else None,
+        readout_context=readout_context,
+    )
+    return weights, tag_gates
 
 
 def fused_decoder(model: StepModel) -> StepModel:
@@ -193,30 +256,3 @@ def fused_decoder(model: StepModel) -> StepModel:
 
 def _sum(terms: Sequence[Tensor]) -> Tensor | None:
     return functools.reduce(torch.add, terms) if terms else None
-
-
-def _project_values(values: Tensor, maps: Sequence[Tensor]) -> Tensor:
-    """Apply each map (u, v) to values (b, m, v): (b, m, all units), side by side, each written where it belongs."""
-    units = [len(weight) for weight in maps]
-    projected = values.new_empty(*values.shape[:2], sum(units))
-    for weight, columns in zip(maps, torch.split(projected.flatten(0, 1), units, 1), strict=True):
-        fast_linear(values.flatten(0, 1), weight, out=columns)
-    return projected
-
-
-def _is_faster(state: FusedState, units: int) -> bool:
-    """Whether projecting the memory's values to so many units is faster than projecting every context."""
-    _, positions, width = state.memory.values.shape
-    is_often = state.beams_per_source > 1 or len(state.step) <= MAX_ROWS_TO_PROJECT or units <= width
-    return units > 0 and is_often and MIN_WIDTH_PER_POSITION * positions <= width
-
-
-def _common_run_length(sources: Tensor) -> int:
-    """How often each value is repeated, where all are repeated equally often; else 1."""
-    counts = torch.unique_consecutive(sources, return_counts=True)[1]
-    return int(counts[0]) if len(counts) and bool((counts == counts[0]).all()) else 1
-
-
-def _unfold_beams(part: Tensor) -> Tensor:
-    """(b, q, m) -> (b * q, 1, m), or (b, h, q, m) -> (b * q, h, 1, m)."""
-    return part.movedim(-2, 1).flatten(0, 1).unsqueeze(-2)

@@ -116,7 +116,10 @@ def _run(
         state: (b, h, k, v).
         gates: decays ``g`` as logarithms, (b, h, t) or (b, h, t, k), and rates ``beta`` (b, h, t).
     """
-    if not _is_rounding(values.dtype) or values.device.type != DEVICE or values.shape[2] < 2 or is_tracing():
+    dtype = values.dtype
+    is_tf32 = dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest"
+    is_rounding = dtype in (torch.bfloat16, torch.float16) or is_tf32
+    if not is_rounding or values.device.type != DEVICE or values.shape[2] < 2 or is_tracing():
         return None
     function = _find(name, frozenset(gates))
     if function is None:
@@ -128,12 +131,6 @@ def _run(
         return None
     context, after = compute(**inputs, initial_state=state)
     return context.transpose(1, 2).to(at_least_float32(context.dtype)), after
-
-
-def _is_rounding(dtype: torch.dtype) -> bool:
-    """Whether products of this type are rounded to fewer digits than float32 has."""
-    is_tf32 = dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest"
-    return dtype in (torch.bfloat16, torch.float16) or is_tf32
 
 
 @functools.cache

@@ -174,7 +174,11 @@ class FastMultiHeadAttention(MultiHeadAttention):
 
     def _by_kernel(self, inputs: AttentionInputs) -> AttentionOutput | None:
         first = self.heads[0]
-        if not isinstance(first, FastAttention) or not self.heads_are_alike or not self._only_scorers_learn():
+        if not isinstance(first, FastAttention) or not self.heads_are_alike:
+            return None
+        if first.bias is not None or hasattr(first.scorer, "penalty"):
+            return None
+        if any(first.get_submodule(part).state_dict() for part in ("scope", "normalizer")):  # each head has its own
             return None
         kernels = [kernel for kernel in first.kernels if kernel.supports_heads_as_batch]
         if not kernels or self._is_dropping(inputs) or first.is_sampling or inputs.history is not None:
@@ -187,11 +191,6 @@ class FastMultiHeadAttention(MultiHeadAttention):
     def _is_dropping(self, inputs: AttentionInputs) -> bool:
         first = self.heads[0]
         return inputs.dropout_mask is not None or (first.training and first.dropout > 0)
-
-    def _only_scorers_learn(self) -> bool:
-        first = self.heads[0]
-        has_parameters = any(first.get_submodule(part).state_dict() for part in ("scope", "normalizer"))
-        return not (hasattr(first.scorer, "penalty") or has_parameters or first.bias is not None)
 
 
 FAST: dict[type[nn.Module], type[nn.Module]] = {

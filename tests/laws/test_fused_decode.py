@@ -10,8 +10,12 @@ import torch
 from torch import Tensor
 
 from attnx import accel
-from attnx.accel.fused_decode import MAX_ROWS_TO_PROJECT, MIN_WIDTH_PER_POSITION, FusedDecoder
-from attnx.accel.fused_weights import MAX_SYMBOLS_IN_TABLE
+from attnx.accel.fused_decode import (
+    MAX_ROWS_TO_PROJECT,
+    MAX_SYMBOLS_IN_TABLE,
+    MIN_WIDTH_PER_POSITION,
+    FusedDecoder,
+)
 from attnx.accel.lstm import bindings
 from attnx.decoding.beam import Beam
 from attnx.decoding.ensemble import Ensemble
@@ -196,7 +200,7 @@ def test_symbols_may_be_of_32_bits(build_decided_model):
 @pytest.mark.parametrize("target_features", [0, 5])
 def test_models_without_an_embedding_table_are_fused(build_model, monkeypatch, target_features):
     """Of many symbols, or of numbers, which have none: each step's token is projected."""
-    monkeypatch.setattr("attnx.accel.fused_weights.MAX_SYMBOLS_IN_TABLE", 13)
+    monkeypatch.setattr("attnx.accel.fused_decode.MAX_SYMBOLS_IN_TABLE", 13)
     assert MAX_SYMBOLS_IN_TABLE > 17
     model = build_model(target_features=target_features, encoder={"hidden_size": 43}, **PREVIOUS_STATE).eval()
     accel.enable(model)

@@ -48,7 +48,16 @@ class CheckpointedKernel(Kernel):
     def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         """Attend chunk by chunk, and join the outputs."""
         pairs, positions = pairs_per_chunk(attention, inputs), inputs.memory.keys.shape[-2]
-        return attend_in_chunks(functools.partial(_attend_to_chunk, attention, pairs), inputs, pairs // positions)
+
+        def attend(chunk: AttentionInputs) -> AttentionOutput:
+            parts = torch.split(chunk.memory.keys, pairs, dim=-2)
+            if len(parts) == 1:
+                return attention.attend_with_scores(chunk, attention.score(chunk))
+            # One query does not fit: its memory is compared in parts.
+            score = functools.partial(checkpointed, attention.scorer.score, chunk.prepared_queries)
+            return attention.attend_with_scores(chunk, torch.cat([score(part) for part in parts], dim=-1))
+
+        return attend_in_chunks(attend, inputs, pairs // positions)
 
 
 def pairs_per_chunk(attention: Attention, inputs: AttentionInputs) -> int:
@@ -56,15 +65,6 @@ def pairs_per_chunk(attention: Attention, inputs: AttentionInputs) -> int:
     # Peak memory of a pair: three numbers per hidden unit (sums, outputs, one gradient), and eight more.
     numbers = 3 * getattr(attention.scorer, "hidden_size", 0) + 8
     return max(attention.chunk_mib * 2**20 // (numbers * inputs.prepared_queries.element_size()), 1)
-
-
-def _attend_to_chunk(attention: Attention, pairs: int, chunk: AttentionInputs) -> AttentionOutput:
-    """The definition; of one query that does not fit into a chunk, with its memory compared in parts."""
-    parts = torch.split(chunk.memory.keys, pairs, dim=-2)
-    if len(parts) == 1:
-        return attention.attend_with_scores(chunk, attention.score(chunk))
-    scores = torch.cat([checkpointed(attention.scorer.score, chunk.prepared_queries, part) for part in parts], dim=-1)
-    return attention.attend_with_scores(chunk, scores)
 
 
 def attend_in_chunks(

@@ -64,7 +64,10 @@ class Flex(Kernel):
         """Attend in one kernel; with a gain by the definition."""
         memory, steps = inputs.memory, inputs.steps.expand(inputs.prepared_queries.shape[:2])
         scope = cast("ScopeWithMaskMod", attention.scope)
-        allows = scope.mask_mod(inputs.queries, steps, _count_positions(memory, steps.shape[1]))
+        # How many positions there are when each query asks: (b, 1), or (b, q) of a causal memory.
+        mask = memory.mask
+        counts = mask.cumsum(-1)[:, -steps.shape[1] :] if memory.is_causal else mask.sum(-1, keepdim=True)
+        allows = scope.mask_mod(inputs.queries, steps, counts)
         if allows is None:
             return attention.attend_with_scores(inputs, attention.score(inputs))
         queries, keys, values = (part[:, None] for part in (inputs.prepared_queries, memory.keys, memory.values))
@@ -80,27 +83,19 @@ def _attend(
     """The contexts (b, 1, q, v) of queries (b, 1, q, k); by torch's definition where it compiles no kernel."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention  # late: a slow import
 
-    compiled = _compiled if queries.device.type == "cuda" else _as_it_is
+    make_mask: Callable[..., Any] = create_block_mask
+    attend: Callable[..., Any] = flex_attention
+    if queries.device.type == "cuda":
+        make_mask, attend = _compiled(make_mask), _compiled(attend)
     sizes = len(queries), None, queries.shape[2], keys.shape[2]
-    block_mask = compiled(create_block_mask)(mask_mod, *sizes, device=str(queries.device))
-    contexts: Tensor = compiled(flex_attention)(
-        queries, keys, values, score_mod=score_mod, block_mask=block_mask, scale=1.0
-    )
+    block_mask = make_mask(mask_mod, *sizes, device=str(queries.device))
+    contexts: Tensor = attend(queries, keys, values, score_mod=score_mod, block_mask=block_mask, scale=1.0)
     return contexts
 
 
 @functools.cache
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return torch.compile(function)
-
-
-def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
-    return function
-
-
-def _count_positions(memory: Memory, queries: int) -> Tensor:
-    """How many positions there are when each query asks: (b, 1), or (b, q) of a causal memory."""
-    return memory.mask.cumsum(-1)[:, -queries:] if memory.is_causal else memory.mask.sum(-1, keepdim=True)
 
 
 def _hide(allows: MaskMod, memory: Memory, steps: Tensor) -> MaskMod:

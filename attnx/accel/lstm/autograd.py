@@ -69,16 +69,28 @@ def lstm(
     table, ids, padding_idx, _ = lookup or (None, None, None, 0)
     if table is not None and ids is not None and ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < len(table):
         raise IndexError(f"ids from {int(ids.min())} to {int(ids.max())} in a table of {len(table)} rows")
-    first = next(part for part in (ids, inputs) if part is not None)
-    full = torch.full(first.shape[:1], first.shape[1]) if lengths is None else lengths
-    packed, inputs = _pack(ids, inputs, full, lengths is None)
-    packed = packed._replace(padding_idx=padding_idx)
-    if rows is not None:
-        packed = packed._replace(rows=weakref.ref(rows))
-        table = table if table is None or rows.requires_grad else table.detach()
+    batch, length = next(part.shape[:2] for part in (ids, inputs) if part is not None)
+    full = torch.full((batch,), length) if lengths is None else lengths
+    packed_ids, packed_inputs = (
+        None if part is None else pack_padded_sequence(part, full, batch_first=True, enforce_sorted=lengths is None)
+        for part in (ids, inputs)
+    )
+    packed = next(part for part in (packed_ids, packed_inputs) if part is not None)
+    steps = _PackedBatch(
+        sizes=tuple(packed.batch_sizes.tolist()),
+        length=length,
+        order=torch.arange(batch) if packed.sorted_indices is None else packed.sorted_indices,
+        ids=None if packed_ids is None else packed_ids.data,
+        has_grad=torch.is_grad_enabled(),
+        padding_idx=padding_idx,
+        rows=(lambda: None) if rows is None else weakref.ref(rows),
+    )
+    if table is not None and rows is not None and not rows.requires_grad:
+        table = table.detach()
     h, c = start or (None, None)
+    inputs = None if packed_inputs is None else packed_inputs.data
     weights = itertools.chain.from_iterable(directions)
-    outputs, h, c = _PackedRecurrence.apply(packed, table, rows, inputs, h, c, *weights)  # type: ignore[no-untyped-call]
+    outputs, h, c = _PackedRecurrence.apply(steps, table, rows, inputs, h, c, *weights)  # type: ignore[no-untyped-call]
     return outputs, (h, c)
 
 
@@ -126,24 +138,8 @@ class _PackedBatch(NamedTuple):
     order: Tensor  # the rows' indices in the batch
     ids: Tensor | None  # (n,) what is looked up; or None
     has_grad: bool  # whether gradients are recorded, which within ``forward`` of a function they never are
-    padding_idx: int | None = None  # as of the lookup
-    rows: Callable[[], Tensor | None] = lambda: None  # gives what was looked up, while anyone holds it
-
-
-def _pack(
-    ids: Tensor | None, inputs: Tensor | None, lengths: Tensor, is_sorted: bool
-) -> tuple[_PackedBatch, Tensor | None]:
-    """Pack ids (b, t) and inputs (b, t, e)."""
-    parts = [
-        None if part is None else pack_padded_sequence(part, lengths, batch_first=True, enforce_sorted=is_sorted)
-        for part in (ids, inputs)
-    ]
-    length = next(part.shape[1] for part in (ids, inputs) if part is not None)
-    packed = next(part for part in parts if part is not None)
-    order = torch.arange(len(lengths)) if packed.sorted_indices is None else packed.sorted_indices
-    packed_ids, packed_inputs = (None if part is None else part.data for part in parts)
-    sizes = tuple(packed.batch_sizes.tolist())
-    return _PackedBatch(sizes, length, order, packed_ids, torch.is_grad_enabled()), packed_inputs
+    padding_idx: int | None  # as of the lookup
+    rows: Callable[[], Tensor | None]  # gives what was looked up, while anyone holds it
 
 
 class _PackedRecurrence(torch.autograd.Function):
@@ -184,7 +180,8 @@ class _PackedRecurrence(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_outputs: Tensor, grad_h: Tensor, grad_c: Tensor) -> Any:
-        _refuse_second_gradients()
+        if torch.is_grad_enabled():
+            raise RuntimeError("an LSTM in C has no gradients of gradients; use accel=off, which runs torch's LSTM")
         table, ids, order, *saved = ctx.saved_tensors
         directions = len(saved) // 6
         grad_outputs = grad_outputs if grad_outputs.stride(2) == 1 else grad_outputs.contiguous()
@@ -211,43 +208,20 @@ class _PackedRecurrence(torch.autograd.Function):
             grad_table_weight = [] if table is None else [summed.t() @ table]
             grad_weight_ih = torch.cat([*grad_table_weight, grad_input_weight], 1)
             grad_weights += [grad_weight_ih, grad_hh, summed.sum(0)]
-        grads = _table_and_rows(ctx, grad_lookup, is_held, grad_outputs.shape[1], order)
-        return None, *grads, grad_inputs, *grad_start, *grad_weights
-
-
-def _refuse_second_gradients() -> None:
-    if torch.is_grad_enabled():
-        raise RuntimeError("an LSTM in C has no gradients of gradients; use accel=off, which runs torch's LSTM")
-
-
-def _table_and_rows(
-    ctx: Any, grad_lookup: Tensor | None, is_held: bool, length: int, order: Tensor
-) -> tuple[Tensor | None, Tensor | None]:
-    """The gradients of the table and of the rows that were looked up: of one of the two."""
-    if is_held and grad_lookup is not None:
-        return None, _unpack(grad_lookup, ctx.sizes, length, order)
-    return _without_padding(grad_lookup, ctx.padding_idx), None
-
-
-def _unpack(packed: Tensor, sizes: Sequence[int], length: int, order: Tensor) -> Tensor:
-    """Packed rows (n, e) -> (b, t, e), zero beyond a row's length."""
-    rows = packed.new_zeros(len(order), length, packed.shape[1])
-    for step, part in enumerate(torch.split(packed, list(sizes))):
-        rows[order[: len(part)], step] = part
-    return rows
+        grad_table, grad_rows = grad_lookup, None
+        if is_held and grad_lookup is not None:  # packed (n, e) -> (b, t, e), zero beyond a row's length
+            grad_table, grad_rows = None, grad_lookup.new_zeros(*grad_outputs.shape[:2], grad_lookup.shape[1])
+            for step, part in enumerate(torch.split(grad_lookup, list(ctx.sizes))):
+                grad_rows[order[: len(part)], step] = part
+        if grad_table is not None and ctx.padding_idx is not None:
+            grad_table[ctx.padding_idx] = 0
+        return None, grad_table, grad_rows, grad_inputs, *grad_start, *grad_weights
 
 
 def _split_weight(weight_ih: Tensor, table: Tensor | None) -> tuple[Tensor, Tensor]:
     """The columns of the table's rows, and those of the other inputs."""
     table_weight, input_weight = weight_ih.tensor_split([0 if table is None else table.shape[1]], 1)
     return table_weight, input_weight
-
-
-def _without_padding(grad_table: Tensor | None, padding_idx: int | None) -> Tensor | None:
-    """The gradient of a table whose padding row has none."""
-    if grad_table is not None and padding_idx is not None:
-        grad_table[padding_idx] = 0
-    return grad_table
 
 
 def _add_product(total: Tensor | None, first: Tensor, second: Tensor) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
@@ -53,7 +52,12 @@ def attend_in_blocks(attention: Attention, inputs: AttentionInputs, backend: Add
     plus that of positions. Any scope, normalizer and mask is supported; a recurrent normalizer has all queries at once.
     """
     positions = inputs.memory.keys.shape[1]
-    attend = functools.partial(_attend, attention, backend)
+    v = cast("Additive", attention.scorer).v
+
+    def attend(block: AttentionInputs) -> AttentionOutput:
+        scores = additive_scores(backend, block.prepared_queries, block.memory.keys, v)
+        return attention.attend_with_scores(block, scores)
+
     if (
         inputs.need_weights
         or inputs.history is not None
@@ -93,9 +97,3 @@ class _Scores(torch.autograd.Function):
             result = iter(torch.autograd.grad(scores, operands, grad_scores, create_graph=True))
             return None, *(next(result) if wants else None for wants in needed)
         return None, *ctx.backend.gradients(*ctx.saved_tensors, grad_scores)
-
-
-def _attend(attention: Attention, backend: AdditiveBackend, inputs: AttentionInputs) -> AttentionOutput:
-    scorer = cast("Additive", attention.scorer)
-    scores = additive_scores(backend, inputs.prepared_queries, inputs.memory.keys, scorer.v)
-    return attention.attend_with_scores(inputs, scores)
