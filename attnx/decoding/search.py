@@ -108,8 +108,10 @@ def decode_stepwise(inputs: SearchInputs, copies: int, pick: Pick) -> DecodeResu
         if isinstance(model.target, Symbols):
             inputs.constraints.apply_(predicted, sequences[active, :step], sources[active])
         tokens, score, is_last = pick(predicted, active, step)
-        if step == sequences.shape[1]:
-            sequences = _grow(sequences, tokens)
+        if step == sequences.shape[1]:  # make room for as many steps again: the limit may be far beyond the end
+            # An output may be wider than the first input: of quantiles one is read, and all are written.
+            room = sequences.new_zeros(len(limit), max(step, FIRST_ROOM), *tokens.shape[1:])
+            sequences = torch.cat([sequences, room], dim=1) if step else room
         sequences[:, step].index_copy_(0, active, tokens.to(sequences.dtype))
         total.index_add_(0, active, score.to(total.dtype))
         if need_weights and attention.weights is not None:
@@ -123,11 +125,3 @@ def decode_stepwise(inputs: SearchInputs, copies: int, pick: Pick) -> DecodeResu
         active = active[remaining]
     weights = stack_step_weights(step_weights) if step_weights else None
     return group_by_source(DecodeResult(sequences[:, :step], lengths, total, total, weights), copies)
-
-
-def _grow(sequences: Tensor, tokens: Tensor) -> Tensor:
-    """Make room for as many steps again as were written: the limit may be far beyond the end."""
-    rows, steps = sequences.shape[:2]
-    room = sequences.new_zeros(rows, max(steps, FIRST_ROOM), *tokens.shape[1:])
-    # An output may be wider than the first input: of quantiles one is read, and all are written.
-    return torch.cat([sequences, room], dim=1) if steps else room

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -56,8 +56,14 @@ class PerTag(WrapperMetric):
 
     def update(self, predictions: Sequence[Any], references: Sequence[Any], tags: Sequence[str]) -> None:
         """Count a batch; lists of unlike length, unknown tags and examples without a reference are ValueErrors."""
-        for metric, inputs in self._split(predictions, references, tags):
-            metric.update(*inputs)
+        if unknown := set(tags) - set(self.tags):
+            raise ValueError(f"the tag {min(unknown)!r} is not one of {', '.join(self.tags)}")
+        examples = list(zip(predictions, references, tags, strict=True))
+        groups = [[example for example in examples if example[2] == tag] for tag in self.tags]
+        # All examples come first: their metric rejects a bad batch before any counts.
+        for metric, group in zip(self.metrics, [examples, *groups], strict=True):
+            metric.update([example[0] for example in group], [example[1] for example in group])
+        self.examples.update([len(group) for group in groups])
 
     def compute(self) -> dict[str, Tensor]:
         """Return ``macro`` (if every tag has examples), ``micro`` and the metric of each tag with examples."""
@@ -85,18 +91,6 @@ class PerTag(WrapperMetric):
     def _all_metrics(self) -> list[Metric]:
         """The metric of all examples, those of each tag, and the number of examples of each tag."""
         return [*self.metrics, self.examples]
-
-    def _split(
-        self, predictions: Sequence[Any], references: Sequence[Any], tags: Sequence[str]
-    ) -> Iterator[tuple[Metric, tuple[list[Any], ...]]]:
-        """Each metric with its inputs. All examples come first: their metric rejects a bad batch before any counts."""
-        if unknown := set(tags) - set(self.tags):
-            raise ValueError(f"the tag {min(unknown)!r} is not one of {', '.join(self.tags)}")
-        examples = list(zip(predictions, references, tags, strict=True))
-        groups = [examples, *([example for example in examples if example[2] == tag] for tag in self.tags)]
-        for metric, group in zip(self._all_metrics(), groups, strict=False):
-            yield metric, ([example[0] for example in group], [example[1] for example in group])
-        yield self.examples, ([len(group) for group in groups[1:]],)
 
 
 class _ExampleCount(AdditiveMetric):

@@ -74,7 +74,9 @@ class Retention(nn.Module):
         rotation = rope_cos_sin(positions, self.width)[:, :, None].to(dtype)
         queries, keys = (apply_rope(part.to(dtype), rotation) for part in (queries, keys))
         is_real = torch.ones_like(states[..., 0], dtype=dtype) if mask is None else mask.to(dtype)
-        log_decays = is_real[:, None] * self._log_decays(is_real)[:, None]  # (b, h, t), 0 at padding
+        heads = torch.arange(self.heads, device=states.device, dtype=dtype)
+        log_decays = torch.log1p(-(2.0 ** (-5 - heads)))  # (h,)
+        log_decays = is_real[:, None] * log_decays[:, None]  # (b, h, t), 0 at padding
         context, products = self.recur(queries * self.width**-0.5, keys, values, log_decays, state.products)
         outputs: Tensor = self.out(self.norm(context, states))
         return outputs, RetentionState(products, state.position + is_real.sum(1))
@@ -84,11 +86,6 @@ class Retention(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Queries, keys (b, h, t, k), values (b, h, t, v), log decays (b, h, t) -> (b, h, t, v) and the sum after."""
         return run_chunks(_run_chunk, (queries, keys, values, log_decays), products, self.chunk)
-
-    def _log_decays(self, like: Tensor) -> Tensor:
-        """(h,) the logarithm of the decay of each head."""
-        heads = torch.arange(self.heads, device=like.device, dtype=like.dtype)
-        return torch.log1p(-(2.0 ** (-5 - heads)))
 
 
 def _run_chunk(

@@ -56,7 +56,9 @@ def plan(inputs: PlannerInputs, requested: str = "auto") -> Plan:
     Raises:
         UserError: the query contradicts the feed, or the requested schedule is not valid.
     """
-    feed = inputs.feed or _default_feed(inputs)
+    needs = set(inputs.needs.values())
+    can_feed_now = "state" not in needs and ("prev_state" in needs or needs <= KNOWN_IN_ADVANCE)
+    feed = inputs.feed or ("now" if can_feed_now else "none")
     late = [name for name, need in inputs.needs.items() if need == "state"]
     if feed == "now" and late:
         raise UserError(
@@ -69,21 +71,15 @@ def plan(inputs: PlannerInputs, requested: str = "auto") -> Plan:
     if loop is None and feed == "none":
         valid_schedules.append("run_then_attend")
         reasons["run_then_attend"] = "no context enters the recurrence"
-    if loop is None and not inputs.has_decoder_memory and set(inputs.needs.values()) <= KNOWN_IN_ADVANCE:
+    if loop is None and not inputs.has_decoder_memory and needs <= KNOWN_IN_ADVANCE:
         valid_schedules.append("attend_then_run")
-        reasons["attend_then_run"] = _known_reason(inputs)
+        query = f"the query is {' and '.join(inputs.needs)} alone, known at the start"
+        reasons["attend_then_run"] = query if needs else "without attention the context is known at the start"
     valid_schedules.append("step_by_step")
     if requested not in ("auto", *valid_schedules):
         raise UserError(f"model.schedule={requested} is not possible: {_why_not(inputs, feed, loop)}")
     schedule = next(name for name in valid_schedules if requested in ("auto", name))
     return Plan(schedule, feed, tuple(valid_schedules), reasons[schedule])
-
-
-def _default_feed(inputs: PlannerInputs) -> Feed:
-    needs = set(inputs.needs.values())
-    if "state" in needs:
-        return "none"
-    return "now" if "prev_state" in needs or needs <= KNOWN_IN_ADVANCE else "none"
 
 
 def _why_loop(inputs: PlannerInputs, feed: Feed) -> str | None:
@@ -101,12 +97,6 @@ def _why_loop(inputs: PlannerInputs, feed: Feed) -> str | None:
     if feed == "now" and inputs.has_decoder_memory:
         return "the context enters the recurrence and the memory grows with it"
     return None
-
-
-def _known_reason(inputs: PlannerInputs) -> str:
-    if not inputs.needs:
-        return "without attention the context is known at the start"
-    return f"the query is {' and '.join(inputs.needs)} alone, known at the start"
 
 
 def _why_not(inputs: PlannerInputs, feed: Feed, loop: str | None) -> str:

@@ -126,18 +126,15 @@ def _project_to_simplex(scores: Tensor) -> Tensor:
     # Weights do not change when a row is shifted; below its highest score nothing large is left to lose digits by.
     gaps = scores - scores.detach().amax(-1, keepdim=True)
     with torch.no_grad():
-        support = ~(gaps <= _simplex_threshold(gaps))  # NaN is compared with nothing, and has to reach the weights
+        # The k highest alone ask for the threshold (their sum - 1) / k; the highest of these is the true one.
+        ordered = gaps.sort(dim=-1, descending=True).values
+        count = torch.arange(1, gaps.shape[-1] + 1, device=gaps.device)
+        lowest = ((ordered.cumsum(-1) - 1) / count).amax(-1, keepdim=True)
+        support = ~(gaps <= lowest)  # NaN is compared with nothing, and has to reach the weights
     # Told which scores are above it, the threshold is what makes them sum to 1: plain arithmetic to differentiate.
     above = torch.where(support, gaps, 0.0).sum(-1, keepdim=True)
     threshold = (above - 1) / support.sum(-1, keepdim=True)
     return torch.where(support, gaps - threshold, 0.0).clamp(min=0.0)
-
-
-def _simplex_threshold(gaps: Tensor) -> Tensor:
-    """(..., m) -> (..., 1). The k highest alone ask for (their sum - 1) / k; the highest of these is the true one."""
-    ordered = gaps.sort(dim=-1, descending=True).values
-    count = torch.arange(1, gaps.shape[-1] + 1, device=gaps.device)
-    return ((ordered.cumsum(-1) - 1) / count).amax(-1, keepdim=True)
 
 
 def entmax(scores: Tensor, allowed_mask: Tensor, alpha: float | Tensor = 1.5) -> Tensor:
@@ -207,12 +204,7 @@ def _is_jit_tracing() -> bool:
 
 
 def _entmax_weights(scores: Tensor, alpha_minus_1: Tensor) -> Tensor:
-    weights = _entmax_by_newton(scores - scores.amax(-1, keepdim=True), alpha_minus_1)
-    return weights / weights.sum(-1, keepdim=True)
-
-
-def _entmax_by_newton(gaps: Tensor, alpha_minus_1: Tensor) -> Tensor:
-    """Find u, the logarithm of the largest weight, for which the weights sum to 1.
+    """The weights by u, the logarithm of the largest of them, for which they sum to 1.
 
     The others follow as ``exp(u + log(1 + b gap exp(-b u)) / b)``, which keeps its digits down to b = 0, where it is
     softmax. In the threshold -exp(b u), the (1 / b)-norm of ``max(0, b gap - threshold)`` is convex and falling, and
@@ -220,6 +212,7 @@ def _entmax_by_newton(gaps: Tensor, alpha_minus_1: Tensor) -> Tensor:
     number of steps. About five suffice, since the norm is nearly straight. A CPU stops when converged; a GPU takes all
     steps, because a test would synchronize.
     """
+    gaps = scores - scores.amax(-1, keepdim=True)
     eps, tiny = torch.finfo(gaps.dtype).eps, torch.finfo(gaps.dtype).tiny
     traced = _is_jit_tracing()  # then the steps must serve any scores, and a million of them
     positions = 2**20 if traced else gaps.shape[-1]
@@ -233,4 +226,4 @@ def _entmax_by_newton(gaps: Tensor, alpha_minus_1: Tensor) -> Tensor:
             break
         slope = (weights / (1 + fall).clamp(min=tiny)).sum(-1, keepdim=True)
         peak = peak + torch.log1p(total * torch.expm1(-alpha_minus_1 * total.log()) / slope) / alpha_minus_1
-    return weights
+    return weights / weights.sum(-1, keepdim=True)

@@ -50,7 +50,9 @@ class Reinforced(nn.Module):
 
     def sample(self, scores: Tensor, allowed_mask: Tensor) -> SampledWeights:
         """Scores (..., m) and their mask -> the weights (..., m) of training, log-probabilities and penalty (...)."""
-        log_probs = masked_normalize(_log_softmax, scores / self.temperature, allowed_mask)
+        log_probs = masked_normalize(
+            lambda row: torch.log_softmax(row, dim=-1), scores / self.temperature, allowed_mask
+        )
         probabilities = log_probs.exp().masked_fill(~allowed_mask, 0.0)
         sampled = sample_one_hot(probabilities)
         is_expected = torch.rand(sampled.shape[:-1], device=sampled.device) < self.expected
@@ -58,7 +60,3 @@ class Reinforced(nn.Module):
         log_prob = (sampled * log_probs).sum(-1).masked_fill(is_expected, 0.0)
         negative_entropy = (probabilities * log_probs).sum(-1)
         return SampledWeights(weights, self.reward * log_prob, self.entropy * negative_entropy)
-
-
-def _log_softmax(scores: Tensor) -> Tensor:
-    return torch.log_softmax(scores, dim=-1)

@@ -84,7 +84,12 @@ class Gmm(nn.Module):
         """(b, q, 3 * components), (b, m, 1), (b, components) -> scores (b, q, m), and the centers of the last step."""
         parameters = queries.to(_position_type(queries))
         heights, steps, widths = parameters.chunk(3, dim=-1)
-        log_heights, steps, precisions = self._maps(heights, steps, widths)
+        if self.form == "exponential":
+            log_heights, steps, precisions = heights, steps.exp(), widths.exp()
+        else:
+            widths = F.softplus(widths).clamp(min=MIN_WIDTH_POSITIONS)
+            log_heights = heights.log_softmax(-1) - widths.log() - math.log(2 * math.pi) / 2
+            steps, precisions = F.softplus(steps), 0.5 / widths**2
         centers = carry[:, None] + steps.cumsum(1)
         positions = 1 + torch.arange(keys.shape[-2], device=keys.device)
         # A number stands for what is below it, also if a temperature divides it: a row of -inf would have no weights,
@@ -97,14 +102,6 @@ class Gmm(nn.Module):
             distance = (positions - center).clamp(-FARTHEST, FARTHEST)
             scores = torch.logaddexp(scores, (log_height - precision * distance**2).clamp(min=lowest))
         return scores.to(queries.dtype), centers[:, -1]
-
-    def _maps(self, heights: Tensor, steps: Tensor, widths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """w', d' and s' (b, q, components) -> the logarithms of heights, the steps, and 1 / (2 s^2)."""
-        if self.form == "exponential":
-            return heights, steps.exp(), widths.exp()
-        widths = F.softplus(widths).clamp(min=MIN_WIDTH_POSITIONS)
-        log_heights = heights.log_softmax(-1) - widths.log() - math.log(2 * math.pi) / 2
-        return log_heights, F.softplus(steps), 0.5 / widths**2
 
 
 def _position_type(tensor: Tensor) -> torch.dtype:

@@ -34,14 +34,7 @@ def check_memory(config: Config, sources: tuple[str, ...], keys_from: str, value
         )
 
 
-def check_networks(resolved: ResolvedSeq2seqConfig) -> None:
-    """Raise a UserError if the parts around attention do not fit each other."""
-    _check_embeddings(resolved)
-    _check_copies(resolved)
-    _check_read(resolved)
-
-
-def _check_embeddings(resolved: ResolvedSeq2seqConfig) -> None:
+def check_embeddings(resolved: ResolvedSeq2seqConfig) -> None:
     """Check that tags enter what exists, and that tied embeddings have the readout's width."""
     options, width = resolved.options, resolved.config["readout"].get("hidden_size")
     tag_inputs = options.tag_inputs or []
@@ -56,7 +49,7 @@ def _check_embeddings(resolved: ResolvedSeq2seqConfig) -> None:
         )
 
 
-def _check_copies(resolved: ResolvedSeq2seqConfig) -> None:
+def check_copies(resolved: ResolvedSeq2seqConfig) -> None:
     """Check that a copy output has attention weights on the source that sum to 1."""
     config, sources = resolved.config, resolved.sources
     if not part_declarations(config, "output").get("needs_weights"):
@@ -78,7 +71,7 @@ def _check_copies(resolved: ResolvedSeq2seqConfig) -> None:
         )
 
 
-def _check_read(resolved: ResolvedSeq2seqConfig) -> None:
+def check_read(resolved: ResolvedSeq2seqConfig) -> None:
     """Check that the state and the context reach the output, directly or through other inputs."""
     config, feed = resolved.config, resolved.plan.feed
     inputs = config["readout"].get("inputs", ["state", "context"])

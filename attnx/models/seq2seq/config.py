@@ -23,8 +23,10 @@ from attnx.models.resolve import (
 from attnx.models.seq2seq.checks import (
     FINAL,
     POSITIONS,
+    check_copies,
+    check_embeddings,
     check_memory,
-    check_networks,
+    check_read,
     unread_by_attention,
     unread_by_networks,
 )
@@ -78,11 +80,17 @@ class Seq2seqConfig(ModelConfig):
         check_memory(config, sources, keys_from, values_from)
         read = {keys_from, values_from} if "encoder" in sources else set()
         has_no_encoder = continues or (bool(read) and read <= {"inputs", *POSITIONS})
-        bridge = _bridge(self, config, keys_from, continues, has_no_encoder)
+        bridge = self.bridge or ("learned" if has_no_encoder else "last")
+        if bridge == "last" and has_no_encoder:
+            option = f"task={config['task']['name']}" if continues else f"model.keys_from={keys_from}"
+            raise UserError(f"model.bridge=last needs an encoder, and {option} has none; use zeros or learned")
         encoder_layers = _layers_read(config, read, bridge)
-        networks = unread_by_networks(
-            config, _readers(self, config, sources, bridge), "encoder" in sources, encoder_layers
-        )
+        readers = _readers(self, config, sources, bridge)
+        ineffective = dict(unread_by_attention(config, attends))
+        ineffective |= unread_by_networks(config, readers, "encoder" in sources, encoder_layers)
+        if not sources:  # neither a source nor attention to the model's own past: there is no context
+            reason = f"attention=none and task={config['task']['name']}, which has no source"
+            ineffective["model.feed"] = NoEffect(reason)
         resolved = ResolvedSeq2seqConfig(
             config,
             options=self,
@@ -94,9 +102,11 @@ class Seq2seqConfig(ModelConfig):
             bridge=bridge,
             encoder_layers=encoder_layers,
             needs_tags=bool(self.tag_inputs) or "tag" in query_needs(config).values(),
-            ineffective=dict(unread_by_attention(config, attends)) | dict(networks) | _unfed(config, sources),
+            ineffective=ineffective,
         )
-        check_networks(resolved)
+        check_embeddings(resolved)
+        check_copies(resolved)
+        check_read(resolved)
         return resolved
 
 
@@ -164,13 +174,6 @@ def _visible_state_offset(config: Config) -> int:
     return -1 if "prev_state" in needs else 0
 
 
-def _unfed(config: Config, sources: tuple[str, ...]) -> dict[str, NoEffect]:
-    """The feed, if there is no context: neither a source nor attention to the model's own past."""
-    if sources:
-        return {}
-    return {"model.feed": NoEffect(f"attention=none and task={config['task']['name']}, which has no source")}
-
-
 def _planner_inputs(options: Seq2seqConfig, config: Config, attends: bool, sources: tuple[str, ...]) -> PlannerInputs:
     needs = query_needs(config) if attends else {}
     if attends and not needs:
@@ -209,15 +212,6 @@ def _source(config: Config, option: str, choice: str) -> str:
     if int(number) >= layers:
         raise UserError(f"model.{option}={choice}: the encoder has {layers} layer(s), counted from layer:0")
     return choice
-
-
-def _bridge(options: Seq2seqConfig, config: Config, keys_from: str, continues: bool, has_no_encoder: bool) -> str:
-    """The bridge: the configured one, else ``last``, or ``learned`` without an encoder."""
-    bridge = options.bridge or ("learned" if has_no_encoder else "last")
-    if bridge == "last" and has_no_encoder:
-        option = f"task={config['task']['name']}" if continues else f"model.keys_from={keys_from}"
-        raise UserError(f"model.bridge=last needs an encoder, and {option} has none; use zeros or learned")
-    return bridge
 
 
 def _layers_read(config: Config, read: set[str], bridge: str) -> int:

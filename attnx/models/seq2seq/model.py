@@ -208,22 +208,29 @@ class Seq2seq(SequenceModel[DecoderState]):
     ) -> tuple[DecoderState, AttentionOutput]:
         """One step of the recurrence and one of attention, from an embedded token (b, e); ``masks`` are this step's."""
         inputs = [token] if state.tag_embedding is None else [token, state.tag_embedding]
-        context = QueryContext(
+        query = QueryContext(
             token[:, None],
             prev_state=top_hidden(state.rnn_state)[:, None],
             context=state.context[:, None],
             tag=state.tag[:, None],
         )
         if self.plan.feed == "now":  # Bahdanau: the context enters the same step
-            attention, carries = self.attend(context, state, masks, need_weights)
+            attention, carries = self.attend(query, state, masks, need_weights)
             state = self._rnn_step([*inputs, attention.context[:, 0]], state, masks)
         else:  # Luong: the last readout enters, or nothing
             inputs = inputs if state.input_feed is None else [*inputs, state.input_feed]
             state = self._rnn_step(inputs, state, masks)
             attention, carries = self.attend(
-                context._replace(state=top_hidden(state.rnn_state)[:, None]), state, masks, need_weights
+                query._replace(state=top_hidden(state.rnn_state)[:, None]), state, masks, need_weights
             )
-        return self._after_step(token, state._replace(query_carries=carries), attention), attention
+        context, history = attention.context[:, 0], None
+        if state.history is not None and attention.weights is not None:
+            history = update_history(state.history, attention)
+        feed = None if state.input_feed is None else self.readout(top_hidden(state.rnn_state), context, token)
+        state = state._replace(
+            context=context, input_feed=feed, step=state.step + 1, history=history, query_carries=carries
+        )
+        return state, attention
 
     def _rnn_step(self, inputs: list[Tensor], state: DecoderState, masks: DropoutMasks) -> DecoderState:
         """The state after the recurrence, its top state in the memory if the memory holds decoder states."""
@@ -254,13 +261,6 @@ class Seq2seq(SequenceModel[DecoderState]):
             need_weights=need_weights or history is not None,
         )
         return attention, carries
-
-    def _after_step(self, token: Tensor, state: DecoderState, attention: AttentionOutput) -> DecoderState:
-        context, history = attention.context[:, 0], None
-        if state.history is not None and attention.weights is not None:
-            history = update_history(state.history, attention)
-        feed = None if state.input_feed is None else self.readout(top_hidden(state.rnn_state), context, token)
-        return state._replace(context=context, input_feed=feed, step=state.step + 1, history=history)
 
     def logits(self, token: Tensor, state: DecoderState, attention: AttentionOutput) -> Tensor:
         """The output layer's values (b, width) after a step that read ``token``."""

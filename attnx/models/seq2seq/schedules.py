@@ -110,10 +110,13 @@ def step_by_step(model: Seq2seq, inputs: TeacherForcedInputs) -> DecoderOutputs:
     outputs: list[AttentionOutput] = []
     for step, token in enumerate(tokens.unbind(1)):
         masks = inputs.masks.at_step(step)
-        if scheduled_sampling and step:
+        if scheduled_sampling and step:  # some tokens are drawn from the last output: Bengio et al. 2015, 1506.03099
             with torch.no_grad():
                 drawn = model.target.sample(model.logits(used[-1], state, outputs[-1]))
-            token = _scheduled_sampling(model, token, drawn, masks, scheduled_sampling)
+            sampled = model.embedding(drawn)
+            sampled = sampled if masks.tokens is None else sampled * masks.tokens
+            is_sampled = torch.rand(len(token), 1, device=token.device) < scheduled_sampling
+            token = torch.where(is_sampled, sampled, token)
         state, attention = model.forward_step(token, state, masks, inputs.need_weights)
         used.append(token)
         states.append(state)
@@ -131,16 +134,6 @@ def step_by_step(model: Seq2seq, inputs: TeacherForcedInputs) -> DecoderOutputs:
         penalty=torch.cat(penalties, dim=1) if penalties else None,
         log_prob=torch.cat(log_probs, dim=1) if log_probs else None,
     )
-
-
-def _scheduled_sampling(
-    model: Seq2seq, token: Tensor, drawn: Tensor, masks: DropoutMasks, scheduled_sampling: float
-) -> Tensor:
-    """Replace some tokens by ones drawn from the model's last output (Bengio et al. 2015, arXiv 1506.03099)."""
-    sampled = model.embedding(drawn)
-    sampled = sampled if masks.tokens is None else sampled * masks.tokens
-    is_sampled = torch.rand(len(token), 1, device=token.device) < scheduled_sampling
-    return torch.where(is_sampled, sampled, token)
 
 
 SCHEDULES = {

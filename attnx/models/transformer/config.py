@@ -125,7 +125,11 @@ class TransformerConfig(ModelConfig):
         cross_attention = None if is_decoder_only else resolve_site(self, config, "cross")
         has_source = _has_source(self, config)
         check_one_way(layer_choices, reads_both_ways=has_source and self.prefix == "bidirectional")
-        ineffective = ineffective | _unread_prefix(config, has_source, self_attention)
+        if not has_source:
+            ineffective |= {"model.prefix": NoEffect(f"task={config['task']['name']}, which has no source")}
+        elif self_attention.is_causal:  # every position attends to earlier ones alone
+            scope = registry.parse_spec("scope", self_attention.scope)[0]
+            ineffective |= {"model.prefix": NoEffect(f"scope={scope}")}
         return ResolvedTransformerConfig(
             config,
             options=self,
@@ -206,15 +210,6 @@ def _check_attends(config: Config) -> None:
             raise UserError(f"query={name} does not work with model=transformer: {reason}; remove query")
     if not config["query"]:
         raise UserError("the query is empty, but a transformer needs query=current_state; remove query")
-
-
-def _unread_prefix(config: Config, has_source: bool, self_attention: AttentionSite) -> dict[str, NoEffect]:
-    """The option ``prefix``, where there is none or every position attends to earlier ones alone."""
-    if not has_source:
-        return {"model.prefix": NoEffect(f"task={config['task']['name']}, which has no source")}
-    if self_attention.is_causal:
-        return {"model.prefix": NoEffect(f"scope={registry.parse_spec('scope', self_attention.scope)[0]}")}
-    return {}
 
 
 def _has_source(options: TransformerConfig, config: Config) -> bool:

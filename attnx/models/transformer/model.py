@@ -143,7 +143,9 @@ class Transformer(SequenceModel[TransformerState]):
                 prefix = self.decoder.make_memory(states, chunk)
                 memories, offset = tuple(map(_start_last_source, prefix, memories)), source_mask.sum(-1)
             else:
-                sources = self._cross_memories(self.encoder(states, chunk).states, source_mask)
+                encoded: StackOutput = self.encoder(states, chunk)
+                attentions = [layer.cross_attention for layer in self.decoder.layers if layer.cross_attention]
+                sources = tuple(attention.make_memory(encoded.states, source_mask) for attention in attentions)
         tags = tag_embedding if "decoder" in self.tag_inputs else None
         return TransformerState(memories, sources, tags, offset, step=torch.zeros_like(offset))
 
@@ -196,11 +198,6 @@ class Transformer(SequenceModel[TransformerState]):
         tags = tag_embedding if "encoder" in self.tag_inputs else None
         states = self._embed(self.source_embedding, source, encoding.additive(steps[None]), tags)
         return SequenceChunk(steps, encoding.rotary(steps[None]), source_mask, self.is_bidirectional), states
-
-    def _cross_memories(self, states: Tensor, source_mask: Tensor) -> tuple[Memory, ...]:
-        """The memory of cross-attention in each decoder layer: the encoded source."""
-        attentions = (layer.cross_attention for layer in self.decoder.layers)
-        return tuple(attention.make_memory(states, source_mask) for attention in attentions if attention is not None)
 
     def _decode(self, inputs: Tensor, steps: Tensor, state: TransformerState, site: Site | None) -> StackOutput:
         """Send inputs (b, t, ...) of the steps (b or 1, t) through the decoder."""

@@ -41,16 +41,11 @@ def resolve_site(options: TransformerConfig, config: Config, site: str) -> Atten
             _check_scope(parts[kind], f"{option}={name}", site, options.form == "decoder_only")
             for scope in head_parts(config["attention"], "scope"):
                 _check_scope(scope, f"attention.head_scopes with {scope['name']}", site, options.form == "decoder_only")
-    return AttentionSite(**parts, bias=_resolve_bias(options, config, site))
-
-
-def _resolve_bias(options: TransformerConfig, config: Config, site: str) -> dict[str, Any] | None:
-    """The bias of ``self`` or ``cross`` attention, if any: the one chosen for it, else that of the whole model."""
-    choice = getattr(options, f"{site}_bias") or config["attention"]["bias"]
-    if choice is None:
-        return None
-    name, values = registry.parse_spec("bias", choice)
-    return {"name": name, **registry.check("bias", name, values)}
+    bias = getattr(options, f"{site}_bias") or config["attention"]["bias"]
+    if bias is not None:
+        name, values = registry.parse_spec("bias", bias)
+        bias = {"name": name, **registry.check("bias", name, values)}
+    return AttentionSite(**parts, bias=bias)
 
 
 def _check_scope(scope: Mapping[str, Any], option: str, site: str, is_decoder_only: bool) -> None:

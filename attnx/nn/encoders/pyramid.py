@@ -55,19 +55,15 @@ class Pyramid(nn.Module):
         outputs: list[Tensor] = []
         final: State = ()
         for layer in self.layers:
-            if outputs:
-                states = _paired(F.dropout(states, self.dropout, self.training))
+            if outputs:  # (b, s, d) -> (b, s / 2 rounded up, 2 d), each state beside the next one
+                states = F.dropout(states, self.dropout, self.training)
+                states = torch.cat([states[:, ::2], F.pad(states, (0, 0, 0, 1))[:, 1::2]], dim=-1)
                 lengths = (lengths + 1) // 2
             ran = layer.run([states], lengths)  # type: ignore[operator]
             states = ran.outputs[-1]
             outputs.append(states)
             final += ran.state
         return EncoderOutput(outputs, final, _spans(source_mask, self.downsampling))
-
-
-def _paired(states: Tensor) -> Tensor:
-    """(b, s, d) -> (b, s / 2 rounded up, 2 d), each state beside the next one."""
-    return torch.cat([states[:, ::2], F.pad(states, (0, 0, 0, 1))[:, 1::2]], dim=-1)
 
 
 def _spans(source_mask: Tensor, downsampling: int) -> Spans:
