@@ -130,17 +130,11 @@ def _compile(compiler: str, flags: tuple[str, ...], source: Path, folder: Path) 
 def _fingerprint(compiler: str, flags: tuple[str, ...], source: Path) -> str:
     """A hash of everything that the library depends on."""
     output = subprocess.run([compiler, "--version"], check=True, capture_output=True, timeout=TIMEOUT_S).stdout
-    words = (compiler, " ".join(flags), _processor())
+    fields = read_cpuinfo()
+    processor = (platform.platform(), platform.processor(), fields.get("model name", ""), fields.get("flags", ""))
+    words = (compiler, " ".join(flags), "\n".join(processor))
     parts = (source.read_bytes(), SHARED.read_bytes(), output, *(word.encode() for word in words))
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
-
-
-@functools.cache
-def _processor() -> str:
-    """The platform and the processor's model and feature flags."""
-    fields = read_cpuinfo()
-    described = (fields.get(name, "") for name in ("model name", "flags"))
-    return "\n".join([platform.platform(), platform.processor(), *described])
 
 
 def _cache() -> Path:

@@ -61,7 +61,7 @@ class PerTag(WrapperMetric):
         examples = list(zip(predictions, references, tags, strict=True))
         groups = [[example for example in examples if example[2] == tag] for tag in self.tags]
         # All examples come first: their metric rejects a bad batch before any counts.
-        for metric, group in zip(self.metrics, [examples, *groups], strict=True):
+        for metric, group in zip(self._all_metrics()[:-1], [examples, *groups], strict=True):
             metric.update([example[0] for example in group], [example[1] for example in group])
         self.examples.update([len(group) for group in groups])
 

@@ -105,6 +105,17 @@ def names_declaring(kind: str, declaration: str) -> list[str]:
     return [name for name in registry.names(kind) if registry.describe(kind, name).declarations.get(declaration)]
 
 
+def require_task(config: Config, declaration: str, does: str, has: str, otherwise: str = "") -> None:
+    """Raise a UserError if a task does not declare what a model is for.
+
+    ``does`` says what the model does, ``has`` what the task has instead, ``otherwise`` which other model to use.
+    """
+    tasks = names_declaring("task", declaration)
+    if "task" in config and config["task"]["name"] not in tasks:
+        model, task = config["model"]["name"], config["task"]["name"]
+        raise UserError(f"model={model} {does}, but task={task} has {has}; use task={' or '.join(tasks)}{otherwise}")
+
+
 def query_needs(config: Config) -> dict[str, str]:
     """What each query input needs, as it declares it, which a model must be able to supply; empty without attention.
 

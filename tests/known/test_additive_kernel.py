@@ -319,7 +319,7 @@ def test_a_changed_source_is_recompiled(cache, source):
 
 def test_another_compiler_processor_or_flag_recompiles(cache, source, monkeypatch):
     load_library(source)
-    monkeypatch.setattr(c_build, "_processor", lambda: "another")
+    monkeypatch.setattr(c_build, "read_cpuinfo", lambda: {"model name": "another"})
     load_library(source)
     assert len(list(cache.iterdir())) == 2
     monkeypatch.setattr(c_build, "VARIANTS", (("-O1", "-fPIC"),))

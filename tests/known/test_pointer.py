@@ -91,7 +91,7 @@ def test_something_may_always_follow(rule):
 
 
 REFUSED = {
-    "task=g2p": "the answers of task=g2p are other symbols; use task=pointing",
+    "task=g2p": "task=g2p has answers of other symbols; use task=pointing",
     "attention=none": "model=pointer needs attention",
     "normalizer=sparsemax": "normalizer=sparsemax: a pointer's weights are probabilities",
     "attention.heads=2": "a pointer has one head",

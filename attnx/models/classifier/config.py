@@ -14,13 +14,13 @@ from attnx.models.resolve import (
     ModelConfig,
     ResolvedConfig,
     check_hops,
-    names_declaring,
     part_declarations,
     query_needs,
     reject_bias,
     reject_parts,
     require_attention,
     require_tags,
+    require_task,
     scope_sources,
 )
 from attnx.registry import Probability, Width, register
@@ -65,7 +65,7 @@ class ClassifierConfig(ModelConfig):
 
     def resolve(self, config: Config) -> ResolvedClassifierConfig:
         """Derive options and check that the choices do not contradict each other, as :meth:`ModelConfig.resolve`."""
-        _check_task(config.get("task"))
+        require_task(config, "has_labels", "outputs one label", "longer outputs")
         require_attention(config)
         _check_encoder(config)
         _check_scope(config["scope"])
@@ -138,15 +138,6 @@ class ResolvedClassifierConfig(ResolvedConfig):
         )
         readout = registry.build("readout", config["readout"], **{**widths, "context_size": query.rows * width})
         return Classifier(source, query, attention, readout, SingleLabelTarget(sizes.target_symbols), dropout)
-
-
-def _check_task(task: Config | None) -> None:
-    tasks = names_declaring("task", "has_labels")
-    if task is not None and task["name"] not in tasks:
-        options = " or ".join(tasks)
-        raise UserError(
-            f"model=classifier outputs one label, but task={task['name']} has longer outputs; use task={options}"
-        )
 
 
 def _check_encoder(config: Config) -> None:

@@ -147,10 +147,18 @@ class Forecasting(SequenceTask):
         windows = self._window_spec(series[0])
         parts = [(item, split_series(item, windows, self.split)) for item in series]
         train, valid, test = ([(item, spans[part]) for item, spans in parts] for part in ("train", "valid", "test"))
+        notes = [split_note(self.split, parts, not self.test)]
+        if self.time_column:
+            notes += overlap_note(self.split, parts, not self.test)
+        if self.season_length > self.lookback:
+            notes.append(
+                f"task.season_length={self.season_length} is longer than task.lookback={self.lookback}: the seasonal "
+                "baseline repeats the whole lookback"
+            )
         series_notes = self.notes
         self.test_part = self._read_test(windows) if self.test else test
-        constants = constant_column_notes(windows, train)
-        self.notes = list(dict.fromkeys([*self._split_notes(parts), *constants, *series_notes, *self.notes]))
+        notes += constant_column_notes(windows, train)
+        self.notes = list(dict.fromkeys([*notes, *series_notes, *self.notes]))
         scales = window_scales(windows, train)
         rows = training_windows(windows, train, scales, self.stride)
         self.scales = scales[1]
@@ -161,17 +169,6 @@ class Forecasting(SequenceTask):
         )
         pairs = Splits[Pair]([], _make_pairs(windows, valid), _make_pairs(windows, self.test_part))
         return SequenceData(pairs, scales[0], scales[1], rows=rows)
-
-    def _split_notes(self, parts: list[tuple[Series, dict[str, Span]]]) -> list[str]:
-        notes = [split_note(self.split, parts, not self.test)]
-        if self.time_column:
-            notes += overlap_note(self.split, parts, not self.test)
-        if self.season_length > self.lookback:
-            notes.append(
-                f"task.season_length={self.season_length} is longer than task.lookback={self.lookback}: the seasonal "
-                "baseline repeats the whole lookback"
-            )
-        return notes
 
     def test_pairs(self) -> list[Pair]:
         """Read the windows of the complete file ``test``."""
@@ -276,18 +273,12 @@ class Forecasting(SequenceTask):
         linear = self.baseline_forecasts["linear"]
         assert isinstance(linear, Linear)
         linear.save(folder / LINEAR_BASELINE)
-        write_test_series(folder, [self._visible_part(series, span) for series, span in self.test_part])
-
-    def _visible_part(self, series: Series, span: Span) -> Series:
-        """Return the targets of a test split and of its first lookback."""
-        start, targets = max(span.start - self.lookback, 0), self._window_spec(series).targets
-        return Series(
-            series.name,
-            series.values(targets, start, span.end),
-            targets,
-            series.times[start : span.end],
-            series.labels[start : span.end],
-        )
+        drawn = []  # the targets of each test split and of its first lookback
+        for series, span in self.test_part:
+            steps, targets = slice(max(span.start - self.lookback, 0), span.end), self._window_spec(series).targets
+            values = series.values(targets, steps.start, span.end)
+            drawn.append(Series(series.name, values, targets, series.times[steps], series.labels[steps]))
+        write_test_series(folder, drawn)
 
     def restore(self, folder: Path) -> None:
         """Read the linear baseline, and the scales of the targets."""

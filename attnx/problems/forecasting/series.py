@@ -93,8 +93,12 @@ def read_series(
     """
     lines = ((f"{path}:{line_number}", fields) for line_number, fields in read_csv_rows(path))
     first = list(islice(lines, 1 + CHECKED_ROWS))
-    where, header = _read_header(path, [fields for _, fields in first[:2]], first[0][0] if first else "", has_header)
-    if has_header is not False:
+    where, header = first[0] if first else (str(path), [])
+    if has_header is None and first:
+        _check_header([fields for _, fields in first[:2]], where)
+    if has_header is False:
+        header = [str(column_number) for column_number in range(1, len(header) + 1)]
+    else:
         del first[:1]
     key_columns = [name for name in (time, group) if name is not None]
     _check_columns(path, where, header, key_columns, columns)
@@ -145,21 +149,15 @@ def _make_series(name: str, rows: Sequence[SeriesRow], has_times: bool, columns:
         return Series(name, numbers, columns, np.arange(len(rows), dtype=np.float64), tuple(map(str, range(len(rows)))))
     labels, locations = tuple(row.label for row in rows), [row.location for row in rows]
     times = parse_times(labels, locations)
-    _check_order(times, labels, locations, name)
+    steps = np.diff(times)
+    if len(wrong := np.flatnonzero(steps <= 0)):
+        row = int(wrong[0]) + 1
+        problem = "comes twice" if steps[row - 1] == 0 else f"comes after {labels[row - 1]}"
+        remedy = "sort the rows and keep one of each time"
+        if not name:
+            remedy += "; if they are of several series, set task.group_column to the column of their names"
+        raise UserError(f"{locations[row]}: the time {labels[row]} {problem}; {remedy}")
     return Series(name, numbers, columns, times, labels)
-
-
-def _read_header(
-    path: Path, rows: Sequence[list[str]], location: str, has_header: bool | None
-) -> tuple[str, list[str]]:
-    """Return where the names of the columns are, and the names; ``rows`` are the first two, or fewer."""
-    if not rows:
-        return str(path), []
-    if has_header is None:
-        _check_header(rows, location)
-    if has_header is False:
-        return location, [str(column_number) for column_number in range(1, len(rows[0]) + 1)]
-    return location, rows[0]
 
 
 def _check_header(rows: Sequence[Sequence[str]], location: str) -> None:
@@ -197,17 +195,6 @@ def _parse_value(cell: str, column: str, location: str) -> float:
             f"{location}: {value:g} in column {column!r} is not a finite 32-bit number; leave it empty if it is missing"
         )
     return value
-
-
-def _check_order(times: Numbers, labels: Sequence[str], locations: Sequence[str], name: str) -> None:
-    steps = np.diff(times)
-    if len(wrong := np.flatnonzero(steps <= 0)):
-        row = int(wrong[0]) + 1
-        problem = "comes twice" if steps[row - 1] == 0 else f"comes after {labels[row - 1]}"
-        remedy = "sort the rows and keep one of each time"
-        if not name:
-            remedy += "; if they are of several series, set task.group_column to the column of their names"
-        raise UserError(f"{locations[row]}: the time {labels[row]} {problem}; {remedy}")
 
 
 def irregular_steps_note(series: Series) -> list[str]:

@@ -62,7 +62,12 @@ class ListOps(SequenceTask):
         expressions = self._draw()
         test, valid = (_pairs(islice(expressions, self.num_held_out)) for _ in range(2))
         source, target = Vocabulary(SPECIALS + SYMBOLS), Vocabulary(SPECIALS + DIGITS)
-        rows = _encode(islice(expressions, self.examples), source, target)
+        flat, lengths, targets = bytearray(), [0], []  # of training, a byte a symbol
+        for symbols in islice(expressions, self.examples):
+            flat += bytes(source.encode(symbols))
+            lengths.append(len(symbols))
+            targets.append(target.encode(str(evaluate(symbols)), end=True))
+        rows = PairDataset(Ragged(np.frombuffer(flat, np.uint8), np.cumsum(lengths)), Ragged.of(targets))
         ((value, count),) = Counter(pair.references[0][0] for pair in test).most_common(1)
         self.notes = [f"always answering {value}, the most frequent, is right in {count / len(test):.1%} of the test"]
         return SequenceData(Splits([], valid, test), source, target, rows=rows)
@@ -87,13 +92,3 @@ class ListOps(SequenceTask):
 
 def _pairs(expressions: Iterable[Symbols]) -> list[Pair]:
     return [Pair(symbols, ((str(evaluate(symbols)),),)) for symbols in expressions]
-
-
-def _encode(expressions: Iterable[Symbols], source: Vocabulary, target: Vocabulary) -> PairDataset:
-    """The rows of training, a byte a symbol."""
-    flat, lengths, targets = bytearray(), [0], []
-    for symbols in expressions:
-        flat += bytes(source.encode(symbols))
-        lengths.append(len(symbols))
-        targets.append(target.encode(str(evaluate(symbols)), end=True))
-    return PairDataset(Ragged(np.frombuffer(flat, np.uint8), np.cumsum(lengths)), Ragged.of(targets))

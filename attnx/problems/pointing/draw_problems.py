@@ -10,16 +10,15 @@ from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from attnx.data.dataset import PairDataset, Ragged
 from attnx.data.features import FeatureScaler, Matrix
 from attnx.data.vocabulary import EOS, SPECIALS
 from attnx.errors import UserError
 
+from .answers import Points
 from .tsp import distances, local_search_tours, shortest_tours
 
-Points = npt.NDArray[np.floating]
 Problem = Literal["hull", "delaunay", "tsp", "sorting"]
 
 POINT_COLUMNS: Final = {"hull": ("x", "y"), "delaunay": ("x", "y"), "tsp": ("x", "y"), "sorting": ("value",)}

@@ -139,18 +139,15 @@ class Probe(SequenceTask):
         vocabulary = Vocabulary(SPECIALS + self.design.problem.symbols)
         splits = Splits([], self._draw_pairs("valid", self.design.train), self.test_pairs())
         rows = self._draw_train()
-        self.notes = list(self._overlap_notes())
-        return SequenceData(splits, vocabulary, vocabulary, rows=rows)
-
-    def _overlap_notes(self) -> Iterator[str]:
-        known = np.concatenate(self._hashes["train"])
+        train, self.notes = np.concatenate(self._hashes["train"]), []
         for split in ("valid", "test"):
             hashes = np.concatenate(self._hashes[split])
-            if count := int(np.isin(hashes, known).sum()):
-                yield (
+            if count := int(np.isin(hashes, train).sum()):
+                self.notes.append(
                     f"{count:,} of {len(hashes):,} sequences of the {split} split are also in the training split: "
                     "there are few different ones of their lengths"
                 )
+        return SequenceData(splits, vocabulary, vocabulary, rows=rows)
 
     def test_pairs(self) -> list[Pair]:
         """Draw the test split alone."""

@@ -94,8 +94,11 @@ class Qa(SequenceTask):
         """Read or make the stories, and split them."""
         pairs: Splits[Pair] = Splits([], [], [])
         for tag in self.stories.tags:
-            for part, task_part in zip(pairs, self._split(tag), strict=True):
-                part += task_part
+            # All questions about a story are in one part.
+            test = {"test": self._test_stories(tag)}
+            stories = hold_out_missing(self.stories.train(tag), test, lambda story: story.full_text, self.holdout)
+            for part, questions in zip(pairs, stories, strict=True):
+                part += [self._make_pair(story, tag) for story in questions]
         check_splits(pairs)
         source = source_vocabulary((pair.source for pair in pairs.train), self.entities)
         target = Vocabulary.of(pair.references[0] for pair in pairs.train)
@@ -107,12 +110,6 @@ class Qa(SequenceTask):
         """Read the pairs of ``test`` without the other parts."""
         tag = self.stories.tags[0]
         return [self._make_pair(story, tag) for story in self._test_stories(tag)]
-
-    def _split(self, tag: str) -> Splits[Pair]:
-        """Split the stories of a task; all questions about a story are in one part."""
-        existing = {"test": self._test_stories(tag)}
-        stories = hold_out_missing(self.stories.train(tag), existing, lambda story: story.full_text, self.holdout)
-        return Splits(*([self._make_pair(story, tag) for story in part] for part in stories))
 
     def _test_stories(self, tag: str) -> list[StoryQuestion]:
         return self.stories.test(tag) if self.test is None else self.stories.custom_test(self.test)

@@ -13,7 +13,6 @@ from attnx.models.resolve import (
     DataSizes,
     ModelConfig,
     ResolvedConfig,
-    names_declaring,
     part_declarations,
     query_needs,
     reject_bias,
@@ -22,6 +21,7 @@ from attnx.models.resolve import (
     reject_text_encoder,
     require_attention,
     require_tags,
+    require_task,
     scope_sources,
 )
 from attnx.registry import Width, register
@@ -67,10 +67,17 @@ class PointerConfig(ModelConfig):
 
     def resolve(self, config: Config) -> ResolvedPointerConfig:
         """Derive options and check that the choices do not contradict each other, as :meth:`ModelConfig.resolve`."""
-        _check_task(config, self.constraint)
+        answers = "answers of other symbols"
+        require_task(config, "has_position_targets", "outputs positions of its source", answers, ", or model=seq2seq")
+        problem = config.get("task", {}).get("problem")
+        if problem is not None and problem not in ALLOWED_PROBLEMS[self.constraint]:
+            constraints = ", ".join(name for name, problems in ALLOWED_PROBLEMS.items() if problem in problems)
+            raise UserError(
+                f"model.constraint={self.constraint} does not allow the answers of task.problem={problem}; "
+                f"choose from {constraints}"
+            )
         require_attention(config)
         reject_hops(config, "its weights are the output, and no context refines its query")
-        _check_attention(config["attention"])
         reject_bias(config, "a pointer's source is a set, in any order")
         _check_parts(config)
         needs = query_needs(config)
@@ -125,36 +132,13 @@ class ResolvedPointerConfig(ResolvedConfig):
         return Pointer(source, target, first_state, query, attention, decoder, self.plan)
 
 
-def _check_task(config: Config, constraint: str) -> None:
-    """Check that the task's answers are positions, and that the constraint allows them."""
-    if "task" not in config:
-        return
-    task = config["task"]
-    tasks = names_declaring("task", "has_position_targets")
-    if task["name"] not in tasks:
-        raise UserError(
-            f"model={config['model']['name']} outputs positions of its source, but the answers of task={task['name']} "
-            f"are other symbols; use task={' or '.join(tasks)}, or model=seq2seq"
-        )
-    problem = task.get("problem")
-    if problem is not None and problem not in ALLOWED_PROBLEMS[constraint]:
-        constraints = ", ".join(name for name, problems in ALLOWED_PROBLEMS.items() if problem in problems)
-        raise UserError(
-            f"model.constraint={constraint} does not allow the answers of task.problem={problem}; "
-            f"choose from {constraints}"
-        )
-
-
-def _check_attention(attention: Config) -> None:
-    """Check that attention gives one distribution over the source."""
+def _check_parts(config: Config) -> None:
+    """Check that attention, encoder, normalizer and scope give one distribution over all positions of the source."""
+    attention = config["attention"]
     if attention["heads"] > 1:
         raise UserError(f"attention.heads={attention['heads']}: a pointer has one head; remove it")
     if attention["dropout"]:
         raise UserError(f"attention.dropout={attention['dropout']:g} would drop output probabilities; remove it")
-
-
-def _check_parts(config: Config) -> None:
-    """Check that encoder, normalizer and scope give a distribution over all positions of the source."""
     reject_text_encoder(config)
     scope, normalizer = config["scope"], config["normalizer"]["name"]
     if normalizer != "softmax":

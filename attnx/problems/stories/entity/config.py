@@ -13,10 +13,10 @@ from attnx.models.resolve import (
     DataSizes,
     ModelConfig,
     ResolvedConfig,
-    names_declaring,
     reject_bias,
     reject_parts,
     require_attention,
+    require_task,
 )
 from attnx.registry import PartSpec, PositiveInt, Probability, Width, register
 
@@ -70,18 +70,10 @@ class EntityConfig(ModelConfig):
 
     def resolve(self, config: Config) -> ResolvedEntityConfig:
         """Derive options and check that the choices do not contradict each other, as :meth:`ModelConfig.resolve`."""
-        task = config.get("task", {})
-        tasks = names_declaring("task", "has_stories")
-        if task and task["name"] not in tasks:
-            raise UserError(
-                f"model={config['model']['name']} answers questions about stories, but task={task['name']} has none; "
-                f"use task={' or '.join(tasks)}"
-            )
+        require_task(config, "has_stories", "answers questions about stories", "none")
         require_attention(config)
-        _check_scope(config)
-        reject_bias(config, UNORDERED)
         _check_parts(self, config)
-        entities = task.get("entities") or []
+        entities = config.get("task", {}).get("entities") or []
         num_slots = _resolve_num_slots(self, entities)
         return ResolvedEntityConfig(config, self, num_slots, tuple(word.lower() for word in entities))
 
@@ -133,7 +125,8 @@ class ResolvedEntityConfig(ResolvedConfig):
         return Entity(stories, memory, attention, SingleLabelTarget(sizes.target_symbols))
 
 
-def _check_scope(config: Config) -> None:
+def _check_parts(options: EntityConfig, config: Config) -> None:
+    """Check that no part needs an order or other steps than its own, those of the gates neither."""
     scope = config["scope"]
     if scope["name"] != "global":
         raise UserError(f"scope={scope['name']}: slots have no order and there is no decoder; use scope=global")
@@ -141,10 +134,7 @@ def _check_scope(config: Config) -> None:
         raise UserError(
             f"model={config['model']['name']} has no decoder states; remove scope.sources and scope.include_self"
         )
-
-
-def _check_parts(options: EntityConfig, config: Config) -> None:
-    """Check the parts of the gates, and that no part needs other steps than its own."""
+    reject_bias(config, UNORDERED)
     for kind, choice in (("scorer", options.gate_scorer), ("normalizer", options.gate_normalizer)):
         name, values = registry.parse_spec(kind, choice)
         registry.check(kind, name, values)
