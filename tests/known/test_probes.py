@@ -18,11 +18,10 @@ from attnx.errors import UserError
 from attnx.models.resolve import DataSizes, resolve_model
 from attnx.problems.probes.copying import Compression, Copying, Induction, Memorization
 from attnx.problems.probes.drawn import NOWHERE, Difficulty
-from attnx.problems.probes.fuzzy_recall import FuzzyRecall
 from attnx.problems.probes.metrics import DistanceAccuracy, LabelAccuracy, ScaledAccuracy, SequenceAccuracy
 from attnx.problems.probes.options import CHOICES
 from attnx.problems.probes.probe import Probe
-from attnx.problems.probes.recall import Mqar, Recall
+from attnx.problems.probes.recall import FuzzyRecall, Mqar, Recall
 from attnx.problems.probes.sampling import draw_distinct, draw_weighted
 from attnx.problems.probes.state_tracking import ModularCounting, Permutations
 from attnx.problems.probes.target import PositionDecoder, StepLabels

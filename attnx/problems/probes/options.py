@@ -12,8 +12,7 @@ from attnx.files.parse_number import parse_counts
 
 from .copying import Compression, Copying, Induction, Memorization
 from .drawn import Difficulty, Problem
-from .fuzzy_recall import FuzzyRecall
-from .recall import Mqar, Recall
+from .recall import FuzzyRecall, Mqar, Recall
 from .state_tracking import ModularCounting, Permutations
 
 
