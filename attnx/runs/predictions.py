@@ -87,7 +87,18 @@ def read_predictions(folder: Path | str) -> list[PredictionRow]:
     columns, rows = read_table(path)
     if missing := [name for name in COLUMNS if name not in columns]:
         raise UserError(f"{path}:1: no column {missing[0]!r}; this run's predictions are numbers, not symbols")
-    return [_parse_row(row, f"{path}:{line}") for line, row in enumerate(rows, start=2)]
+    return [
+        PredictionRow(
+            read_symbols(row["source"]),
+            read_symbols(row["prediction"]),
+            _parse_several(row["references"]),
+            parse_edits(row, f"{path}:{line}"),
+            read_field(row.get("tag", "")),
+            read_field(row.get("name", "")),
+            _parse_several(row["texts"]) if row.get("texts") else (),
+        )
+        for line, row in enumerate(rows, start=2)
+    ]
 
 
 def read_table(path: Path) -> tuple[list[str], list[dict[str, str]]]:
@@ -101,18 +112,6 @@ def read_table(path: Path) -> tuple[list[str], list[dict[str, str]]]:
         if len(fields) != len(columns):
             raise UserError(f"{path}:{line}: {len(fields)} columns where {len(columns)} were expected")
     return columns, [dict(zip(columns, fields, strict=True)) for fields in lines]
-
-
-def _parse_row(row: dict[str, str], where: str) -> PredictionRow:
-    return PredictionRow(
-        read_symbols(row["source"]),
-        read_symbols(row["prediction"]),
-        _parse_several(row["references"]),
-        parse_edits(row, where),
-        read_field(row.get("tag", "")),
-        read_field(row.get("name", "")),
-        _parse_several(row["texts"]) if row.get("texts") else (),
-    )
 
 
 def parse_edits(row: Mapping[str, str], where: str) -> int:

@@ -102,7 +102,12 @@ def label_heatmap(
     axes.set_xticks(part.lefts + 0.5, [label(alignment.source[column]) for column in part.columns], **style)
     axes.set_yticks(np.arange(part.rows) + 0.5, [*map(label, alignment.output[: part.rows])], **style)
     axes.set_ylabel(panel.rows, fontsize=size, color=PALE)
-    _rotate_wide(axes, 0.94 * axes.get_window_extent().width / axes.get_xlim()[1])
+    column_width = 0.94 * axes.get_window_extent().width / axes.get_xlim()[1]
+    symbols = axes.get_xticklabels()
+    wide = {symbol.get_text() for symbol in symbols if symbol.get_window_extent().width > column_width}
+    for symbol in symbols:  # all are rotated if one is wide; a wide end symbol is rotated alone
+        if wide - {END} or symbol.get_text() in wide:
+            symbol.set_rotation(90)
     columns = max(26, int(axes.get_window_extent().width / DPI * 72 / (0.62 * size)))
     is_marked = has_marks and alignment.is_right is False and panel.title is None
     source, title = fonts.display(alignment.name) or symbols_text(alignment.source_symbols, fonts), panel.title
@@ -132,15 +137,6 @@ def symbols_text(symbols: Iterable[str], fonts: TextFonts) -> str:
     if all(len(word) == 1 for word in words) and not all(word.isdecimal() for word in words):
         return fonts.display("".join(words))
     return " ".join(map(fonts.display, words))
-
-
-def _rotate_wide(axes: Axes, pixels: float) -> None:
-    """Rotate all labels if one is wider than so many pixels; a wide end symbol is rotated alone."""
-    labels = axes.get_xticklabels()
-    wide = {label.get_text() for label in labels if label.get_window_extent().width > pixels}
-    for label in labels:
-        if wide - {END} or label.get_text() in wide:
-            label.set_rotation(90)
 
 
 class Margins(NamedTuple):
@@ -174,7 +170,13 @@ def arrange(figure: Figure, panels: Sequence[Axes], columns: int, legend: Sequen
     boxes = [(x, y, *size) for (x, y), size in zip(corners, sizes, strict=True)]
     boxes.append((bar_left, tops[0], BAR_WIDTH, bar_height))
     figure.set_size_inches(page_width, page_height)
-    for axes, (x, y, width, height) in zip([*panels, _draw_color_bar(figure, panels[0])], boxes, strict=True):
+    bar_axes, mesh = figure.add_axes((0, 0, 1, 1)), panels[0].collections[0]
+    _, top = mesh.get_clim()
+    bar = figure.colorbar(mesh, cax=bar_axes, ticks=[0, top / 2, top])
+    bar.set_label("weight", color=INK, fontsize=9)
+    bar.outline.set_edgecolor(GRID)
+    bar_axes.tick_params(length=0, labelsize=9, labelcolor=INK)
+    for axes, (x, y, width, height) in zip([*panels, bar_axes], boxes, strict=True):
         y = 1 - (y + height) / page_height
         axes.set_position((x / page_width, y, width / page_width, height / page_height))
 
@@ -191,14 +193,3 @@ def _starts(margins: Sequence[tuple[float, float]]) -> list[float]:
     """Start of each heat map in a line of panels, from the space needed on both sides of its start."""
     ends = accumulate((low + high + GAP for low, high in margins), initial=MARGIN)
     return [end + low for end, (low, _) in zip(ends, margins, strict=False)]
-
-
-def _draw_color_bar(figure: Figure, panel: Axes) -> Axes:
-    axes = figure.add_axes((0, 0, 1, 1))
-    mesh = panel.collections[0]
-    _, top = mesh.get_clim()
-    bar = figure.colorbar(mesh, cax=axes, ticks=[0, top / 2, top])
-    bar.set_label("weight", color=INK, fontsize=9)
-    bar.outline.set_edgecolor(GRID)
-    axes.tick_params(length=0, labelsize=9, labelcolor=INK)
-    return axes

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attnx.data.vocabulary import tag_symbol
 from attnx.errors import UserError
@@ -68,7 +67,13 @@ def _read_rows(folder: Path) -> tuple[list[str], list[dict[str, str]], list[str]
     columns, rows = read_table(folder / PREDICTIONS)
     if not {"source", "reference"} - {*columns}:  # to a matrix of numbers, known by its name and its true numbers
         arrays = read_arrays(folder / MATRICES, [row["reference"] for row in rows])
-        return columns, rows, ["\t".join(_numeric_key(row, arrays[row["reference"]])) for row in rows]
+        keys = []
+        for row in rows:  # without the source, which may differ: a longer lookback says more of the same steps
+            reference = arrays[row["reference"]]
+            numbers = reference.astype(np.float32) if reference.dtype == np.float64 else reference  # in older folders
+            digest = hashlib.sha256(repr(reference.shape).encode() + numbers.tobytes()).hexdigest()
+            keys.append("\t".join([row.get("name") or row["source"], digest, row.get("tag", "")]))
+        return columns, rows, keys
     if missing := {"source", "prediction", "references"} - {*columns}:
         raise UserError(f"{folder / PREDICTIONS}:1: has no column {min(missing)!r}")
     names = [name for name in (TEXT_KEY_COLUMNS if "texts" in columns else KEY_COLUMNS) if name in columns]
@@ -80,36 +85,22 @@ def _read_rows(folder: Path) -> tuple[list[str], list[dict[str, str]], list[str]
     return columns, rows, ["\t".join(row[name] for name in names) for row in rows]
 
 
-def _numeric_key(row: Row, reference: NDArray[np.float32 | np.float64]) -> tuple[str, str, str]:
-    """Sources may differ between runs of one test: a longer lookback says more of the same steps."""
-    numbers = reference.astype(np.float32) if reference.dtype == np.float64 else reference  # as older folders have them
-    digest = hashlib.sha256(repr(reference.shape).encode() + numbers.tobytes()).hexdigest()
-    return row.get("name") or row["source"], digest, row.get("tag", "")
-
-
 def _digest(keys: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(keys).encode()).hexdigest()[:DIGEST_LENGTH]
-
-
-def _source_length(row: Row) -> int:
-    symbols = row.get("source", "").split()
-    return len(symbols) - (symbols[:1] == [tag_symbol(read_field(row.get("tag", "")))])
-
-
-def _reference_symbols(row: Row) -> int:
-    """The number of symbols of the reference closest to the output."""
-    references = row["references"].split(" | ")
-    if len(references) == 1:
-        return len(row["references"].split())
-    return len(nearest_reference(read_symbols(row["prediction"]), tuple(map(read_symbols, references)))[1])
 
 
 def _count_by_length(rows: Iterable[Row], path: Path) -> dict[int, LengthErrors]:
     by_length: dict[int, list[LengthErrors]] = {}
     for line, row in enumerate(rows, start=2):
         edits = parse_edits(row, f"{path}:{line}")
-        counts = LengthErrors(1, int(edits > 0), edits, _reference_symbols(row))
-        by_length.setdefault(_source_length(row), []).append(counts)
+        references = row["references"].split(" | ")
+        num_symbols = len(row["references"].split())
+        if len(references) > 1:  # of the one closest to the output
+            output = read_symbols(row["prediction"])
+            num_symbols = len(nearest_reference(output, tuple(map(read_symbols, references)))[1])
+        source = row.get("source", "").split()
+        length = len(source) - (source[:1] == [tag_symbol(read_field(row.get("tag", "")))])
+        by_length.setdefault(length, []).append(LengthErrors(1, int(edits > 0), edits, num_symbols))
     return {length: _add_up(by_length[length]) for length in sorted(by_length)}
 
 

@@ -197,19 +197,19 @@ def write_evaluation_readme(folder: Path, name: str) -> None:
 
 def terminal_tables(folder: Path, tables: Mapping[str, Rows]) -> list[Table]:
     """The results and the first rows of each table, for a terminal."""
-    results = results_table(Evaluation(folder).load())
-    return [results, *(_table(name, rows) for name, rows in tables.items() if rows)]
-
-
-def _table(name: str, rows: Rows) -> Table:
-    title = "most confused" if name == "confusions" else f"errors {name.replace('_', ' ')}"
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for column, value in rows[0].items():
-        table.add_column(column.replace("_", " "), justify="left" if isinstance(value, str) else "right")
-    for row in rows[:MAX_ROWS_SHOWN]:
-        cells = (value if isinstance(value, str) else format_value(value) for value in row.values())
-        table.add_row(*(Text(printable(cell)) for cell in cells))
-    if len(rows) > MAX_ROWS_SHOWN:
-        table.caption = f"{len(rows) - MAX_ROWS_SHOWN} more in the file"
-        table.caption_justify = "left"
-    return table
+    shown = [results_table(Evaluation(folder).load())]
+    for name, rows in tables.items():
+        if not rows:
+            continue
+        title = "most confused" if name == "confusions" else f"errors {name.replace('_', ' ')}"
+        table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+        for column, value in rows[0].items():
+            table.add_column(column.replace("_", " "), justify="left" if isinstance(value, str) else "right")
+        for row in rows[:MAX_ROWS_SHOWN]:
+            cells = (value if isinstance(value, str) else format_value(value) for value in row.values())
+            table.add_row(*(Text(printable(cell)) for cell in cells))
+        if len(rows) > MAX_ROWS_SHOWN:
+            table.caption = f"{len(rows) - MAX_ROWS_SHOWN} more in the file"
+            table.caption_justify = "left"
+        shown.append(table)
+    return shown

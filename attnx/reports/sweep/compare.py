@@ -78,7 +78,11 @@ def compare(folders: Sequence[Path | str]) -> Table:
     table.add_column("metric")
     for item in runs:
         table.add_column(Text(item.heading), justify="right")
-    options = _option_differences(evaluated_runs)
+    configs = [dotted_keys({key: run.config[key] for key in run.config if key not in LABELS}) for run in evaluated_runs]
+    options = {
+        key: [choice_text(config[key]) if key in config else ABSENT for config in configs]
+        for key in varied_keys(configs)
+    }
     for key, choices in options.items():
         table.add_row(Text(printable(key)), *(Text(printable(choice or ABSENT)) for choice in choices))
     table.add_section()
@@ -96,7 +100,13 @@ def compare(folders: Sequence[Path | str]) -> Table:
     tested = [item.run.results for item in runs if item.test.length_errors]
     bases = [{metric_base(key, COUNTED) for key in results if key.startswith(TEST)} for results in tested]
     rates = [name for name in COUNTED if bases and all(name in names for names in bases)]
-    _add_lengths(table, rates, runs, None if differ else min)
+    for metric in rates:
+        table.add_section()
+        for ends, label in LENGTH_BINS.items():
+            counts = [sum_lengths(item.test.length_errors, ends) for item in runs]
+            cells = [Estimate(count.rate(COUNTED[metric])) if count.examples else None for count in counts]
+            if any(cells):
+                _add_row(table, f"{metric_label(TEST + metric)}, length {label}", cells, None if differ else min)
     has_differences = not differ and _add_differences(table, runs)
     notes = [DIFFERENCES] if has_differences else [OTHER_TESTS] if differ else []
     notes += filter(None, [_seeds_note(evaluated_runs, options)])
@@ -119,16 +129,13 @@ def _read(folders: Sequence[Path | str]) -> list[ComparedRun]:
         print(f"attnx: left out: {printable(str(refusal))}", file=sys.stderr)
     headings = [item.heading for item in runs]
     if len(set(headings)) < len(runs):
-        headings = _folder_names([item.run.path.resolve() for item in runs])
+        # The last component of each path, for an evaluation after its run's; the last two where those are not unique.
+        paths = [item.run.path.resolve() for item in runs]
+        names = [[name for name in path.parts if name != EVALUATIONS][-2:] for path in paths]
+        whole = ["/".join(parts) for parts in names]
+        short = [name if EVALUATIONS in path.parts[-2:] else path.name for path, name in zip(paths, whole, strict=True)]
+        headings = short if len(set(short)) == len(runs) else whole
     return [item._replace(heading=printable(heading)) for item, heading in zip(runs, headings, strict=True)]
-
-
-def _folder_names(paths: Sequence[Path]) -> list[str]:
-    """The last component of each path, for an evaluation after its run's; the last two where those are not unique."""
-    names = [[name for name in path.parts if name != EVALUATIONS][-2:] for path in paths]
-    short = [parts if EVALUATIONS in path.parts[-2:] else parts[-1:] for path, parts in zip(paths, names, strict=True)]
-    texts = ["/".join(parts) for parts in short]
-    return texts if len(set(texts)) == len(paths) else ["/".join(parts) for parts in names]
 
 
 def _refuse_mixed(runs: Sequence[Run]) -> None:
@@ -148,15 +155,7 @@ def _refuse_mixed(runs: Sequence[Run]) -> None:
                 )
 
 
-def _option_differences(runs: Sequence[Run]) -> dict[str, list[str | None]]:
-    """The options of each run that differ, by dotted key; None where it has no such option."""
-    options = [dotted_keys({key: value for key, value in run.config.items() if key not in LABELS}) for run in runs]
-    return {
-        key: [choice_text(values[key]) if key in values else None for values in options] for key in varied_keys(options)
-    }
-
-
-def _seeds_note(runs: Sequence[Run], differences: dict[str, list[str | None]]) -> str:
+def _seeds_note(runs: Sequence[Run], differences: dict[str, list[str]]) -> str:
     """What the runs can tell of their settings, given how many seeds each has; empty if a setting has several."""
     if any(not run.config for run in runs) or len({run.path for run in runs}) == 1:
         return ""
@@ -180,17 +179,6 @@ def _add_row(table: Table, name: str, cells: Sequence[Estimate | None], best_of:
     table.add_row(Text(printable(name)), *texts)
 
 
-def _add_lengths(table: Table, rates: Sequence[str], runs: Sequence[ComparedRun], best_of: Best | None) -> None:
-    """Rows of the error rates by source length."""
-    for metric in rates:
-        table.add_section()
-        for ends, label in LENGTH_BINS.items():
-            counts = [sum_lengths(item.test.length_errors, ends) for item in runs]
-            cells = [Estimate(count.rate(COUNTED[metric])) if count.examples else None for count in counts]
-            if any(cells):
-                _add_row(table, f"{metric_label(TEST + metric)}, length {label}", cells, best_of)
-
-
 def _add_differences(table: Table, runs: Sequence[ComparedRun]) -> bool:
     """Add the differences from the first run in each metric, where there is any; whether there is.
 
@@ -211,8 +199,9 @@ def _add_differences(table: Table, runs: Sequence[ComparedRun]) -> bool:
 
 def _difference(metric: str, first: ComparedRun, challenger: ComparedRun) -> str:
     """The difference of a run from the first, by the samples of the same test that both saved; ``-`` without any."""
-    samples = challenger.test.resampled
-    name = metric if metric in samples else _other_name(metric)
+    samples, name = challenger.test.resampled, metric
+    if metric not in samples:  # a run that knows languages has test_wer_micro where one that knows none has test_wer
+        name = metric.removesuffix(ALL_TAGS) if metric.endswith(ALL_TAGS) else metric + ALL_TAGS
     values = challenger.run.results.get(name), first.run.results.get(metric)
     if first.test.order != challenger.test.order or values[0] is None or values[1] is None:
         return ABSENT
@@ -221,8 +210,3 @@ def _difference(metric: str, first: ComparedRun, challenger: ComparedRun) -> str
     draws = samples[name] - first.test.resampled[metric]
     gap, low, high, p = difference_from_draws(values[0] - values[1], draws)
     return f"{format_difference(gap, low, high)}, p {p:.3f}"
-
-
-def _other_name(metric: str) -> str:
-    """The name of the same metric in a run that knows languages, ``test_wer_micro``, or else in one that knows none."""
-    return metric.removesuffix(ALL_TAGS) if metric.endswith(ALL_TAGS) else metric + ALL_TAGS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -52,17 +52,26 @@ def factors(keys: Sequence[str], settings: Sequence[Setting], *, group_numbers: 
     columns = {key: texts for key, texts in columns.items() if len(set(texts)) > 1}
     names = dict(zip(keys, short_keys(keys), strict=True))
     by_pattern: dict[tuple[int, ...], dict[str, list[str]]] = {}
-    for group in _groups(columns):
+    # A part with its options if some settings lack one of these, else a key by itself.
+    groups: dict[str, list[str]] = {}
+    for key, texts in columns.items():
+        groups.setdefault(key_part(key) if key_part(key) in columns and ABSENT in texts else key, []).append(key)
+    for group in groups.values():
         texts = [_joint_text({key: columns[key][index] for key in group}, names) for index in range(len(rows))]
         texts = _group_numbers(texts) if group_numbers else texts
         codes = {text: code for code, text in enumerate(dict.fromkeys(texts))}
         if len(codes) > 1:
             name = ", ".join(names[key] for key in group)
             by_pattern.setdefault(tuple(codes[text] for text in texts), {})[name] = texts
-    return [
-        _factor(", ".join(equal), rows, [", ".join(texts) for texts in zip(*equal.values(), strict=True)])
-        for equal in by_pattern.values()
-    ]
+    result = []
+    for equal in by_pattern.values():
+        texts = [", ".join(words) for words in zip(*equal.values(), strict=True)]
+        values = list(dict.fromkeys(texts))
+        if all(is_number(text.partition(RANGE)[0]) for text in values):  # of a range of numbers the lower end
+            values.sort(key=lambda text: float(text.partition(RANGE)[0]))
+        indices = {row: values.index(text) for row, text in zip(rows, texts, strict=True)}
+        result.append(Factor(", ".join(equal), values, indices))
+    return result
 
 
 def has_factors(setting: int, compared: Sequence[Factor]) -> bool:
@@ -100,28 +109,11 @@ def restrict(compared: Sequence[Factor], settings: Collection[int]) -> list[Fact
     return restricted
 
 
-def _groups(columns: Mapping[str, Sequence[str]]) -> Iterable[list[str]]:
-    """The keys of each factor: a part with its options if some settings lack one of these, else a key by itself."""
-    groups: dict[str, list[str]] = {}
-    for key, texts in columns.items():
-        part = key_part(key)
-        groups.setdefault(part if part in columns and ABSENT in texts else key, []).append(key)
-    return groups.values()
-
-
 def _joint_text(values: dict[str, str], names: dict[str, str]) -> str:
     """A part with its options, or one value; a dash if there is none."""
     present = {key: value for key, value in values.items() if value != ABSENT}
     texts = (f"{names[key]}={value}" if len(values) > 1 and "." in key else value for key, value in present.items())
     return ", ".join(texts) or ABSENT
-
-
-def _factor(name: str, rows: Sequence[int], texts: Sequence[str]) -> Factor:
-    values = list(dict.fromkeys(texts))
-    numbers = [text.partition(RANGE)[0] for text in values]  # of a range of numbers the lower end
-    if all(map(is_number, numbers)):
-        values = [value for _, value in sorted(zip(map(float, numbers), values, strict=True), key=lambda pair: pair[0])]
-    return Factor(name, values, {row: values.index(text) for row, text in zip(rows, texts, strict=True)})
 
 
 def _group_numbers(texts: list[str]) -> list[str]:
@@ -190,9 +182,10 @@ def effects(compared: Sequence[Factor], ranking: Ranking) -> Effects:
     analysis = analyze([*map(np.array, indices)], [len(factor.values) for factor in compared], groups)
     main = []
     for place, (factor, means) in enumerate(zip(compared, analysis.levels, strict=True)):
-        counts = [indices[place].count(level) for level in range(len(factor.values))]
-        in_units = [_in_units(mean, means, ranking.scale) for mean in means]
-        levels = [Level(*entry) for entry in zip(factor.values, *zip(*in_units, strict=True), counts, strict=True)]
+        levels = [
+            Level(value=value, settings=indices[place].count(code), **_in_units(mean, means, ranking.scale)._asdict())
+            for code, (value, mean) in enumerate(zip(factor.values, means, strict=True))
+        ]
         main.append(Effect(factor.name, levels, analysis.tests.get((place,))))
     names = [factor.name for factor in compared]
     pairs = [Interaction((names[t[0]], names[t[1]]), test) for t, test in analysis.tests.items() if len(t) == 2]
