@@ -192,44 +192,34 @@ def _compose_and_run(argv: Sequence[str]) -> int:
     if launched_rank() and not any(re.match(r"[+~]*trainer(\.devices)?[=@]", word) for word in overrides):
         overrides = ["trainer=ddp", *overrides]
     config = compose(overrides, config_dir)
-    _reject_sweep_options(config)
+    equal = [f"match={config['match']}"] if config["match"] else []
+    equal += ["budget=flops"] if config["budget"] == "flops" else []
+    if equal:
+        raise UserError(
+            f"{equal[0]} makes the jobs of a sweep cost the same, and this is one run; add -m, or leave it out"
+        )
     if not overrides:
         four = " ".join(f"{kind}={config[kind]['name']}" for kind in ("task", "scorer", "scope", "normalizer"))
         print(f"attnx: training the default composition, {four}; attnx list shows the choices", flush=True)
     return train_one(config, overrides, arguments.verbose)
 
 
-def _reject_sweep_options(config: dict[str, Any]) -> None:
-    """Refuse what makes the jobs of a sweep equal, for a single run."""
-    words = [f"match={config['match']}"] if config["match"] else []
-    words += ["budget=flops"] if config["budget"] == "flops" else []
-    if words:
-        raise UserError(
-            f"{words[0]} makes the jobs of a sweep cost the same, and this is one run; add -m, or leave it out"
-        )
-
-
 def _show_config(arguments: argparse.Namespace) -> int:
-    """Print the configuration that would run, checked and complete, or Hydra's own, with the options of sweeps."""
+    """Print the configuration that would run, checked and complete, or Hydra's own; or the part at ``-p KEY``."""
     import yaml
 
     from attnx.config.compose import compose
     from attnx.sweeps.expand_overrides import hydra_config
 
     show = compose if arguments.cfg == "job" else hydra_config
-    config = _select(show(arguments.overrides, arguments.config_dir), arguments.package)
+    config: Any = show(arguments.overrides, arguments.config_dir)
+    for key in arguments.package.split(".") if arguments.package else ():
+        if not isinstance(config, dict) or key not in config:
+            hint = suggest(key, config if isinstance(config, dict) else ())
+            raise UserError(f"-p {arguments.package}: the configuration has no {key!r} there{hint}")
+        config = config[key]
     print(yaml.safe_dump(config, sort_keys=False), end="")
     return 0
-
-
-def _select(config: Any, package: str | None) -> Any:
-    """The part of a configuration at a key with dots; all of it without a key."""
-    for key in package.split(".") if package else ():
-        if not isinstance(config, dict) or key not in config:
-            keys = config if isinstance(config, dict) else ()
-            raise UserError(f"-p {package}: the configuration has no {key!r} there{suggest(key, keys)}")
-        config = config[key]
-    return config
 
 
 def train_one(config: dict[str, Any], overrides: Sequence[str], is_verbose: bool = False) -> int:

@@ -210,11 +210,11 @@ class SuiteCommand:
         return SUITES / self.suite.name / "-".join(filter(None, (mechanism, code))) / stage
 
     def _train_all(self) -> None:
-        """Check all that will be trained, then train it, a mechanism after the other."""
+        """Check all that will be trained, then of each mechanism search on all tasks, and train the chosen seeds."""
         with contextlib.ExitStack() as stack:
             if not self.hydra:  # other launchers start processes of their own
-                jobs = count_parallel_jobs(self.max_parallel, self.configs.values(), visible_gpus())
-                environment = job_environment(jobs)
+                parallel = count_parallel_jobs(self.max_parallel, self.configs.values(), visible_gpus())
+                environment = job_environment(parallel)
                 self.server = stack.enter_context(contextlib.closing(session.start_fork_server(environment)))
                 errors = find_errors([*self.configs.values()], environment, self.server)
                 self.refused |= {cell: error for cell, error in zip(self.configs, errors, strict=False) if error}
@@ -222,17 +222,15 @@ class SuiteCommand:
                 self.configs = {cell: config for cell, config in self.configs.items() if cell not in self.refused}
             trained = dict.fromkeys(name for _, name in self.configs)
             for place, mechanism in enumerate(trained, start=1):
-                self._train(mechanism, f"suite {self.suite.name}, {place} of {len(trained)}: {mechanism}")
-
-    def _train(self, mechanism: str, label: str) -> None:
-        """Search on all tasks, then train the seeds of what was chosen."""
-        cells = [cell for cell in self.configs if cell[1] == mechanism]
-        if len(self.suite.grid) > 1:
-            jobs = [self._job(cell, values) for cell in cells for values in self.suite.grid]
-            self._sweep(mechanism, SEARCH, jobs, f"{label}, search")
-        chosen = {cell: values for cell in cells if (values := self._chosen(cell)) is not None}
-        jobs = [self._job(cell, values, seed) for cell, values in chosen.items() for seed in self.suite.counted_seeds]
-        self._sweep(mechanism, COUNTED, jobs, f"{label}, the runs that count")
+                label = f"suite {self.suite.name}, {place} of {len(trained)}: {mechanism}"
+                cells = [cell for cell in self.configs if cell[1] == mechanism]
+                if len(self.suite.grid) > 1:
+                    jobs = [self._job(cell, values) for cell in cells for values in self.suite.grid]
+                    self._sweep(mechanism, SEARCH, jobs, f"{label}, search")
+                chosen = {cell: values for cell in cells if (values := self._chosen(cell)) is not None}
+                seeds = self.suite.counted_seeds
+                jobs = [self._job(cell, values, seed) for cell, values in chosen.items() for seed in seeds]
+                self._sweep(mechanism, COUNTED, jobs, f"{label}, the runs that count")
 
     def _sweep(self, mechanism: str, stage: str, jobs: list[list[str]], label: str) -> None:
         runs = [self.records[mechanism, stage].get(overrides_key(job)) for job in jobs]

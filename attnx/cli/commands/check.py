@@ -18,7 +18,6 @@ Examples:
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -35,7 +34,7 @@ from attnx.registry.plugin_files import searched
 from attnx.registry.source_scan import catalog
 
 if TYPE_CHECKING:
-    from attnx.laws.check import LawFailure, Outcome
+    from attnx.laws.check import LawFailure
     from attnx.laws.laws import Law
 
 
@@ -48,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Test the part and print the result of each law."""
+    """Test the part, and print a table of the laws, and below it each failure, however many laws it breaks."""
     part = find_part(arguments.part)
     prefix = f"{part.kind}.{part.name}." if part.kind in MULTI_SELECT_KINDS else f"{part.kind}."
     names, values = split_overrides(arguments.options, (prefix,))
@@ -60,7 +59,29 @@ def run(arguments: argparse.Namespace) -> int:
     from attnx.laws.candidate import Candidate
     from attnx.laws.check import check_part
 
-    return _show(part, check_part(Candidate(part.kind, part.name, options)))
+    outcomes = check_part(Candidate(part.kind, part.name, options))
+    print_line(f"{part.kind}={part.name}  {part.place}")
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    broken: dict[LawFailure, list[Law]] = {}
+    for outcome in outcomes:
+        untried = f"not tried: {outcome.skip_reason}" if outcome.skip_reason else "passed"
+        table.add_row(f"  {outcome.law.name}", Text("FAILED" if outcome.failure else printable(untried)))
+        if outcome.failure:
+            broken.setdefault(outcome.failure, []).append(outcome.law)
+    Console().print(table, highlight=False)
+    for failure, laws in broken.items():
+        suffix = f" and {count_phrase(len(laws) - 1, 'other law')}" if len(laws) > 1 else ""
+        print_line(f"{laws[0].name}{suffix}: {failure.line}; the law: {laws[0].statement}")
+    kind_phrase = f"{'an' if part.kind[0] in 'aeiou' else 'a'} {part.kind}"
+    if broken:
+        count = sum(len(laws) for laws in broken.values())
+        raise UserError(f"the {part.kind} {part.name!r} breaks {count} of {len(outcomes)} laws of {kind_phrase}")
+    skipped = sum(bool(outcome.skip_reason) for outcome in outcomes)
+    rest = f"; {count_phrase(skipped, 'other')} could not be tried" if skipped else ""
+    obeyed = count_phrase(len(outcomes) - skipped, "law")
+    print_line(f"the {part.kind} {part.name!r} obeys {obeyed} of {kind_phrase}{rest}")
+    return 0
 
 
 def find_part(word: str) -> Part:
@@ -87,30 +108,3 @@ def find_part(word: str) -> Part:
         ways = " or ".join(f"attnx check {part.kind}={name}" for part in checked)
         raise UserError(f"{name!r} is the name of several parts: write {ways}")
     return checked[0]
-
-
-def _show(part: Part, outcomes: Sequence[Outcome]) -> int:
-    """Print the table, and below it a line for each failure, however many laws it breaks, or that there is none."""
-    print_line(f"{part.kind}={part.name}  {part.place}")
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(no_wrap=True)
-    for outcome in outcomes:
-        untried = f"not tried: {outcome.skip_reason}" if outcome.skip_reason else "passed"
-        table.add_row(f"  {outcome.law.name}", Text("FAILED" if outcome.failure else printable(untried)))
-    Console().print(table, highlight=False)
-    broken: dict[LawFailure, list[Law]] = {}
-    for outcome in outcomes:
-        if outcome.failure:
-            broken.setdefault(outcome.failure, []).append(outcome.law)
-    for failure, laws in broken.items():
-        suffix = f" and {count_phrase(len(laws) - 1, 'other law')}" if len(laws) > 1 else ""
-        print_line(f"{laws[0].name}{suffix}: {failure.line}; the law: {laws[0].statement}")
-    kind_phrase = f"{'an' if part.kind[0] in 'aeiou' else 'a'} {part.kind}"
-    if broken:
-        count = sum(len(laws) for laws in broken.values())
-        raise UserError(f"the {part.kind} {part.name!r} breaks {count} of {len(outcomes)} laws of {kind_phrase}")
-    skipped = sum(bool(outcome.skip_reason) for outcome in outcomes)
-    note = f"; {count_phrase(skipped, 'other')} could not be tried" if skipped else ""
-    obeyed = count_phrase(len(outcomes) - skipped, "law")
-    print_line(f"the {part.kind} {part.name!r} obeys {obeyed} of {kind_phrase}{note}")
-    return 0

@@ -133,7 +133,17 @@ def workspace(request: WorkspaceRequest) -> Any:
     Raises:
         UserError: the package is not installed.
     """
-    spaces = _need("workspaces")
+    spaces, expr = _need("workspaces"), _need("expr")
+    columns = [f"config:choices.value.{kind}" for kind in CHOICES]
+    columns += [
+        f"summary:{name}" for name in (request.result, f"best/valid_{request.metric}", "train/examples_per_second")
+    ]
+    runs = spaces.RunsetSettings(  # grouped by scorer, then scope, the best on top
+        filters=expr.And(expr.Metric("Group") == request.group) if request.group else "",
+        groupby=[expr.Config("choices.scorer"), expr.Config("choices.scope")],
+        order=[expr.Ordering(expr.Summary(request.result), ascending=not request.maximize)],
+        pinned_columns=[*columns, "config:run.value.parameters", "config:seed.value"],
+    )
     sections = [spaces.Section(name=name, panels=panels, is_open=True) for name, panels in _sections(request).items()]
     return spaces.Workspace(
         entity=request.entity,
@@ -141,7 +151,7 @@ def workspace(request: WorkspaceRequest) -> Any:
         name=f"attnx: {request.group or request.project}",
         sections=sections,
         settings=spaces.WorkspaceSettings(x_axis="Step", max_runs=100),
-        runset_settings=_table(request, spaces),
+        runset_settings=runs,
     )
 
 
@@ -149,21 +159,6 @@ def _need(module: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it is written for an older pydantic
         return require_package(f"wandb_workspaces.{module}", "dashboard", "attnx dashboard")
-
-
-def _table(request: WorkspaceRequest, spaces: Any) -> Any:
-    """The runs: grouped by scorer, then scope, the best on top."""
-    expr = _need("expr")
-    columns = [f"config:choices.value.{kind}" for kind in CHOICES]
-    columns += [
-        f"summary:{name}" for name in (request.result, f"best/valid_{request.metric}", "train/examples_per_second")
-    ]
-    return spaces.RunsetSettings(
-        filters=expr.And(expr.Metric("Group") == request.group) if request.group else "",
-        groupby=[expr.Config("choices.scorer"), expr.Config("choices.scope")],
-        order=[expr.Ordering(expr.Summary(request.result), ascending=not request.maximize)],
-        pinned_columns=[*columns, "config:run.value.parameters", "config:seed.value"],
-    )
 
 
 def _sections(request: WorkspaceRequest) -> dict[str, list[Any]]:
@@ -181,6 +176,17 @@ def _sections(request: WorkspaceRequest) -> dict[str, list[Any]]:
 
     # A panel without groupby takes the table's: scorer, then scope.
     pairs = v2.BarPlot(f"{result} by scorer and scope", metrics=[result], groupby_aggfunc="mean")
+    coordinates = [
+        *((v2.Config(f"choices.{kind}"), kind, False) for kind in CHOICES),
+        (v2.Config("optimizer.lr"), "learning rate", False),
+        (v2.Config("run.parameters"), "parameters", False),
+        (v2.SummaryMetric("train/examples_per_second"), "examples/s", False),
+        (v2.SummaryMetric(result), result, not request.maximize),
+    ]
+    axes = [
+        v2.ParallelCoordinatesPlotColumn(metric, display_name=name, inverted=is_inverted)
+        for metric, name, is_inverted in coordinates
+    ]
     curves = [curve(f"valid/{request.metric}", kind) for kind in CHOICES]
     media = [v2.MediaBrowser(title, media_keys=[key], gallery_axis=axis) for title, key, axis in MEDIA]
     return {
@@ -188,7 +194,7 @@ def _sections(request: WorkspaceRequest) -> dict[str, list[Any]]:
         "Curves": [*curves, *(curve(loss, "scorer") for loss in ("valid/loss", "train/loss"))],
         "What was read": [*media, v2.WeavePanelSummaryTable(table_name="test/predictions")],
         "From choices to the result": [
-            v2.ParallelCoordinatesPlot(columns=_coordinates(request, v2), title="choices, speed, result"),
+            v2.ParallelCoordinatesPlot(columns=axes, title="choices, speed, result"),
             v2.ParameterImportancePlot(with_respect_to=result),
             v2.RunComparer(diff_only=True),
         ],
@@ -197,18 +203,3 @@ def _sections(request: WorkspaceRequest) -> dict[str, list[Any]]:
             v2.LinePlot("gradient norms", x="Step", y=[f"gradient_norm/{part}" for part in PARTS], log_y=True),
         ],
     }
-
-
-def _coordinates(request: WorkspaceRequest, v2: Any) -> list[Any]:
-    """The axes of the parallel coordinates: choices, speed, result."""
-    axes = [(v2.Config(f"choices.{kind}"), kind, False) for kind in CHOICES]
-    axes += [
-        (v2.Config("optimizer.lr"), "learning rate", False),
-        (v2.Config("run.parameters"), "parameters", False),
-        (v2.SummaryMetric("train/examples_per_second"), "examples/s", False),
-        (v2.SummaryMetric(request.result), request.result, not request.maximize),
-    ]
-    return [
-        v2.ParallelCoordinatesPlotColumn(metric, display_name=name, inverted=is_inverted)
-        for metric, name, is_inverted in axes
-    ]

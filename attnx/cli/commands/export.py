@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attnx.cli.args import add_checkpoint, whole_number
 from attnx.errors import UserError
@@ -69,20 +69,14 @@ def _compared(run: Run, count: int) -> list[Pair]:
 
     scales = run.path / VOCABULARY / SOURCE_FEATURES
     if scales.is_file():
-        return _random(FeatureScaler.load(scales), min(count, 100))
+        import numpy as np
+
+        source, drawn = FeatureScaler.load(scales), np.random.default_rng(0)
+        sizes = drawn.integers(1, 20, min(count, 100))
+        matrices = [source.decode(drawn.standard_normal((size, source.width))) for size in sizes.tolist()]
+        return [Pair(tuple(map(str, range(len(matrix)))), ((),), features=matrix) for matrix in matrices]
     if not has_symbol_predictions(run.path):
         reason = "has predicted no symbols that the files could be compared on"
         raise UserError(f"{run.path}: {reason}; train it to its end")
     predictions = read_predictions(run.path)[:count]
     return [Pair(item.source, ((),), item.tag) for item in predictions if item.source]
-
-
-def _random(source: Any, count: int) -> list[Pair]:
-    import numpy as np
-
-    from attnx.data.examples import Pair
-
-    drawn = np.random.default_rng(0)
-    sizes = drawn.integers(1, 20, count)
-    matrices = [source.decode(drawn.standard_normal((size, source.width))) for size in sizes.tolist()]
-    return [Pair(tuple(map(str, range(len(matrix)))), ((),), features=matrix) for matrix in matrices]

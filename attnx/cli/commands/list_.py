@@ -21,7 +21,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
-from pathlib import Path
 from typing import NamedTuple
 
 from rich.console import Console
@@ -32,7 +31,7 @@ from attnx.cli.help import CHOICES, WIDEST_PAGE, filled
 from attnx.config.groups import GROUPS, conf_folder, group_choices, option_key, option_keys
 from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
-from attnx.registry.part import KINDS, Part
+from attnx.registry.part import KINDS
 from attnx.registry.plugin_files import searched
 from attnx.registry.synonyms import known_as
 
@@ -96,32 +95,30 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _choices(kind: str) -> list[Choice]:
     """The parts of a kind, plug-ins last, and its files."""
-    names = registry.names(kind) if kind in KINDS else []
-    files = [conf_folder() / kind / f"{name}.yaml" for name in (group_choices(kind) if kind in GROUPS else ())]
-    parts = [_part_choice(registry.describe(kind, name)) for name in names]
-    return [*parts, *(_file_choice(kind, file) for file in files if file.is_file())]
-
-
-def _part_choice(part: Part) -> Choice:
-    return Choice(
-        part.kind,
-        part.name,
-        doc=_plain(part.doc.split(">>>")[0]).strip(),
-        ending=f"{part.origin}: {part.place}",
-        formula=_plain(part.doc_line("Formula")),
-        origin="" if part.origin == "core" else f"({part.origin}) ",
-        options={
-            f"{option_key(part, option.name)}={value_text(option.default)}": option.type.phrase
-            for option in part.options
-        },
-    )
-
-
-def _file_choice(kind: str, file: Path) -> Choice:
-    lines = file.read_text(encoding="utf-8").splitlines()
-    head = list(takewhile(lambda line: line.startswith("#"), lines))
-    comment = " ".join(line.lstrip("# ") for line in head if not line.startswith("# @package"))
-    return Choice(kind, file.stem, doc=comment, body="\n".join(lines[len(head) :]).strip(), ending=str(file))
+    choices = []
+    for part in [registry.describe(kind, name) for name in (registry.names(kind) if kind in KINDS else ())]:
+        choice = Choice(
+            kind,
+            part.name,
+            doc=_plain(part.doc.split(">>>")[0]).strip(),
+            ending=f"{part.origin}: {part.place}",
+            formula=_plain(part.doc_line("Formula")),
+            origin="" if part.origin == "core" else f"({part.origin}) ",
+            options={
+                f"{option_key(part, option.name)}={value_text(option.default)}": option.type.phrase
+                for option in part.options
+            },
+        )
+        choices.append(choice)
+    for name in group_choices(kind) if kind in GROUPS else ():
+        file = conf_folder() / kind / f"{name}.yaml"
+        if file.is_file():
+            lines = file.read_text(encoding="utf-8").splitlines()
+            head = list(takewhile(lambda line: line.startswith("#"), lines))
+            comment = " ".join(line.lstrip("# ") for line in head if not line.startswith("# @package"))
+            body = "\n".join(lines[len(head) :]).strip()
+            choices.append(Choice(kind, file.stem, doc=comment, body=body, ending=str(file)))
+    return choices
 
 
 def _pages(word: str, kinds: Sequence[str], width: int) -> list[Text]:
@@ -191,16 +188,14 @@ def _page(choice: Choice, width: int) -> Text:
     longest = max(map(len, choice.options), default=0)
     indent = " " * (longest + 6)
     options = [filled(phrase, width, f"  {option:<{longest}}  ", indent) for option, phrase in choice.options.items()]
-    parts = [*_paragraphs(choice.doc, width), choice.body, "\n".join(options), choice.ending]
-    return Text(picked, style="bold").append("\n" + "\n\n".join(filter(None, parts)), style="not bold")
-
-
-def _paragraphs(doc: str, width: int) -> Iterator[str]:
-    """A docstring, wrapped; its formula and its source stand on lines of their own."""
-    for paragraph in doc.split("\n\n"):
+    paragraphs = []
+    for paragraph in choice.doc.split("\n\n"):  # the formula and the source stand on lines of their own
         pieces = re.split(r"\n(?=Formula: |Source: )", paragraph)
         indents = ["    " * piece.startswith(("Formula:", "Source:")) for piece in pieces]
-        yield "\n".join(filled(piece, width, "", indent) for piece, indent in zip(pieces, indents, strict=True))
+        lines = [filled(piece, width, "", indent) for piece, indent in zip(pieces, indents, strict=True)]
+        paragraphs.append("\n".join(lines))
+    parts = [*paragraphs, choice.body, "\n".join(options), choice.ending]
+    return Text(picked, style="bold").append("\n" + "\n\n".join(filter(None, parts)), style="not bold")
 
 
 def _plain(text: str) -> str:

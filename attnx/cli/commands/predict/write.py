@@ -81,8 +81,20 @@ def format_alignments(line: ParsedLine, prediction: Prediction | None, suffix: s
         return "".join(f"{pharaoh(item)}\n" for item in hypotheses(prediction)) if prediction else "\n"
     if prediction is None:
         return json.dumps({"line": line.line_number, "rank": 1}) + "\n"
-    ranked = enumerate(hypotheses(prediction), 1)
-    return "".join(_json(line.line_number, rank, hypothesis, sites) for rank, hypothesis in ranked)
+    lines = []
+    for rank, hypothesis in enumerate(hypotheses(prediction), 1):
+        record: dict[str, Any] = {"line": line.line_number, "rank": rank, "score": _finite(hypothesis.score)}
+        record["log_probability"] = _finite(hypothesis.log_probability)
+        if hypothesis.pair.tag:
+            record["tag"] = hypothesis.pair.tag
+        rows, columns = labels(hypothesis)
+        record |= {"source": columns, "output": rows, "num_decoder_states": hypothesis.num_decoder_states}
+        record["weights"] = _rounded(mean_weights(hypothesis))
+        if hypothesis.weights is not None and hypothesis.weights.ndim == 3:
+            record["names"] = head_names(sites, len(hypothesis.weights))
+            record["heads"] = _rounded(hypothesis.weights)
+        lines.append(json.dumps(record, ensure_ascii=False) + "\n")
+    return "".join(lines)
 
 
 def pharaoh(prediction: Prediction) -> str:
@@ -97,20 +109,6 @@ def pharaoh(prediction: Prediction) -> str:
         if position < weights.shape[1] - prediction.num_decoder_states and row[position] > 0:
             links.append(f"{position}-{step}")
     return " ".join(links)
-
-
-def _json(line: int, rank: int, prediction: Prediction, sites: Sequence[str]) -> str:
-    record: dict[str, Any] = {"line": line, "rank": rank, "score": _finite(prediction.score)}
-    record["log_probability"] = _finite(prediction.log_probability)
-    if prediction.pair.tag:
-        record["tag"] = prediction.pair.tag
-    rows, columns = labels(prediction)
-    record |= {"source": columns, "output": rows, "num_decoder_states": prediction.num_decoder_states}
-    record["weights"] = _rounded(mean_weights(prediction))
-    if prediction.weights is not None and prediction.weights.ndim == 3:
-        record["names"] = head_names(sites, len(prediction.weights))
-        record["heads"] = _rounded(prediction.weights)
-    return json.dumps(record, ensure_ascii=False) + "\n"
 
 
 def _rounded(weights: np.ndarray[Any, Any]) -> Any:

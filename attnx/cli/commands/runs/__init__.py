@@ -82,9 +82,22 @@ def run(arguments: argparse.Namespace) -> int:
             raise UserError(f"attnx runs{f' {action}' * (action != 'list')} has no flag {flag}")
     query = parse_query(words[action != "list" :], action)
     selected = select_runs(query)
-    if action == "prune":
-        return _prune(selected, query, arguments.yes)
-    FORMS[arguments.form](selected)
+    if action == "list":
+        FORMS[arguments.form](selected)
+        return 0
+    deletions = plan_deletions(selected, query.options.get("keep", "best"))
+    show_plan(deletions, selected)
+    if not deletions:
+        print("nothing to delete")
+    elif not arguments.yes:
+        total = decimal(sum(deletion.size for deletion in deletions))
+        print_line(f"{total} would be freed; nothing was deleted: add --yes to delete")
+    else:
+        freed, messages = delete(deletions)
+        print_line(f"{decimal(freed)} freed")
+        for message in messages:
+            print_line(f"attnx: {message}", file=sys.stderr)
+        return 1 if messages else 0
     return 0
 
 
@@ -158,20 +171,3 @@ def select_runs(query: RunsQuery) -> list[Run]:
     ordered = sorted(keys, key=keys.__getitem__, reverse=sort[0] == "-")
     ordered.sort(key=lambda run: keys[run][0])
     return ordered[: int(query.options.get("limit", len(selected)))]
-
-
-def _prune(runs: Sequence[Run], query: RunsQuery, is_confirmed: bool) -> int:
-    deletions = plan_deletions(runs, query.options.get("keep", "best"))
-    show_plan(deletions, runs)
-    if not deletions:
-        print("nothing to delete")
-    elif not is_confirmed:
-        total = decimal(sum(deletion.size for deletion in deletions))
-        print_line(f"{total} would be freed; nothing was deleted: add --yes to delete")
-    else:
-        freed, messages = delete(deletions)
-        print_line(f"{decimal(freed)} freed")
-        for message in messages:
-            print_line(f"attnx: {message}", file=sys.stderr)
-        return 1 if messages else 0
-    return 0
