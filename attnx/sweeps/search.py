@@ -37,11 +37,28 @@ class OptunaSearch:
         import optuna
 
         optuna.logging.set_verbosity(logging.WARNING)
-        self.session, self.options = session, options
+        self.session = session
         self.space, self.fixed = read_search_space(overrides)
         self.trials: dict[int, list[Any]] = {}  # job -> its unfinished trials, the first of which reports
         self.failed: set[int] = set()  # jobs that this command has tried in vain
-        self._open_study()
+        path = (session.sweep.path / STUDY).resolve()
+        if "?" in str(path):
+            raise UserError(f"{path}: the path of a search cannot have a question mark; choose another name=...")
+        storage = f"sqlite:///{path}"
+        self.study = optuna.create_study(storage=storage, study_name="attnx", direction="minimize", load_if_exists=True)
+        trials, states = self.study.get_trials(deepcopy=False), optuna.trial.TrialState
+        seed = options["seed"] + len(trials)  # another one than earlier commands had
+        self.study.sampler = build_optuna_part("sampler", {**options["sampler"], "seed": seed})
+        self.study.pruner = build_optuna_part("pruner", options["pruner"] or {"name": "NopPruner"})
+        for trial in trials:
+            if trial.state == states.RUNNING:  # interrupted; its job goes on in a new trial of the same values
+                self.study.tell(trial.number, state=states.FAIL)
+        failed = [trial.params for trial in trials if trial.state in (states.FAIL, states.RUNNING)]
+        succeeded = [trial.params for trial in trials if trial.state not in (states.FAIL, states.RUNNING)]
+        self.max_trials = options["n_trials"] + len(failed)
+        self.failed_params = [
+            params for index, params in enumerate(failed) if params not in succeeded and params not in failed[:index]
+        ]
 
     def run(self) -> None:
         """Search, or resume a search, in processes of this machine."""
@@ -54,29 +71,6 @@ class OptunaSearch:
             for job in jobs:
                 sync_from_folder(self.session.sweep, job)
                 self._record_trial(job)
-
-    def _open_study(self) -> None:
-        """Open or create the study; the sampler's seed differs from earlier commands'."""
-        import optuna
-
-        path = (self.session.sweep.path / STUDY).resolve()
-        if "?" in str(path):
-            raise UserError(f"{path}: the path of a search cannot have a question mark; choose another name=...")
-        storage = f"sqlite:///{path}"
-        self.study = optuna.create_study(storage=storage, study_name="attnx", direction="minimize", load_if_exists=True)
-        trials, states = self.study.get_trials(deepcopy=False), optuna.trial.TrialState
-        seed = self.options["seed"] + len(trials)
-        self.study.sampler = build_optuna_part("sampler", {**self.options["sampler"], "seed": seed})
-        self.study.pruner = build_optuna_part("pruner", self.options["pruner"] or {"name": "NopPruner"})
-        for trial in trials:
-            if trial.state == states.RUNNING:  # interrupted; its job goes on in a new trial of the same values
-                self.study.tell(trial.number, state=states.FAIL)
-        failed = [trial.params for trial in trials if trial.state in (states.FAIL, states.RUNNING)]
-        succeeded = [trial.params for trial in trials if trial.state not in (states.FAIL, states.RUNNING)]
-        self.max_trials = self.options["n_trials"] + len(failed)
-        self.failed_params = [
-            params for index, params in enumerate(failed) if params not in succeeded and params not in failed[:index]
-        ]
 
     def _suggest_job(self) -> SweepJob | None:
         """The job of the next trial; None after ``n_trials``. A trial of a job that runs already ends with that job."""

@@ -140,25 +140,24 @@ class SweepSession:
         return processes.is_ready and len(self.running) < self.max_parallel
 
     def _start_next(self, jobs: Iterator[tuple[SweepJob, JobSpec]], processes: ForkServerProcesses) -> bool:
-        """Start the next job; return whether there was one."""
+        """Start the next job, and show it GPUs of its own unless the user's configuration chose them.
+
+        Returns whether there was one.
+        """
         if (pending := next(jobs, None)) is None:
             return False
         job, spec = pending
         self.running[job.index] = time.monotonic()
         note_start(self.sweep, [job])
-        processes.start(job.index, self._with_own_gpus(job, spec))
+        count = count_needed_gpus(spec.config, len(self.gpus))
+        if count and spec.environment.get(VISIBLE_GPUS) == os.environ.get(VISIBLE_GPUS):
+            chosen = self.gpus_of_jobs[job.index] = choose_gpus(self.gpus, self.gpus_of_jobs.values(), count)
+            if len(self.gpus) > 1:
+                self.screen.gpus[job.index] = ",".join(str(self.gpus.index(gpu)) for gpu in chosen)
+            spec = spec._replace(environment={**spec.environment, VISIBLE_GPUS: ",".join(chosen)})
+        processes.start(job.index, spec)
         self.screen.report_job(self.sweep, job)
         return True
-
-    def _with_own_gpus(self, job: SweepJob, spec: JobSpec) -> JobSpec:
-        """A job's spec with the GPUs that it is to see, unless the user's configuration chose them for it."""
-        count = count_needed_gpus(spec.config, len(self.gpus))
-        if not count or spec.environment.get(VISIBLE_GPUS) != os.environ.get(VISIBLE_GPUS):
-            return spec
-        chosen = self.gpus_of_jobs[job.index] = choose_gpus(self.gpus, self.gpus_of_jobs.values(), count)
-        if len(self.gpus) > 1:
-            self.screen.gpus[job.index] = ",".join(str(self.gpus.index(gpu)) for gpu in chosen)
-        return spec._replace(environment={**spec.environment, VISIBLE_GPUS: ",".join(chosen)})
 
     def _update_progress(self, processes: ForkServerProcesses, should_prune: Callable[[SweepJob], bool]) -> None:
         for index in self.running:
@@ -170,31 +169,27 @@ class SweepSession:
                 processes.send_signal(index, signal.SIGINT)
 
     def _end(self, job: SweepJob, code: int) -> SweepJob:
+        """Record how a job ended: by its folder, or by its exit code if it had not finished."""
+        folder = self.sweep.folder(job)
         job.seconds = round(job.seconds + time.monotonic() - self.running.pop(job.index), 3)
         job.ended = timestamp()
         self.progress.pop(job.index, None)
         self.gpus_of_jobs.pop(job.index, None)
         sync_from_folder(self.sweep, job)
+        was_killed_by_user = self.stop_signal.signum and code == -signal.SIGKILL
         if job.status != RunStatus.FINISHED:
-            self._note_unfinished(job, code)
+            if job.index in self.pruned and code == ExitCode.INTERRUPTED:
+                job.status = RunStatus.PRUNED
+            elif code == ExitCode.INTERRUPTED or was_killed_by_user:
+                job.status = RunStatus.INTERRUPTED
+            else:
+                job.status = RunStatus.FAILED
+                job.error = signal_error(code) or Run(folder).progress.error or f"its process {describe_exit(code)}"
+                job.error = job.error if folder.is_dir() else "its folder was deleted while it ran"
+            note_job_end(folder, job.status, job.error)
         save_sweep(self.sweep)
         self.screen.report_job(self.sweep, job)
         return job
-
-    def _note_unfinished(self, job: SweepJob, code: int) -> None:
-        """Record the status of a job that ended before it had finished."""
-        folder = self.sweep.folder(job)
-        was_killed_by_user = self.stop_signal.signum and code == -signal.SIGKILL
-        if job.index in self.pruned and code == ExitCode.INTERRUPTED:
-            job.status = RunStatus.PRUNED
-        elif code == ExitCode.INTERRUPTED or was_killed_by_user:
-            job.status = RunStatus.INTERRUPTED
-        else:
-            job.status = RunStatus.FAILED
-            job.error = signal_error(code) or Run(folder).progress.error or f"its process {describe_exit(code)}"
-            if not folder.is_dir():
-                job.error = "its folder was deleted while it ran"
-        note_job_end(folder, job.status, job.error)
 
     def _send_stops(self, processes: ForkServerProcesses) -> None:
         """Send the running jobs a signal for each time that the user has asked to stop since the last call."""

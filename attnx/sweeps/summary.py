@@ -105,20 +105,14 @@ class LiveTable:
         has_match = any(job.match for job in sweep.jobs)
         for column in ("job", *keys, *(["match"] if has_match else []), "status", "step", "time", "best"):
             table.add_column(column, justify="right" if column in ("job", "step", "time", "best") else "left")
-        jobs = self._jobs_to_show(sweep.jobs)
-        for job in jobs:
+        capacity = max(1, self.console.height - EXTRA_LINES)
+        jobs = sorted(sweep.jobs, key=lambda job: (STATUS_PRIORITY.index(job.status), job.ended is None, -job.index))
+        for job in sorted(jobs[:capacity], key=lambda job: job.index):
             choices = [Text(printable(job.values.get(key, ""))) for key in keys]
             choices += [Text(printable(job.match or ""))] if has_match else []
             table.add_row(str(job.index), *choices, *self._status_cells(job, progress.get(job.index)))
-        table.caption = Text(printable(self._summary(sweep, len(sweep.jobs) - len(jobs), progress)))
+        table.caption = Text(printable(self._summary(sweep, max(0, len(jobs) - capacity), progress)))
         return table
-
-    def _jobs_to_show(self, jobs: list[SweepJob]) -> list[SweepJob]:
-        capacity = max(1, self.console.height - EXTRA_LINES)
-        if len(jobs) <= capacity:
-            return jobs
-        by_priority = sorted(jobs, key=lambda job: (STATUS_PRIORITY.index(job.status), job.ended is None, -job.index))
-        return sorted(by_priority[:capacity], key=lambda job: job.index)
 
     def _status_cells(self, job: SweepJob, progress: JobProgress | None) -> list[Text]:
         is_running = job.status == "running"

@@ -96,7 +96,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _choices(kind: str) -> list[Choice]:
     """The parts of a kind, plug-ins last, and its files."""
     choices = []
-    for part in [registry.describe(kind, name) for name in (registry.names(kind) if kind in KINDS else ())]:
+    for name in registry.names(kind) if kind in KINDS else ():
+        part = registry.describe(kind, name)
         choice = Choice(
             kind,
             part.name,
