@@ -22,7 +22,10 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def complete(request: str, config_dir: str | None) -> int:
-    """Install completion (``install=bash``, ``uninstall=bash``), or answer ``query=bash`` on the line of COMP_LINE."""
+    """Install completion (``install=bash``, ``uninstall=bash``), or answer ``query=bash`` on the line of COMP_LINE.
+
+    Files and folders the shell completes itself.
+    """
     action, _, shell = request.partition("=")
     if action not in REQUESTS or shell not in SHELLS:
         raise UserError(f"{FLAG} {request}: expected {COMPLETION}")
@@ -34,7 +37,15 @@ def complete(request: str, config_dir: str | None) -> int:
     if command in COMMANDS:
         parser = Parser(f"attnx {command}")
         load_command(command).add_arguments(parser)
-        candidates = [*parser.flags] if typed.startswith("-") else _command_words(command)
+        kinds = {"list": GROUPS, "check": CHECKED_KINDS}.get(command, ())
+        candidates = [*kinds, *dict.fromkeys(name for kind in kinds for name in group_choices(kind))]
+        if typed.startswith("-"):
+            candidates = parser.flags
+        elif command == "data":
+            from attnx.cli.commands.data import ACTIONS
+            from attnx.data.downloads import SPEC_FOLDER
+
+            candidates = [*ACTIONS, *(file.stem for file in sorted(SPEC_FOLDER.glob("*.yaml")))]
     elif command in HELP:
         candidates = [COMPLETE_PAGE, *COMMANDS]
     elif typed.startswith("-"):
@@ -45,17 +56,6 @@ def complete(request: str, config_dir: str | None) -> int:
     # bash reads one line, fish a line for each candidate.
     print("\n".join(matches) if shell == "fish" else " ".join(matches))
     return 0
-
-
-def _command_words(command: str) -> list[str]:
-    """The words that can follow a command; files and folders the shell completes itself."""
-    if command == "data":
-        from attnx.cli.commands.data import ACTIONS
-        from attnx.data.downloads import SPEC_FOLDER
-
-        return [*ACTIONS, *(file.stem for file in sorted(SPEC_FOLDER.glob("*.yaml")))]
-    kinds = {"list": GROUPS, "check": CHECKED_KINDS}.get(command, ())
-    return [*kinds, *dict.fromkeys(name for kind in kinds for name in group_choices(kind))]
 
 
 def _choices(request: str, previous: Sequence[str], typed: str, config_dir: str | None) -> list[str]:

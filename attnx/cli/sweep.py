@@ -27,7 +27,6 @@ from attnx.sweeps.equal_budgets import (
     describe_length,
     describe_match,
     equalize,
-    is_equalized,
 )
 from attnx.sweeps.expand_overrides import SweepRequest, expand_sweep, without_hydra_overrides
 from attnx.sweeps.gpus import count_parallel_jobs, visible_gpus
@@ -182,7 +181,7 @@ def _check_packages(request: SweepRequest) -> None:
 def _equalize(request: SweepRequest, configs: Configs) -> list[EqualJob]:
     """The jobs with what makes their costs equal; none if nothing does."""
     jobs = [configs[overrides_key(job)] for job in request.jobs]
-    if not is_equalized(jobs):
+    if not any(config["match"] or config["budget"] == "flops" for config in jobs):
         return []
     check_equal_cost(request, jobs)
     if not request.environment:  # else only jobs know the variables in paths

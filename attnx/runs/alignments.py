@@ -117,20 +117,16 @@ def read_saved_alignments(folder: Path | str) -> list[dict[Path, Alignment]]:
     Raises:
         UserError: an array file cannot be read or its shapes disagree.
     """
-    examples: dict[str, list[Path]] = {}
-    for file in sorted((Path(folder) / ALIGNMENTS).glob("*.npz"), key=_example_and_rank):
-        examples.setdefault(file.stem.partition("-")[0], []).append(file)
-    return [{file: read_alignment(file) for file in hypotheses} for hypotheses in examples.values()]
+    examples: dict[str, list[tuple[int, Path]]] = {}
+    for file in (Path(folder) / ALIGNMENTS).glob("*.npz"):
+        name, _, rank = file.stem.partition("-")
+        examples.setdefault(name, []).append((int(rank) if rank.isdecimal() else 1, file))
+    return [{file: read_alignment(file) for _, file in sorted(ranked)} for _, ranked in sorted(examples.items())]
 
 
 def read_best_alignments(folder: Path | str) -> list[Alignment]:
     """Read the best hypothesis of every example of a run folder."""
     return [next(iter(hypotheses.values())) for hypotheses in read_saved_alignments(folder)]
-
-
-def _example_and_rank(file: Path) -> tuple[str, int]:
-    name, _, rank = file.stem.partition("-")
-    return name, int(rank) if rank.isdecimal() else 1
 
 
 def read_alignment(path: Path | str) -> Alignment:

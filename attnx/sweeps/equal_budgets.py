@@ -41,11 +41,6 @@ class EqualJob(NamedTuple):
     is_close: bool = True  #: whether it differs by 2 % at most
 
 
-def is_equalized(configs: Sequence[Config]) -> bool:
-    """Whether something is to be solved for jobs."""
-    return any(config["match"] or config["budget"] == "flops" for config in configs)
-
-
 def check_equal_cost(request: SweepRequest, configs: Sequence[Config]) -> None:
     """Check that the jobs of a sweep can be made to cost the same.
 

@@ -109,8 +109,8 @@ class OptunaSearch:
         if job.status == RunStatus.FAILED:
             self.failed.add(job.index)
         for trial in self.trials.pop(job.index):
-            if job.status == RunStatus.FINISHED and (value := objective(job)) == value:
-                self.study.tell(trial, value)
+            if job.status == RunStatus.FINISHED and job.best is not None and not math.isnan(job.best):
+                self.study.tell(trial, -job.best if job.maximize else job.best)
             else:
                 self.study.tell(trial, state=TrialState.PRUNED if job.status == RunStatus.PRUNED else TrialState.FAIL)
 
@@ -125,13 +125,6 @@ class OptunaSearch:
             trial.report(-value if progress.maximize else value, index)
         is_training = progress.step < progress.steps  # a job that is tested loses its results
         return len(progress.curve) > reported and is_training and bool(trial.should_prune())
-
-
-def objective(job: SweepJob) -> float:
-    """What a search minimizes: a job's best validation value, negated where higher is better; NaN if it has none."""
-    if job.status != RunStatus.FINISHED or job.best is None:
-        return math.nan
-    return -job.best if job.maximize else job.best
 
 
 def read_search_space(overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:

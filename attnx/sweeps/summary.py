@@ -247,28 +247,23 @@ def write_sweep_readme(sweep: Sweep) -> None:
         sections.append(f"{steps}.")
     if best := best_job(sweep):
         sections.append(f"Best in validation: job {best.index}, {best_text(best)} ({sweep.label(best)}).")
-    sections += [f"```sh\n{sweep.command}\n```", _jobs_table(sweep)]
+    keys, has_match = sweep.swept_keys, any(job.match for job in sweep.jobs)
+    rows = []
+    for job in sweep.jobs:
+        link = f"[{job.index}]({job.index})" if sweep.folder(job).is_dir() else str(job.index)
+        choices = [job.values.get(key, "") for key in keys] + ([job.match or ""] if has_match else [])
+        rows.append([link, *choices, job.status, best_text(job), format_duration(job.seconds) if job.seconds else ""])
+    head = ["job", *keys, *(["match"] if has_match else []), "status", "best", "time"]
+    sections += [f"```sh\n{sweep.command}\n```", titled_table("Jobs", head, rows)]
     failed = [job for job in sweep.jobs if job.status == RunStatus.FAILED]
     if failed:
         links = [f"- [{job.index}]({sweep.log(job).relative_to(sweep.path)})" for job in failed]
-        keys = sweep.swept_keys
         lines = [f"{link}: {sweep.label(job, keys)}: {job.error}" for link, job in zip(links, failed, strict=True)]
         sections.append("\n".join(["## What failed", "", *lines]))
     sections.append((FILES + (STUDY_ROW if (sweep.path / STUDY).is_file() else "")).rstrip())
     if sweep.status != RunStatus.FINISHED:
         sections.append(f"## Resume\n\nFinished jobs are skipped.\n\n```sh\n{sweep.resume_command}\n```")
     write_text(sweep.path / README, "\n\n".join(sections) + "\n")
-
-
-def _jobs_table(sweep: Sweep) -> str:
-    keys, has_match = sweep.swept_keys, any(job.match for job in sweep.jobs)
-    rows = []
-    for job in sweep.jobs:
-        link = f"[{job.index}]({job.index})" if sweep.folder(job).is_dir() else str(job.index)
-        choices = [job.values.get(key, "") for key in keys] + ([job.match or ""] if has_match else [])
-        duration = format_duration(job.seconds) if job.seconds else ""
-        rows.append([link, *choices, job.status, best_text(job), duration])
-    return titled_table("Jobs", ["job", *keys, *(["match"] if has_match else []), "status", "best", "time"], rows)
 
 
 def measured_steps(sweep: Sweep) -> str:

@@ -118,12 +118,15 @@ def analyze(columns: Sequence[NDArray[np.int_]], sizes: Sequence[int], groups: G
     error = _error(fit, groups)
     tests: dict[Term, FTest] = {}
     for terms in (main, list(combinations(range(len(sizes)), 2))):
-        by_term = {}
+        by_term = {}  # the tests of what a model has beyond a reduced one
         for term in terms:
             full = fit if term in main else Fit(columns, sizes, [*main, term], means)
             reduced = Fit(columns, sizes, [factor for factor in main if factor != term], means) if term in main else fit
-            if test := _test(full, reduced, groups):
-                by_term[term] = test
+            about, degrees = _error(full, groups), full.rank - reduced.rank
+            if degrees and about.variance > 0:
+                f = max(0.0, reduced.squares - full.squares) / degrees / about.variance
+                p = float(stats.f.sf(f, degrees, about.degrees))
+                by_term[term] = FTest(f, degrees, about.degrees, p, p)
         adjusted = adjust_by_holm([test.p for test in by_term.values()])
         tests |= {term: test._replace(adjusted_p=p) for (term, test), p in zip(by_term.items(), adjusted, strict=True)}
     present = [np.unique(column).tolist() for column in columns]
@@ -138,16 +141,6 @@ def _error(fit: Fit, groups: Groups) -> Error:
     degrees = sum(len(group) - 1 for group in groups)
     share = float(np.mean([1 / len(group) for group in groups]))
     return Error(sum(map(sum_of_squares, groups)) / degrees * share if degrees else 0.0, degrees, SEEDS)
-
-
-def _test(full: Fit, reduced: Fit, groups: Groups) -> FTest | None:
-    """The test of what a model has beyond a reduced one; None if that is nothing, or the error is unknown."""
-    error, degrees = _error(full, groups), full.rank - reduced.rank
-    if not degrees or error.variance <= 0:
-        return None
-    f = max(0.0, reduced.squares - full.squares) / degrees / error.variance
-    p = float(stats.f.sf(f, degrees, error.degrees))
-    return FTest(f, degrees, error.degrees, p, p)
 
 
 def _level_means(fit: Fit, term: Term, present: Sequence[int], error: Error) -> list[LevelMean]:

@@ -119,7 +119,7 @@ class Standings:
         """The rank of each mechanism by task, in the order of its rows; equal means share the mean of their ranks."""
         ranks = {}
         for task, ranking in self.rankings.items():
-            places = rankdata([fmean(ranking.scale.apply([*row.values.values()])) for row in ranking.rows])
+            places = rankdata([fmean(row.on_scale(ranking.scale)) for row in ranking.rows])
             names = [ranking.settings[row.setting].name for row in ranking.rows]
             ranks[task] = dict(zip(names, map(float, places), strict=True))
         return ranks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -59,11 +59,8 @@ def write_suite_report(standings: Standings, stem: Path) -> list[Path]:
 
 
 def suite_tables(standings: Standings) -> list[Table]:
-    """The tables of the page."""
-    return [table for table in _tables(standings) if table.rows]
-
-
-def _tables(standings: Standings) -> Iterator[Table]:
+    """The tables of the page; those without rows are left out."""
+    tables: list[Table] = []
     overall = standings.overall
     label = overall.metric.label if overall else ""
     head = ["mechanism", "mean rank"]
@@ -78,7 +75,8 @@ def _tables(standings: Standings) -> Iterator[Table]:
             cells += _figures(overall, row) if row else [ABSENT, *[""] * 4]
         commits = {commit for entry in standings.entries if entry.mechanism == name for commit in entry.commits}
         rows.append([*cells, ", ".join(sorted(commits))])
-    yield Table("All tasks", [*head, "commit"], rows, "A mechanism without a result on some task has no mean rank.")
+    note = "A mechanism without a result on some task has no mean rank."
+    tables.append(Table("All tasks", [*head, "commit"], rows, note))
     costs = {name: [entry.costs for entry in standings.entries if entry.mechanism == name] for name in order}
     rows = [
         [COSTS[key], *(_range([cost[key] for cost in costs[name] if key in cost]) for name in order)]
@@ -86,7 +84,7 @@ def _tables(standings: Standings) -> Iterator[Table]:
         if any(key in entry.costs for entry in standings.entries)
     ]
     note = "The mean over the runs that count; where tasks differ, the least and the most."
-    yield Table("Costs", ["", *(_shown(standings, name) for name in order)], rows, note)
+    tables.append(Table("Costs", ["", *(_shown(standings, name) for name in order)], rows, note))
     for task, ranking in standings.rankings.items():
         by_name = {entry.mechanism: entry for entry in standings.entries if entry.task == task}
         ranks, metric = standings.ranks[task], ranking.metric
@@ -97,21 +95,22 @@ def _tables(standings: Standings) -> Iterator[Table]:
             cells = [f"{ranks[name]:g}", _shown(standings, name), *_figures(ranking, row), ranking.seed_count(row)]
             rows.append([*cells, *(chosen.get(key, "") for key in search)])
         head = ["rank", "mechanism", f"{metric.label}{f', {metric.unit}' if metric.unit else ''}", "95 % interval"]
-        yield Table(task, [*head, "behind", "95 % interval", "p", "seeds", *standings.suite.search], rows)
+        tables.append(Table(task, [*head, "behind", "95 % interval", "p", "seeds", *standings.suite.search], rows))
     edges = [(entry, standings.edges(entry)) for entry in standings.entries]
     rows = [[entry.task, entry.mechanism, ", ".join(keys)] for entry, keys in edges if keys]
     note = "A value beyond the first or the last may be better: add it to the suite's search and run the same command."
-    yield Table("Chosen at the edge of what was tried", ["task", "mechanism", "key"], rows, note)
+    tables.append(Table("Chosen at the edge of what was tried", ["task", "mechanism", "key"], rows, note))
     rows = [[entry.task, entry.mechanism, entry.status] for entry in standings.entries if entry.status]
-    yield Table("What did not work", ["task", "mechanism", "what happened"], rows)
+    tables.append(Table("What did not work", ["task", "mechanism", "what happened"], rows))
     suite = standings.suite
     rows = [[task, " ".join(merge_overrides(suite.base, words))] for task, words in suite.tasks.items()]
-    yield Table("Tasks", ["task", "overrides"], rows)
+    tables.append(Table("Tasks", ["task", "overrides"], rows))
     mechanisms = {entry.mechanism: entry.overrides for entry in standings.entries}
     rows = [[name, " ".join(words)] for name, words in mechanisms.items()]
-    yield Table("Mechanisms", ["mechanism", "overrides"], rows)
+    tables.append(Table("Mechanisms", ["mechanism", "overrides"], rows))
     rows = [[key, ", ".join(values)] for key, values in suite.search.items()]
-    yield Table("Search", ["key", "values"], rows, protocol_text(standings))
+    tables.append(Table("Search", ["key", "values"], rows, protocol_text(standings)))
+    return [table for table in tables if table.rows]
 
 
 def protocol_text(standings: Standings) -> str:

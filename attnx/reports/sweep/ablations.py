@@ -74,7 +74,7 @@ def differences_from(
     start: RankedSetting, changed: Sequence[RankedSetting], scale: Scale
 ) -> list[MeanDifference | None]:
     """The differences of settings from one that was chosen beforehand, in the units of the metric."""
-    groups = [scale.apply([*row.values.values()]).tolist() for row in (start, *changed)]
+    groups = [row.on_scale(scale) for row in (start, *changed)]
     return [gap and scale.difference(fmean(groups[0]), gap) for gap in compare_with_control(groups)]
 
 

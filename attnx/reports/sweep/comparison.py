@@ -142,15 +142,13 @@ def _compare(runs: Sequence[RunRecord], unfinished: Sequence[RunRecord], best_ov
     for place, ranking in enumerate(rankings):  # the main one says what others find
         verdict = conclude(ranking, [] if place else rankings[1:]) + ([] if place else choice_in_validation(rankings))
         analyzed.append(RankingAnalysis(**vars(ranking), verdict=[*verdict, *conditions], factors=compared))
-    return Comparison(_title(runs[0]), keys, constant, settings, analyzed, superseded, lengths, chosen_keys)
-
-
-def _title(run: RunRecord) -> str:
-    count = run.examples.num_examples or int(run.results.get("test_examples", 0))
-    file = run.choices.get("task.test")
+    first = runs[0]
+    count = first.examples.num_examples or int(first.results.get("test_examples", 0))
+    file = first.choices.get("task.test")
     file = "" if file in (None, "null") else value_text(file)  # a table has the text
-    task = " ".join(filter(None, [str(run.choices.get("task", "")), file]))
-    return count_phrase(count, "test example") + (f" of {task}" if task else "")
+    task = " ".join(filter(None, [str(first.choices.get("task", "")), file]))
+    title = count_phrase(count, "test example") + (f" of {task}" if task else "")
+    return Comparison(title, keys, constant, settings, analyzed, superseded, lengths, chosen_keys)
 
 
 def missing_combinations(compared: Sequence[Factor]) -> list[str]:

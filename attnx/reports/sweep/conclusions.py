@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
 
 from attnx.reports.metric_names import TEST, VALID
 from attnx.reports.significant_digits import p_text
@@ -129,7 +130,7 @@ def amount(ranking: Ranking, difference: float) -> str:
     text = ranking.metric.format(difference)
     if ranking.scale.least is None:
         return text
-    best = math.exp(float(ranking.scale.apply([*ranking.rows[0].values.values()]).mean()))
+    best = math.exp(fmean(ranking.rows[0].on_scale(ranking.scale)))
     return f"{text} ({100 * difference / (best + difference):.0f} %)" if best + difference > 0 else text
 
 

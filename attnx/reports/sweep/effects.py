@@ -178,7 +178,7 @@ def effects(compared: Sequence[Factor], ranking: Ranking) -> Effects:
     rows = [row for row in usual if row.setting in repeated]
     compared = restrict(compared, repeated)
     indices = [[factor.indices[row.setting] for row in rows] for factor in compared]
-    groups = [ranking.scale.apply([*row.values.values()]).tolist() for row in rows]
+    groups = [row.on_scale(ranking.scale) for row in rows]
     analysis = analyze([*map(np.array, indices)], [len(factor.values) for factor in compared], groups)
     main = []
     for place, (factor, means) in enumerate(zip(compared, analysis.levels, strict=True)):

@@ -48,6 +48,10 @@ class RankedSetting(NamedTuple):
         """Over seeds."""
         return fmean(self.values.values())
 
+    def on_scale(self, scale: Scale) -> list[float]:
+        """Its values on the scale on which settings are compared."""
+        return [float(value) for value in scale.apply([*self.values.values()])]
+
     @property
     def sd(self) -> float | None:
         """Standard deviation over seeds; None with one seed."""
@@ -136,8 +140,8 @@ def rank_settings(settings: Sequence[Setting], metric: Metric) -> Ranking:
         rows += [RankedSetting(index, usable)] if usable else []
     examples = max((run.results.get("test_examples", 1.0) for setting in settings for run in setting.runs), default=1.0)
     scale = choose_scale(metric, [value for row in rows for value in row.values.values()], examples)
-    rows.sort(key=lambda row: (len(row.values) == 1, fmean(_scaled(row, scale))))
-    groups = [_scaled(row, scale) for row in rows]
+    rows.sort(key=lambda row: (len(row.values) == 1, fmean(row.on_scale(scale))))
+    groups = [row.on_scale(scale) for row in rows]
     repeated = [group for group in groups if len(group) > 1]
     runs_of = {row.setting: [run for run in settings[row.setting].runs if run.seed in row.values] for row in rows}
     draws = {} if len(rows) < 2 else _draws(runs_of, metric, scale)
@@ -157,10 +161,6 @@ def rank_settings(settings: Sequence[Setting], metric: Metric) -> Ranking:
     if digits:  # those that half of the intervals support
         ranking.metric = metric._replace(digits=median_high(digits))
     return ranking
-
-
-def _scaled(row: RankedSetting, scale: Scale) -> list[float]:
-    return [float(value) for value in scale.apply([*row.values.values()])]
 
 
 def _compare_on_examples(

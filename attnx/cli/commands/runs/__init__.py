@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def parse_query(words: Sequence[str], action: str) -> RunsQuery:
-    """Parse folders, filters and options, in any order.
+    """Parse folders, which may be named relative to multirun, filters and options, in any order.
 
     Raises:
         UserError: an option set twice, or a word that is none of these.
@@ -111,7 +111,11 @@ def parse_query(words: Sequence[str], action: str) -> RunsQuery:
     for word in words:
         match = WORD.fullmatch(word)
         if match is None or os.path.isdir(word):  # False for a name that is too long
-            query.folders.append(_folder(word))
+            folder = next((path for path in (Path(word), ROOT / word) if path.is_dir()), None)
+            if folder is None:
+                hint = "; a condition is written key=value" if "/" not in word else ""
+                raise UserError(f"{word}: not a folder{hint}")
+            query.folders.append(folder)
         elif match[1] in OPTIONS["prune"] and match[2] == "=":
             _set_option(query.options, match[1], match[3], action)
         else:
@@ -133,15 +137,6 @@ def _set_option(options: dict[str, str], key: str, value: str, action: str) -> N
     if not value.removeprefix("-"):
         raise UserError(f"{key}={value}: needs a key")
     options[key] = value
-
-
-def _folder(word: str) -> Path:
-    """A folder, which may be named relative to multirun."""
-    for path in (Path(word), ROOT / word):
-        if path.is_dir():
-            return path
-    hint = "; a condition is written key=value" if "/" not in word else ""
-    raise UserError(f"{word}: not a folder{hint}")
 
 
 def select_runs(query: RunsQuery) -> list[Run]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,18 +79,12 @@ def show_plan(deletions: Sequence[Deletion], runs: Sequence[Run]) -> None:
         files = [" ".join(deletion.names) for deletion in deletions]
         sizes = [decimal(deletion.size) for deletion in deletions]
         print_columns([Column("run", paths, 0), Column("deletes", files, 1), Column("size", sizes, 1, right=True)])
-    for line in consequences(deletions, runs):
-        print_line(line)
-
-
-def consequences(deletions: Sequence[Deletion], runs: Sequence[Run]) -> Iterator[str]:
-    """A line for each consequence that the user should know."""
     if running := sum(run.status == RunStatus.RUNNING for run in runs):
-        yield f"left alone: {running} running"
+        print_line(f"left alone: {running} running")
     if count := sum(LAST in item.names and item.run.status != RunStatus.FINISHED for item in deletions):
-        yield f"{count} unfinished run(s) will restart from the beginning when resumed"
+        print_line(f"{count} unfinished run(s) will restart from the beginning when resumed")
     if count := sum(BEST in deletion.names for deletion in deletions):
-        yield f"{count} run(s) have no best weights after this, to predict, evaluate or export with"
+        print_line(f"{count} run(s) have no best weights after this, to predict, evaluate or export with")
 
 
 def delete(deletions: Sequence[Deletion]) -> tuple[int, list[str]]:
@@ -101,23 +95,16 @@ def delete(deletions: Sequence[Deletion]) -> tuple[int, list[str]]:
         try:
             with lock_run(path):  # nobody resumes it meanwhile
                 refuse_links(path)
-                _delete_checkpoints(deletion)
+                # First run.json records them. A killed run is interrupted: writing run.json would make it look running.
+                info = deletion.run.info
+                deleted = [*(info.get("deleted") or []), *(f"{CHECKPOINTS}/{name}" for name in deletion.names)]
+                killed = {"status": RunStatus.INTERRUPTED} if deletion.run.status == RunStatus.STOPPED else {}
+                update_info(path, deleted=list(dict.fromkeys(deleted)), **killed)
+                for file in deletion.checkpoints:
+                    file.unlink(missing_ok=True)
+                if (path / README).is_file():
+                    write_run_readme(path)
             freed += size
         except (OSError, UserError) as error:
             messages.append(f"{path}: not deleted, or only in part: {getattr(error, 'strerror', None) or error}")
     return freed, messages
-
-
-def _delete_checkpoints(deletion: Deletion) -> None:
-    """Delete checkpoints; first run.json records them.
-
-    The status of a killed run becomes ``interrupted``, since writing run.json would otherwise make it look running.
-    """
-    run, path = deletion.run, deletion.run.path
-    deleted = [*(run.info.get("deleted") or []), *(f"{CHECKPOINTS}/{name}" for name in deletion.names)]
-    status = {"status": RunStatus.INTERRUPTED} if run.status == RunStatus.STOPPED else {}
-    update_info(path, deleted=list(dict.fromkeys(deleted)), **status)
-    for file in deletion.checkpoints:
-        file.unlink(missing_ok=True)
-    if (path / README).is_file():
-        write_run_readme(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rich.cells import cell_len
@@ -55,15 +55,7 @@ def print_columns(columns: Sequence[Column]) -> None:
     ]
     if console.is_terminal:
         columns, hidden = fit_columns(columns, console.width)
-    console.print(Segments(_segments(columns)), end="", crop=False)
-    if hidden:
-        names = ", ".join(column.name for column in hidden)
-        console.print(Text(f"no room for {names}: widen the terminal, or add --csv or --json", "dim"))
-
-
-def _segments(columns: Sequence[Column]) -> Iterator[Segment]:
-    """The cells, padded and styled; a rich table takes seconds for a thousand runs."""
-    widths = [column.width for column in columns]
+    widths, segments = [column.width for column in columns], []  # a rich table takes seconds for a thousand runs
     for row in range(-1, len(columns[0].cells)):
         for column, width in zip(columns, widths, strict=True):
             cell = column.name if row < 0 else column.cells[row]
@@ -71,8 +63,12 @@ def _segments(columns: Sequence[Column]) -> Iterator[Segment]:
             style = STATUS_STYLES.get(cell, bold) if column.name == "status" else bold
             space = " " * (width - cell_len(cell))
             is_last = column is columns[-1]
-            yield Segment(space + cell if column.right else cell if is_last else cell + space, Style.parse(style))
-            yield Segment("\n" if is_last else " " * GAP)
+            text = space + cell if column.right else cell if is_last else cell + space
+            segments += [Segment(text, Style.parse(style)), Segment("\n" if is_last else " " * GAP)]
+    console.print(Segments(segments), end="", crop=False)
+    if hidden:
+        names = ", ".join(column.name for column in hidden)
+        console.print(Text(f"no room for {names}: widen the terminal, or add --csv or --json", "dim"))
 
 
 def fit_columns(columns: Sequence[Column], width: int) -> tuple[list[Column], list[Column]]:
