@@ -93,7 +93,7 @@ def no_traces(folder: Path) -> str:
 def trace_examples(tracer: Tracer | str, examples: Mapping[Key, Sequence[Alignment]]) -> dict[Key, list[Fields]]:
     """The fields of each hypothesis of examples: its trace as JSON, or the reason why it has none.
 
-    The shortest examples are traced first, as long as their traces fit.
+    The shortest examples are traced first, as long as their traces fit. The best hypothesis has the beams, too.
     """
     fields: dict[Key, list[Fields]] = {}
     characters = 0
@@ -102,24 +102,20 @@ def trace_examples(tracer: Tracer | str, examples: Mapping[Key, Sequence[Alignme
         if isinstance(tracer, str) or characters > MAX_CHARACTERS:
             fields[key] = [{"reason": tracer if isinstance(tracer, str) else TOO_LARGE}] * len(hypotheses)
             continue
-        trace = tracer(hypotheses)
-        fields[key] = [{"reason": NOT_SAVED}] * len(hypotheses) if trace is None else _fields(trace, hypotheses)
-        characters += len(json.dumps(fields[key], separators=(",", ":")))
-    return fields
-
-
-def _fields(trace: ExampleTrace, hypotheses: Sequence[Alignment]) -> list[Fields]:
-    """The fields of an example's hypotheses; the best one's hold the beams, too."""
-    fields: list[Fields] = [
-        {"reason": DIFFERENT} if part is None else {"trace": _hypothesis(part, saved)}
-        for part, saved in zip(trace.hypotheses, hypotheses, strict=True)
-    ]
-    if trace.beams:
-        nodes = [
-            (parent, symbol, round(max(log_probability, -LARGEST_SCORE) * THOUSANDTHS))
-            for parent, symbol, log_probability in trace.beams
+        if (trace := tracer(hypotheses)) is None:
+            fields[key] = [{"reason": NOT_SAVED}] * len(hypotheses)
+            continue
+        fields[key] = [
+            {"reason": DIFFERENT} if part is None else {"trace": _hypothesis(part, saved)}
+            for part, saved in zip(trace.hypotheses, hypotheses, strict=True)
         ]
-        fields[0] |= {"beams": nodes, "paths": trace.paths}
+        if trace.beams:
+            nodes = [
+                (parent, symbol, round(max(log_probability, -LARGEST_SCORE) * THOUSANDTHS))
+                for parent, symbol, log_probability in trace.beams
+            ]
+            fields[key][0] |= {"beams": nodes, "paths": trace.paths}
+        characters += len(json.dumps(fields[key], separators=(",", ":")))
     return fields
 
 
