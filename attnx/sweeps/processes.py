@@ -102,18 +102,15 @@ def serve(connection: int) -> None:
     """
     spec = _ForkServer(Connection(connection)).serve()
     if spec is not None:
-        _exit_quickly(run_job(spec))
-
-
-def _exit_quickly(code: int) -> None:
-    """Exit without tearing modules down, which takes as long as a small job."""
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join()
-    atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    os._exit(code)
+        code = run_job(spec)
+        # It exits without tearing modules down, which takes as long as a small job.
+        for thread in threading.enumerate():
+            if thread is not threading.current_thread() and not thread.daemon:
+                thread.join()
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(code)
 
 
 class _ForkServer:

@@ -64,6 +64,8 @@ def heat_map(weights: Weights, source: Sequence[str], output: Sequence[str]) -> 
 def run_html(run: Run, remark: str = "") -> str:
     """A run as a fragment of HTML; ``remark`` is a line below its name.
 
+    It shows the longest saved alignment that a notebook has room for.
+
     Raises:
         UserError: a file of the run cannot be read.
     """
@@ -73,17 +75,11 @@ def run_html(run: Run, remark: str = "") -> str:
     heading = f"<div><b>{escaped(run.name)}</b>, {escaped(run.status)}: {', '.join(links)}</div>"
     options = ((row.key, row.value, OVERRIDE if row.is_override else "") for row in option_rows(run))
     results = html_table(("metric", "value", "95 % interval", ""), result_rows(run))
-    blocks = [html_table(("option", "value", ""), options), results, _alignment(run)]
+    blocks = [html_table(("option", "value", ""), options), results]
+    with suppress(UserError):  # what cannot be read hides no result
+        fitting = [alignment for alignment in read_best_alignments(run.path) if has_room(alignment.weights)]
+        longest = max(fitting, key=lambda alignment: alignment.weights.size, default=None)
+        blocks += [heat_map(longest.weights, longest.source, longest.output)] if longest else []
     cells = "".join(f"<div>{block}</div>" for block in blocks if block)  # side by side as far as there is room
     row = f'<div style="display:flex;flex-wrap:wrap;gap:0 2em;align-items:flex-start">{cells}</div>'
     return f"<div>{heading}{note(remark) if remark else ''}{row}</div>"
-
-
-def _alignment(run: Run) -> str:
-    """The heat map of the longest saved alignment that a notebook has room for; "" without one."""
-    with suppress(UserError):  # what cannot be read hides no result
-        fitting = [alignment for alignment in read_best_alignments(run.path) if has_room(alignment.weights)]
-        if fitting:
-            longest = max(fitting, key=lambda alignment: alignment.weights.size)
-            return heat_map(longest.weights, longest.source, longest.output)
-    return ""

@@ -62,7 +62,13 @@ def start_table(run: Run, is_verbose: bool = False) -> Table:
         table.add_row(printable(row.key), Text(printable(row.value)), OVERRIDE if row.is_override else "")
     for key in FACTS:
         if value := run.info.get(key):
-            text = _flops_text(value) if key == "flops" else _fact_text(value)
+            text = f"{value:,}" if isinstance(value, int) else str(value)
+            if key == "flops":
+                text = _flops_text(value)
+            elif isinstance(value, dict):  # a line for each entry
+                text = "\n".join(f"{name}: {entry}" for name, entry in value.items())
+            elif isinstance(value, list):
+                text = "\n".join(map(str, value))
             table.add_row(FACT_LABELS.get(key, key), Text(printable(text, keep="\n")))
     if not is_verbose:
         table.caption, table.caption_justify = OTHER_OPTIONS, "left"
@@ -81,15 +87,6 @@ def option_rows(run: Run, is_complete: bool = False) -> Iterator[OptionRow]:
     for key, value in dotted_keys(config).items():
         if is_complete or key in overrides or key in changed or key in COMPOSITION:
             yield OptionRow(key, value_text(value), key in overrides)
-
-
-def _fact_text(value: Any) -> str:
-    """A fact as text; lists and mappings have a line per entry."""
-    if isinstance(value, dict):
-        return "\n".join(f"{key}: {entry}" for key, entry in value.items())
-    if isinstance(value, list):
-        return "\n".join(map(str, value))
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _flops_text(flops: Mapping[str, Any]) -> str:

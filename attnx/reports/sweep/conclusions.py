@@ -48,8 +48,8 @@ def conclude(ranking: Ranking, further: Sequence[Ranking] = ()) -> list[str]:
             *notes,
         ]
     advice = " ".join([_advice(ranking, value, _choice_in_validation(further)), *_other_metrics(ranking, further)])
-    certainty, *sources = _certainty(ranking)
-    return [advice, certainty, *_remedy(ranking), *sources, *_place_of_defaults(ranking), *notes]
+    sources = _both_sources(ranking) if ranking.has_seeds else [ONE_SEED]
+    return [advice, _certainty(ranking), *_remedy(ranking), *sources, *_place_of_defaults(ranking), *notes]
 
 
 def _equality(ranking: Ranking) -> list[str]:
@@ -134,7 +134,7 @@ def amount(ranking: Ranking, difference: float) -> str:
     return f"{text} ({100 * difference / (best + difference):.0f} %)" if best + difference > 0 else text
 
 
-def _certainty(ranking: Ranking) -> list[str]:
+def _certainty(ranking: Ranking) -> str:
     """How many settings are worse, and by what test."""
     total = sum(len(row.values) > 1 for row in ranking.rows[1:]) if ranking.has_seeds else len(ranking.rows) - 1
     worse = total - len(ranking.undecided)
@@ -145,14 +145,10 @@ def _certainty(ranking: Ranking) -> list[str]:
         others = f"{'each' if worse else 'any'} of the other {total} settings"
     summary = f"The first {verb} significantly better (p < {SIGNIFICANCE_LEVEL}) than {others}."
     if not ranking.has_seeds:
-        return [
-            f"{summary} Test: paired bootstrap over the test examples, adjusted for all pairs of settings.",
-            ONE_SEED,
-        ]
+        return f"{summary} Test: paired bootstrap over the test examples, adjusted for all pairs of settings."
     scale = " of logarithms" if ranking.scale.least is not None else ""
     pairs = "comparisons with it, one-sided" if ranking.has_winner else "pairs of settings"
-    test = f"Test: means{scale} over seeds, each with its moderated variance, adjusted for all {pairs}."
-    return [f"{summary} {test}", *_both_sources(ranking)]
+    return f"{summary} Test: means{scale} over seeds, each with its moderated variance, adjusted for all {pairs}."
 
 
 def _both_sources(ranking: Ranking) -> list[str]:
