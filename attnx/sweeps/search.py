@@ -74,7 +74,10 @@ class OptunaSearch:
 
     def _suggest_job(self) -> SweepJob | None:
         """The job of the next trial; None after ``n_trials``. A trial of a job that runs already ends with that job."""
-        while (trial := self._next_trial()) is not None:
+        while self.failed_params or len(self.study.get_trials(deepcopy=False)) < self.max_trials:
+            if self.failed_params:  # first those that failed or were interrupted
+                self.study.enqueue_trial(self.failed_params.pop(0))
+            trial = self.study.ask(self.space)
             overrides = [*(f"{name}={value}" for name, value in trial.params.items()), *self.fixed]
             job = get_or_add_job(self.session.sweep, overrides)
             trials = self.trials.setdefault(job.index, [])
@@ -83,14 +86,6 @@ class OptunaSearch:
                 save_sweep(self.session.sweep)
                 return job
         return None
-
-    def _next_trial(self) -> Any:
-        """The next trial: first those that failed or were interrupted; None after ``n_trials``."""
-        if self.failed_params:
-            self.study.enqueue_trial(self.failed_params.pop(0))
-        elif len(self.study.get_trials(deepcopy=False)) >= self.max_trials:
-            return None
-        return self.study.ask(self.space)
 
     def _jobs(self) -> Iterator[tuple[SweepJob, JobSpec]]:
         while (job := self._suggest_job()) is not None:

@@ -15,7 +15,7 @@ Examples:
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -57,8 +57,17 @@ def run(arguments: argparse.Namespace) -> int:
     for column in HEAD:
         table.add_column(column, justify="left" if column == "run" else "right")
     for record in runs:
-        for cells in _rows(record.label, record.results):
-            table.add_row(*(Text(printable(cell)) for cell in cells))
+        results = record.results
+        head = [record.label, f"{results.get('parameters', 0):,.0f}", _cell(results.get("train_flops"))]
+        known = [context for context in CONTEXTS if any(name.endswith(f"_{context}") for name in results)]
+        for context in known or [0]:  # a row for each context of which something is known, or one if nothing is
+            names = ("decode_flops", "state_bytes")
+            cells = [f"{context:,}" if context else "", *(_cell(results.get(f"{name}_{context}")) for name in names)]
+            for name, digits in (("decode_ms", 3), ("decode_memory_mb", 0)):
+                value = results.get(f"{name}_{context}")
+                cells.append("" if value is None else f"{value:,.{digits}f}")
+            table.add_row(*(Text(printable(cell)) for cell in (*head, *cells)))
+            head = [""] * len(head)
     Console().print(table)
     return 0
 
@@ -87,20 +96,6 @@ def _measure(runs: Sequence[RunRecord], contexts: Sequence[int]) -> None:
         record.results |= numbers
         place = f"{device}, {torch.get_num_threads()} thread(s), accel={accel}"
         print_line(f"{record.path}: measured on {place}", flush=True)
-
-
-def _rows(label: str, results: Mapping[str, float]) -> Iterator[list[str]]:
-    """A row for each context of which something is known, or one if nothing is."""
-    head = [label, f"{results.get('parameters', 0):,.0f}", _cell(results.get("train_flops"))]
-    known = [context for context in CONTEXTS if any(name.endswith(f"_{context}") for name in results)]
-    for context in known or [0]:
-        names = ("decode_flops", "state_bytes")
-        cells = [f"{context:,}" if context else "", *(_cell(results.get(f"{name}_{context}")) for name in names)]
-        for name, digits in (("decode_ms", 3), ("decode_memory_mb", 0)):
-            value = results.get(f"{name}_{context}")
-            cells.append("" if value is None else f"{value:,.{digits}f}")
-        yield [*head, *cells]
-        head = [""] * len(head)
 
 
 def _cell(count: float | None) -> str:

@@ -163,7 +163,13 @@ def _open_outputs(request: PredictArgs) -> Iterator[dict[Path, BinaryIO]]:
 def _stream(reader: LineReader, lines: Iterator[tuple[int, bytes]], request: PredictArgs) -> Outcome:
     """Answer the lines, window by window; a line that ends it keeps the outputs of the lines before it."""
     num_lines = unreadable = 0
-    with _open_outputs(request) as streams, _progress(request) as progress:
+    # A progress bar is on the terminal if the output goes elsewhere.
+    console, file = Console(stderr=True), request.lines.file
+    is_shown = can_redraw(console) and (request.out is not None or not sys.stdout.isatty())
+    columns = (TextColumn("{task.fields[lines]:,} lines"), BarColumn(), TimeElapsedColumn())
+    with _open_outputs(request) as streams, Progress(*columns, console=console, disable=not is_shown) as progress:
+        size = file.stat().st_size if file is not None and file.suffix != ".gz" else None
+        bar = progress.add_task("", total=size, lines=0)
         while window := list(islice(lines, request.window)):
             parsed = [reader.read(*line) for line in window]
             errors = [line for line in parsed if line.error]
@@ -171,8 +177,7 @@ def _stream(reader: LineReader, lines: Iterator[tuple[int, bytes]], request: Pre
             done = parsed.index(errors[0]) if must_stop else len(parsed)
             _answer(reader.run, parsed[:done], request, streams)
             num_lines += done
-            size = sum(len(raw) for _, raw in window[:done])
-            progress.update(progress.task_ids[0], advance=size, lines=num_lines)
+            progress.update(bar, advance=sum(len(raw) for _, raw in window[:done]), lines=num_lines)
             if must_stop and not num_lines:
                 raise UserError(errors[0].error)
             if must_stop:
@@ -209,18 +214,6 @@ def _answer(
             streams[request.alignments].write(text.encode())
     if not request.out:
         sys.stdout.flush()
-
-
-def _progress(request: PredictArgs) -> Progress:
-    """A progress bar on the terminal, if the output goes elsewhere."""
-    console = Console(stderr=True)
-    is_shown = can_redraw(console) and (request.out is not None or not sys.stdout.isatty())
-    file = request.lines.file
-    size = file.stat().st_size if file is not None and file.suffix != ".gz" else None
-    columns = (TextColumn("{task.fields[lines]:,} lines"), BarColumn(), TimeElapsedColumn())
-    progress = Progress(*columns, console=console, disable=not is_shown)
-    progress.add_task("", total=size, lines=0)
-    return progress
 
 
 def check_args(arguments: argparse.Namespace) -> PredictArgs:
