@@ -43,13 +43,6 @@ ONE_SEED = (
 )
 
 
-class Estimate(NamedTuple):
-    """A metric, and its 95 % interval if there is one."""
-
-    value: float
-    interval: Interval | None = None
-
-
 class ComparedRun(NamedTuple):
     """A run or evaluation, with its test."""
 
@@ -87,10 +80,10 @@ def compare(folders: Sequence[Path | str]) -> Table:
         table.add_row(Text(printable(key)), *(Text(printable(choice or ABSENT)) for choice in choices))
     table.add_section()
     for metric in dict.fromkeys(name for item in runs for name in item.run.results):
-        values = [(item.run.results.get(metric), item.run.intervals.get(metric)) for item in runs]
-        cells = [Estimate(value, interval) if isinstance(value, int | float) else None for value, interval in values]
+        values = [item.run.results.get(metric) for item in runs]
+        intervals = [item.run.intervals.get(metric) for item in runs]
         is_higher = None if differ and metric.startswith(TEST) else is_higher_better(metric)
-        _add_row(table, metric, cells, None if is_higher is None else max if is_higher else min)
+        _add_row(table, metric, values, intervals, None if is_higher is None else max if is_higher else min)
     # Scores with different definitions cannot be compared.
     for name in dict.fromkeys(name for item in runs for name in item.run.signatures):
         signatures = [item.run.signatures.get(name, ABSENT) for item in runs]
@@ -104,9 +97,10 @@ def compare(folders: Sequence[Path | str]) -> Table:
         table.add_section()
         for ends, label in LENGTH_BINS.items():
             counts = [sum_lengths(item.test.length_errors, ends) for item in runs]
-            cells = [Estimate(count.rate(COUNTED[metric])) if count.examples else None for count in counts]
-            if any(cells):
-                _add_row(table, f"{metric_label(TEST + metric)}, length {label}", cells, None if differ else min)
+            if any(count.examples for count in counts):
+                values = [count.rate(COUNTED[metric]) if count.examples else None for count in counts]
+                name = f"{metric_label(TEST + metric)}, length {label}"
+                _add_row(table, name, values, [None] * len(runs), None if differ else min)
     has_differences = not differ and _add_differences(table, runs)
     notes = [DIFFERENCES] if has_differences else [OTHER_TESTS] if differ else []
     notes += filter(None, [_seeds_note(evaluated_runs, options)])
@@ -167,15 +161,17 @@ def _seeds_note(runs: Sequence[Run], differences: dict[str, list[str]]) -> str:
     return ONE_SEED if len(set(options)) == len(runs) else ""
 
 
-def _add_row(table: Table, name: str, cells: Sequence[Estimate | None], best_of: Best | None = min) -> None:
+def _add_row(
+    table: Table, name: str, values: Sequence[float | None], intervals: Sequence[Interval | None], best_of: Best | None
+) -> None:
     """Add a row with its best value in bold, unless no value can be best; equal texts are equally good."""
-    values = [cell.value for cell in cells if cell]
-    best, texts = format_value(best_of(values)) if best_of and len(values) > 1 else None, []
-    for cell in cells:
-        text = value = format_value(cell and cell.value)
-        if cell and cell.interval:
-            text = format_with_interval(cell.value, cell.interval.low, cell.interval.high)
-        texts.append(Text(text, "bold" if cell and value == best else ""))
+    known = [value for value in values if value is not None]
+    best, texts = format_value(best_of(known)) if best_of and len(known) > 1 else None, []
+    for value, interval in zip(values, intervals, strict=True):
+        text = shown = format_value(value)
+        if value is not None and interval:
+            text = format_with_interval(value, interval.low, interval.high)
+        texts.append(Text(text, "bold" if value is not None and shown == best else ""))
     table.add_row(Text(printable(name)), *texts)
 
 
