@@ -69,9 +69,8 @@ def _read_rows(folder: Path) -> tuple[list[str], list[dict[str, str]], list[str]
         arrays = read_arrays(folder / MATRICES, [row["reference"] for row in rows])
         keys = []
         for row in rows:  # without the source, which may differ: a longer lookback says more of the same steps
-            reference = arrays[row["reference"]]
-            numbers = reference.astype(np.float32) if reference.dtype == np.float64 else reference  # in older folders
-            digest = hashlib.sha256(repr(reference.shape).encode() + numbers.tobytes()).hexdigest()
+            numbers = arrays[row["reference"]].astype(np.float32)
+            digest = hashlib.sha256(repr(numbers.shape).encode() + numbers.tobytes()).hexdigest()
             keys.append("\t".join([row.get("name") or row["source"], digest, row.get("tag", "")]))
         return columns, rows, keys
     if missing := {"source", "prediction", "references"} - {*columns}:
