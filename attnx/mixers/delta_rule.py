@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.mixers.chunks import chunk_decays, head_width, run_chunks, split_heads, zero_padding
-from attnx.mixers.short_convolution import ShortConvolution
+from attnx.mixers.layers import ShortConvolution
 from attnx.ops import at_least_float32
 
 SMALLEST_SQUARE = 1e-6  # that is added to the squares of a vector before it is scaled to length 1

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from attnx.mixers.chunks import zero_padding
 from attnx.mixers.delta_rule import DeltaRule, DeltaState
-from attnx.mixers.head_norm import HeadNorm
+from attnx.mixers.layers import HeadNorm
 from attnx.registry import Depth, PositiveInt, Size, register
 
 LARGEST_SCALE = 16.0  # of the decays, as they start

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.mixers.chunks import head_width, run_chunks, split_heads, zero_padding
-from attnx.mixers.head_norm import HeadNorm
+from attnx.mixers.layers import HeadNorm
 from attnx.ops import at_least_float32
 from attnx.registry import Depth, PositiveInt, Size, Width, register
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx.mixers.chunks import chunk_decays, head_width, run_chunks, split_heads, zero_padding
-from attnx.mixers.head_norm import HeadNorm
+from attnx.mixers.layers import HeadNorm
 from attnx.ops import apply_rope, at_least_float32, rope_cos_sin
 from attnx.registry import Depth, PositiveInt, Size, register
 
@@ -75,8 +75,7 @@ class Retention(nn.Module):
         queries, keys = (apply_rope(part.to(dtype), rotation) for part in (queries, keys))
         is_real = torch.ones_like(states[..., 0], dtype=dtype) if mask is None else mask.to(dtype)
         heads = torch.arange(self.heads, device=states.device, dtype=dtype)
-        log_decays = torch.log1p(-(2.0 ** (-5 - heads)))  # (h,)
-        log_decays = is_real[:, None] * log_decays[:, None]  # (b, h, t), 0 at padding
+        log_decays = is_real[:, None] * torch.log1p(-(2.0 ** (-5 - heads)))[:, None]  # (b, h, t), 0 at padding
         context, products = self.recur(queries * self.width**-0.5, keys, values, log_decays, state.products)
         outputs: Tensor = self.out(self.norm(context, states))
         return outputs, RetentionState(products, state.position + is_real.sum(1))

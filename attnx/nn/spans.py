@@ -1,10 +1,11 @@
-"""The steps of a source that each state of an encoder stands for."""
+"""Where the steps of a source are: in the spans that states of an encoder stand for, and in their sentences."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -29,3 +30,14 @@ class Spans(NamedTuple):
             index, shares = index[:, None], shares[:, None]
         over_steps = weights.gather(-1, index.expand(*weights.shape[:-1], -1)) * shares
         return torch.cat([over_steps, weights[..., self.mask.shape[1] :]], dim=-1)
+
+
+def word_index(is_end: Tensor) -> Tensor:
+    """(b, s) bool, the last symbols of sentences -> (b, s) int64, the position of each symbol in its sentence.
+
+    >>> word_index(torch.tensor([[False, True, False, False, True]]))
+    tensor([[0, 1, 0, 1, 2]])
+    """
+    positions = torch.arange(is_end.shape[1], device=is_end.device)
+    starts = torch.where(is_end, positions + 1, 0)
+    return positions - F.pad(starts, (1, 0))[:, :-1].cummax(1).values

@@ -16,7 +16,7 @@ from attnx.attention.memory import hide_future
 from attnx.attention.options import AttentionOptions
 from attnx.mixers.delta_rule import run_delta_chunk, unit_length
 from attnx.mixers.gated_linear import run_decaying_chunk
-from attnx.mixers.short_convolution import ShortConvolution
+from attnx.mixers.layers import ShortConvolution
 from benchmarks.mixer_memory import kept_bytes
 
 

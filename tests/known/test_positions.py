@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx.nn.decoder_memory import DecoderStateProjection
+from attnx.models.seq2seq.parts import DecoderStateProjection
 from attnx.nn.position_encoding import one_hot, sinusoidal
 from attnx.ops import rope_cos_sin
 

@@ -13,9 +13,8 @@ from attnx.config.compose import compose
 from attnx.data.vocabulary import BOS
 from attnx.errors import UserError
 from attnx.models.resolve import DataSizes, resolve_model
-from attnx.nn.feed_forward import FeedForward
 from attnx.nn.position_encoding import PositionEncoding
-from attnx.nn.residual import Residual
+from attnx.nn.sublayers import FeedForward, Residual
 from attnx.ops import apply_rope, rope_cos_sin
 
 RECIPE = [

@@ -16,10 +16,9 @@ from attnx.models.resolve import DataSizes, check_tied_embeddings, part_declarat
 from attnx.models.seq2seq.checks import POSITIONS
 from attnx.models.seq2seq.config import ResolvedSeq2seqConfig
 from attnx.models.seq2seq.model import Seq2seq
-from attnx.models.seq2seq.parts import Seq2seqParts
+from attnx.models.seq2seq.parts import DecoderStateProjection, Seq2seqParts
 from attnx.nn.bridges import BRIDGES
 from attnx.nn.contracts import TargetSpec
-from attnx.nn.decoder_memory import DecoderStateProjection
 from attnx.nn.source_encoder import SourceEncoder
 from attnx.nn.targets.build import build_target, step_spec
 

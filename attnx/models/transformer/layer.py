@@ -12,8 +12,7 @@ from attnx.attention.hops import Hops
 from attnx.attention.memory import append_positions
 from attnx.attention.multi_head import MultiHeadAttention
 from attnx.mixers.contracts import Mixer
-from attnx.nn.feed_forward import FeedForward
-from attnx.nn.residual import Residual
+from attnx.nn.sublayers import FeedForward, Residual
 
 LayerAttention = MultiHeadAttention | Hops
 """What a layer attends by."""

@@ -32,10 +32,9 @@ from attnx.models.transformer.layer import (
 from attnx.models.transformer.layer_choices import LayerChoice
 from attnx.models.transformer.parts import AttentionSite, TransformerParts
 from attnx.nn.contracts import TargetSpec
-from attnx.nn.feed_forward import FeedForward
 from attnx.nn.position_encoding import PositionEncoding
-from attnx.nn.residual import NORMS, Residual
 from attnx.nn.source_encoder import zero_feature_padding
+from attnx.nn.sublayers import NORMS, FeedForward, Residual
 
 Embedding = TypeVar("Embedding", bound=nn.Module)
 DEFAULT_PARTS = TransformerParts()

@@ -13,8 +13,7 @@ from attnx.attention.factory import build_attention
 from attnx.attention.types import QueryContext
 from attnx.nn.contracts import EncoderOutput
 from attnx.nn.recurrent import Recurrent, count_steps
-from attnx.nn.sentences import word_index
-from attnx.nn.spans import Spans
+from attnx.nn.spans import Spans, word_index
 from attnx.registry import PartSpec, Size, Width, register
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attnx.data.vocabulary import SPECIALS
 from attnx.nn.contracts import GreedyStep
 from attnx.nn.position_encoding import sinusoidal
-from attnx.nn.residual import NORMS
+from attnx.nn.sublayers import NORMS
 from attnx.nn.targets.symbols import Symbols
 
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.data.vocabulary import PAD, STOP
-from attnx.nn.sentences import word_index
+from attnx.nn.spans import word_index
 
 INIT_STD = 0.1  # Henaff et al. 2017, section 5
 
