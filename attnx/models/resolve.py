@@ -83,7 +83,9 @@ class ModelConfig(Protocol):
 def resolve_model(config: Config) -> ResolvedConfig:
     """Resolve a checked configuration; options that contradict each other are a UserError."""
     part = registry.describe("model", config["model"]["name"])
-    check_bias(config)
+    bias = config.get("attention", {}).get("bias")
+    if bias is not None:
+        registry.check("bias", *registry.parse_spec("bias", bias))
     if not part.declarations.get("has_head_sites"):
         check_heads(config.get("attention", {}), config.get("scorer"))
     if "scorer" in config and "normalizer" in config:
@@ -146,14 +148,6 @@ def require_attention(config: Config) -> None:
         raise UserError(f"model={model} needs attention, but attention=none is chosen; remove one of the two")
 
 
-def check_bias(config: Config) -> None:
-    """Raise a UserError if the name or the options of attention's bias are wrong."""
-    bias = config.get("attention", {}).get("bias")
-    if bias is not None:
-        name, options = registry.parse_spec("bias", bias)
-        registry.check("bias", name, options)
-
-
 def reject_bias(config: Config, reason: str) -> None:
     """Raise a UserError if attention has a bias by position; ``reason`` says why the memory has no order."""
     if config["attention"].get("bias") is not None:
@@ -194,13 +188,6 @@ def check_hops(config: Config, needs: Collection[str], states: str = "current_st
         )
     reason = f"the hops of a step (attention.hops={hops}) would be several steps"
     reject_parts(config, ("scorer", "normalizer"), reason, "needs_history", "is_recurrent")
-
-
-def reject_hops(config: Config, reason: str) -> None:
-    """Raise a UserError if there are several hops."""
-    if (hops := config["attention"].get("hops", 1)) > 1:
-        option, model = f"attention.hops={hops}", config["model"]["name"]
-        raise UserError(f"{option} has no meaning beside model={model}: {reason}; leave attention.hops out")
 
 
 def require_tags(num_tags: int, option: str) -> None:

@@ -178,7 +178,3 @@ class TransformerStack(nn.Module):
             states, memory, _ = layer(states, None, None, chunk)
             memories.append(memory)
         return (*memories, self.layers[-1].make_memory(states, chunk))  # whose output is not needed
-
-    def empty_memories(self, rows: int, like: Tensor) -> tuple[LayerMemory, ...]:
-        """What each layer keeps before the first position."""
-        return tuple(layer.empty_memory(rows, like) for layer in self.layers)

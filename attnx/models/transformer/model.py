@@ -133,7 +133,7 @@ class Transformer(SequenceModel[TransformerState]):
         """The state before the first step, from (b, s) symbols, (b, s) bool and (b,) tags."""
         tag_embedding = self._tag_embedding(source, tag)
         rows = source.shape[0]  # not len(), which an exported trace would fix
-        memories = self.decoder.empty_memories(rows, self.output.weight)
+        memories = tuple(layer.empty_memory(rows, self.output.weight) for layer in self.decoder.layers)
         offset = torch.zeros(rows, dtype=torch.int64, device=source.device)
         sources: tuple[Memory, ...] = ()
         if self.source_embedding is not None:

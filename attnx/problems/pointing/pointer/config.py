@@ -16,7 +16,6 @@ from attnx.models.resolve import (
     part_declarations,
     query_needs,
     reject_bias,
-    reject_hops,
     reject_parts,
     reject_text_encoder,
     require_attention,
@@ -77,7 +76,6 @@ class PointerConfig(ModelConfig):
                 f"choose from {constraints}"
             )
         require_attention(config)
-        reject_hops(config, "its weights are the output, and no context refines its query")
         reject_bias(config, "a pointer's source is a set, in any order")
         _check_parts(config)
         needs = query_needs(config)
@@ -135,6 +133,10 @@ class ResolvedPointerConfig(ResolvedConfig):
 def _check_parts(config: Config) -> None:
     """Check that attention, encoder, normalizer and scope give one distribution over all positions of the source."""
     attention = config["attention"]
+    if (hops := attention.get("hops", 1)) > 1:
+        reason = "its weights are the output, and no context refines its query"
+        beside = f"attention.hops={hops} has no meaning beside model={config['model']['name']}"
+        raise UserError(f"{beside}: {reason}; leave attention.hops out")
     if attention["heads"] > 1:
         raise UserError(f"attention.heads={attention['heads']}: a pointer has one head; remove it")
     if attention["dropout"]:
