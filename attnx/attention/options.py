@@ -59,12 +59,7 @@ def head_parts(options: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
         )
     if kind == "scorer" and options.get("kv_heads") not in (None, heads):
         raise UserError(f"{option}: heads that share keys compare them alike; leave it out, or attention.kv_heads")
-    parts = []
-    for spec in specs:
-        name, values = registry.parse_spec(kind, spec)
-        reject_part(option, kind, name, f"that is possible for all heads alone, by {kind}={name}")
-        parts.append({"name": name, **registry.check(kind, name, values)})
-    return parts
+    return [resolve_part(option, kind, spec, f"that is possible for all heads alone, by {kind}") for spec in specs]
 
 
 OTHER_STEPS = {
@@ -73,6 +68,18 @@ OTHER_STEPS = {
     "is_sampled": "samples positions, whose log-probability joins the loss",
 }
 """What a part declares that needs more than its own step, in words."""
+
+
+def resolve_part(option: str, kind: str, choice: PartSpec, reason: str) -> dict[str, Any]:
+    """The part that ``option`` chooses, with the value of each of its options.
+
+    Raises:
+        UserError: an unknown part or option, or one that needs more than its own step; ``reason`` says why it cannot.
+    """
+    name, values = registry.parse_spec(kind, choice)
+    part = {"name": name, **registry.check(kind, name, values)}
+    reject_part(option, kind, name, reason)
+    return part
 
 
 def reject_part(

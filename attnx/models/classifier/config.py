@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attnx import registry
-from attnx.attention.options import reject_part
+from attnx.attention.options import resolve_part
 from attnx.errors import UserError, reject_duplicates
 from attnx.models.resolve import (
     Config,
@@ -162,10 +162,9 @@ def _check_encoder(config: Config) -> None:
 
 def _check_encoder_parts(encoder: Config, unit: str) -> None:
     """Check the parts of the encoder's own attention, which reads at no step."""
+    reason = f"an encoder reads each {unit} once and adds nothing to the loss"
     for kind in (kind for kind in ("scorer", "normalizer") if kind in encoder):
-        name, options = registry.parse_spec(kind, encoder[kind])
-        registry.check(kind, name, options)
-        reject_part(f"encoder.{kind}", kind, name, f"an encoder reads each {unit} once and adds nothing to the loss")
+        resolve_part(f"encoder.{kind}", kind, encoder[kind], reason)
 
 
 def _check_scope(scope: Config) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from attnx import registry
-from attnx.attention.options import check_kv_heads, head_parts, reject_part
+from attnx.attention.options import check_kv_heads, head_parts, resolve_part
 from attnx.errors import UserError
 from attnx.models.resolve import Config, NoEffect, names_declaring, scope_sources
 from attnx.models.transformer.layer_choices import LayerChoice
@@ -65,15 +65,14 @@ def resolve_site(options: TransformerConfig, config: Config, site: str) -> Atten
     """
     parts = {}
     for kind in KINDS:
-        choice = getattr(options, f"{site}_{kind}")
-        name, values = registry.parse_spec(kind, config[kind] if choice is None else choice)
-        parts[kind] = {"name": name, **registry.check(kind, name, values)}
-        option = kind if choice is None else f"model.{site}_{kind}"
-        reject_part(option, kind, name, "a transformer computes all steps at once and adds nothing to the loss")
+        own = getattr(options, f"{site}_{kind}")
+        option, choice = (kind, config[kind]) if own is None else (f"model.{site}_{kind}", own)
+        reason = "a transformer computes all steps at once and adds nothing to the loss"
+        part = parts[kind] = resolve_part(option, kind, choice, reason)
         if kind == "scorer":
-            check_kv_heads(name, config["attention"]["heads"], config["attention"].get("kv_heads"))
+            check_kv_heads(part["name"], config["attention"]["heads"], config["attention"].get("kv_heads"))
         if kind == "scope":
-            _check_scope(parts[kind], f"{option}={name}", site, options.form == "decoder_only")
+            _check_scope(part, f"{option}={part['name']}", site, options.form == "decoder_only")
             for scope in head_parts(config["attention"], "scope"):
                 _check_scope(scope, f"attention.head_scopes with {scope['name']}", site, options.form == "decoder_only")
     bias = getattr(options, f"{site}_bias") or config["attention"]["bias"]

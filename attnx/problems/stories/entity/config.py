@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from attnx import registry
-from attnx.attention.options import OTHER_STEPS, reject_part
+from attnx.attention.options import OTHER_STEPS, resolve_part
 from attnx.errors import UserError
 from attnx.models.resolve import (
     Config,
@@ -136,9 +136,7 @@ def _check_parts(options: EntityConfig, config: Config) -> None:
         )
     reject_bias(config, UNORDERED)
     for kind, choice in (("scorer", options.gate_scorer), ("normalizer", options.gate_normalizer)):
-        name, values = registry.parse_spec(kind, choice)
-        registry.check(kind, name, values)
-        reject_part(f"model.gate_{kind}", kind, name, UNORDERED)
+        resolve_part(f"model.gate_{kind}", kind, choice, UNORDERED)
     reject_parts(config, ("scorer", "normalizer"), UNORDERED, *OTHER_STEPS)
 
 
