@@ -527,6 +527,16 @@ def test_a_run_whose_second_process_fails_is_recorded_as_failed(run_pair, small)
     assert f"wandb sync {place}" in out
 
 
+def test_the_private_name_of_the_service_process_exists(work_folder):
+    """Its handle can be killed; else a service that hangs would outlive the run."""
+    run = wandb.init(mode="offline", dir=str(work_folder), settings=wandb.Settings(silent=True, console="off"))
+    process = wandb.setup()._connection._proc._process
+    assert process.poll() is None
+    run.finish()
+    stop_service(wandb)
+    assert process.wait(timeout=30) is not None
+
+
 def test_the_connection_check_has_a_time_limit():
     """A port that accepts a connection and never answers, and a closed port."""
     with socket.create_server(("127.0.0.1", 0)) as deaf:
