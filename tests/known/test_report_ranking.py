@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import re
+import statistics
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -858,8 +859,27 @@ def test_text_and_table_hold_the_ranking(write, tmp_path):
     bold = [line for line in tex.read_text(encoding="utf-8").splitlines() if "textbf" in line]
     assert len(bold) == 1
     interval = f"[{ends[0]:.2f}, {ends[1]:.2f}]"
-    assert bold[0].startswith(rf"\textbf{{dot}} & \textbf{{7.20}} & 0.20 & {interval} & 3 & ")
+    assert bold[0].startswith(rf"\textbf{{dot}} & \textbf{{7.20}} & 0.20 & 7.20 & {interval} & 3 & ")
     assert page.stat().st_size > 20_000
+
+
+def test_the_mean_beside_an_interval_is_the_one_that_it_is_of(write, tmp_path):
+    """One run that fails to learn moves the usual mean far out of the interval of the geometric one."""
+    errors = [0.05] * 8 + [0.06, 60.0]
+    for seed, error in enumerate(errors):
+        write(f"dot{seed}", error, seed=seed, scorer="dot")
+        write(f"mlp{seed}", 2 * error, seed=seed, scorer="mlp")
+    _, _, table, tex, *_ = write_report([tmp_path])
+    with table.open(encoding="utf-8", newline="") as file:
+        first, _ = csv.DictReader(file)
+    usual, scaled, low, high = (float(first[f"test_per{end}"]) for end in ("", "_scale_mean", "_low", "_high"))
+    assert usual == pytest.approx(sum(errors) / 10)
+    assert scaled == pytest.approx(geometric_mean(*errors), rel=1e-6)
+    assert low < scaled < high < usual
+    lines = tex.read_text(encoding="utf-8").splitlines()
+    assert "scorer & PER & sd & mean of logs & 95 \\% interval & seeds" in "\n".join(lines)
+    cells = f"dot & {usual:.2f} & {statistics.stdev(errors):.2f} & {scaled:.2f} & [{low:.2f}, {high:.2f}]"
+    assert any(line.startswith(cells) for line in lines)
 
 
 @pytest.mark.parametrize(

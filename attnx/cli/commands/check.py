@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Test the part, and print a table of the laws, and below it each failure, however many laws it breaks."""
+    registry.forget_changed()
     part = find_part(arguments.part)
     prefix = f"{part.kind}.{part.name}." if part.kind in MULTI_SELECT_KINDS else f"{part.kind}."
     names, values = split_overrides(arguments.options, (prefix,))

@@ -5,7 +5,8 @@
 //                of chosen_keys, and how many were tried, were chosen for each setting in validation
 //   runs         folder, page, seed, values, costs and curves of each
 //   failures     what did not finish
-// A row is {setting, mean, sd, n, interval, difference, both_sources}: setting is an index; interval is that of the mean;
+// A row is {setting, mean, sd, n, scale_mean, interval, difference, both_sources}: setting is an index; scale_mean is the mean
+// on the scale of the tests, which may be that of logarithms, and interval is its interval;
 // difference is [difference, low, high, p, test], above zero being worse than the best, or null; both_sources is its interval
 // over other seeds and other test examples, or null. A level of an effect is [value, mean, low, high, difference, settings];
 // tests are [F, degrees, degrees of the error, p, p adjusted by Holm], or null.
@@ -76,10 +77,10 @@ function tooltip(row) {
   const setting = settingOf(row);
   const runs = runsOf(row.setting).filter((run) => metric().key in run.values);
   const values = runs.map((run) => `seed ${run.seed ?? "?"}: ${formatValue(run.values[metric().key])}`).join(", ");
-  const spread = row.sd === null ? "one seed" : `± ${formatValue(row.sd)} (sd) over ${counted(row.n, "seed")}`;
-  const interval = row.interval ? `, 95 % interval ${between(row.interval)}` : "";
+  const spread = row.sd === null ? "with one seed" : `± ${formatValue(row.sd)} (sd) over ${counted(row.n, "seed")}`;
+  const interval = row.interval ? `, ${intervalText(row)}` : "";
   const behind = row.difference ? `\n${differenceText(row)}` : "";
-  return `${setting.name}\n${metric().label} ${formatValue(row.mean)}${interval}, ${spread}\n${values}${behind}`;
+  return `${setting.name}\n${metric().label} ${formatValue(row.mean)} ${spread}${interval}\n${values}${behind}`;
 }
 
 // Of how many seeds, if some have no value.
@@ -89,6 +90,11 @@ function seedCount(row) {
   return row.n === total ? String(total) : `${row.n} of ${total}`;
 }
 
+// The interval with the mean that it is of, if that is not the usual one.
+const intervalText = (row) => {
+  const scaled = formatValue(row.scale_mean);
+  return `${scaled === formatValue(row.mean) ? "" : `mean of logarithms ${scaled}, `}95 % interval ${between(row.interval)}`;
+};
 const between = ([low, high]) => `${formatValue(low)} to ${formatValue(high)}`;
 const pText = (p) => `p ${p < 0.001 ? "" : "= "}${pValue(p)}`;
 // The ends of a difference from the best: below zero is ahead of it.
@@ -180,7 +186,7 @@ function detail(row) {
     ...costs.map((cost) => make("td", {}, cost.key in run.costs ? fixed(run.costs[cost.key], cost.digits) : "–")),
     make("td", {}, run.href ? make("a", { href: run.href }, run.folder) : run.folder),
     make("td", {}, run.page ? make("a", { href: run.page }, "page") : "")));
-  const texts = [row.interval ? `95 % interval of the mean ${between(row.interval)}` : "", row.difference ? differenceText(row) : ""].filter(Boolean);
+  const texts = [row.interval ? intervalText(row) : "", row.difference ? differenceText(row) : ""].filter(Boolean);
   const note = texts.length ? make("p", { class: "note" }, texts.join("; ")) : null;
   return make("tr", { class: "detail" }, make("td", { colspan: columns().length }, note,
     make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...lines)))));

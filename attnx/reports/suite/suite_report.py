@@ -154,7 +154,8 @@ def _csv(standings: Standings) -> str:
         cells |= number_cells(entry.costs, [*entry.costs.values()])
         ranking = standings.rankings.get(entry.task)
         if ranking and (row := row_of(ranking, entry.mechanism)):
-            cells |= number_cells(FIGURES, [ranking.scale_mean(row), *row.numbers[1:]])
+            _, sd, mean, *others = ranking.numbers(row)
+            cells |= number_cells(FIGURES, [mean, sd, *others])
             cells |= {"rank": f"{standings.ranks[entry.task][entry.mechanism]:g}", "metric": ranking.metric.key}
             cells["seeds"] = " ".join(map(str, row.values))
         rows.append(cells)

@@ -78,7 +78,11 @@ def _comparison(comparison: Comparison, indices: dict[Path, int]) -> dict[str, A
             {
                 **ranking.metric._asdict(),
                 "verdict": ranking.verdict,
-                "rows": [{key: getattr(row, key) for key in ROW_KEYS} | {"n": len(row.values)} for row in ranking.rows],
+                "rows": [
+                    {key: getattr(row, key) for key in ROW_KEYS}
+                    | {"n": len(row.values), "scale_mean": ranking.scale_mean(row)}
+                    for row in ranking.rows
+                ],
                 "effects": [effect._asdict() for effect in ranking.effects],
                 "interactions": [pair._asdict() for pair in ranking.interactions],
                 "effects_summary": ranking.effects_summary,

@@ -57,12 +57,6 @@ class RankedSetting(NamedTuple):
         """Standard deviation over seeds; None with one seed."""
         return stdev(self.values.values()) if len(self.values) > 1 else None
 
-    @property
-    def numbers(self) -> list[float | None]:
-        """Mean, standard deviation and interval, then the difference with its interval and p, if there is one."""
-        low, high = self.interval or (None, None)
-        return [self.mean, self.sd, low, high, *(self.difference or ())[:4]]
-
 
 @dataclass
 class Ranking:
@@ -116,6 +110,11 @@ class Ranking:
     def scale_mean(self, row: RankedSetting) -> float:
         """The mean on the scale, which is the one that the row's interval is of."""
         return self.scale.mean([*row.values.values()])
+
+    def numbers(self, row: RankedSetting) -> list[float | None]:
+        """Mean and standard deviation, mean on the scale with its interval, and the difference with interval and p."""
+        low, high = row.interval or (None, None)
+        return [row.mean, row.sd, self.scale_mean(row), low, high, *(row.difference or ())[:4]]
 
     def name(self, row: RankedSetting) -> str:
         """A setting's name in double asterisks."""

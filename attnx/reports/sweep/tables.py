@@ -12,7 +12,7 @@ from attnx.reports.sweep.markdown import effect_rows
 from attnx.reports.sweep.metrics import COSTS
 from attnx.reports.sweep.run_record import steps_range
 
-RANKING_SUFFIXES = ("", "_sd", "_low", "_high", "_behind", "_behind_low", "_behind_high", "_p")
+RANKING_SUFFIXES = ("", "_sd", "_scale_mean", "_low", "_high", "_behind", "_behind_low", "_behind_high", "_p")
 LEVEL = ("settings", "mean", "low", "high")
 DIFFERENCE = ("behind", "behind_low", "behind_high", "behind_p")
 EFFECT_COLUMNS = ("test", "metric", "effect", "choice", "value", *LEVEL, *DIFFERENCE, *FTest._fields)
@@ -27,7 +27,7 @@ ESCAPES = str.maketrans(
         **{sign: f"\\{sign}" for sign in "&%$#_{}"},
     }
 )
-RANKING_FIGURES = ("sd", "95 % interval", "seeds", "steps", "behind", "95 % interval", "p")
+RANKING_FIGURES = ("95 % interval", "seeds", "steps", "behind", "95 % interval", "p")
 LATEX_INTERVAL = "[{}, {}]"
 EFFECT_FIGURES = ("95 % interval", "behind", "95 % interval", "p", "settings")
 
@@ -51,7 +51,7 @@ def ranking_csv(compared: Sequence[Comparison]) -> str:
                 columns_of = [f"{ranking.metric.key}{suffix}" for suffix in RANKING_SUFFIXES]
                 for row in ranking.rows:
                     if row.setting == main_row.setting:
-                        fields |= number_cells(columns_of, row.numbers)
+                        fields |= number_cells(columns_of, ranking.numbers(row))
             costs = {key: [run.results[key] for run in setting.runs if key in run.results] for key in COSTS}
             rows.append(fields | number_cells(COSTS, [fmean(values) if values else None for values in costs.values()]))
     figures = [f"{key}{suffix}" for key in metrics for suffix in RANKING_SUFFIXES]
@@ -95,12 +95,15 @@ def latex(compared: Sequence[Comparison]) -> str:
 def _latex_ranking(comparison: Comparison, main: RankingAnalysis) -> Iterator[str]:
     keys, metric = comparison.columns, main.metric
     yield from (f"% {printable(sentence)}" for sentence in (comparison.title, *main.verdict))
-    yield from _head(keys, [metric.label, *RANKING_FIGURES])
+    has_logarithms = main.scale.least is not None
+    yield from _head(keys, [metric.label, "sd", *(["mean of logs"] if has_logarithms else []), *RANKING_FIGURES])
     for rank, row in enumerate(main.rows):
         setting = comparison.settings[row.setting]
         words = [*setting.cells, metric.format(row.mean)]
         low, high = row.interval or (None, None)
-        figures = ["" if row.sd is None else metric.format(row.sd), metric.interval_cell(low, high, LATEX_INTERVAL)]
+        figures = ["" if row.sd is None else metric.format(row.sd)]
+        figures += [metric.format(main.scale_mean(row))] if has_logarithms else []
+        figures += [metric.interval_cell(low, high, LATEX_INTERVAL)]
         figures += [main.seed_count(row), steps_range(setting.runs)]
         figures += metric.difference_cells(row.difference, LATEX_INTERVAL)
         cells = [_escape(cell) for cell in (*words, *figures)]
