@@ -143,7 +143,9 @@ def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> dic
     Raises:
         UserError: any mistake, in one line.
     """
-    from attnx.config.hydra_session import compose_kept, hydra_session, plain_config
+    from hydra import compose as hydra_compose
+
+    from attnx.config.hydra_session import hydra_session, plain_config
 
     is_list = isinstance(overrides, Sequence) and not isinstance(overrides, str)
     if not is_list or not all(isinstance(override, str) for override in overrides):
@@ -154,7 +156,7 @@ def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> dic
     overrides = canonicalize_overrides(overrides)
     reject_ambiguous(overrides)
     with hydra_session(overrides, config_dir):
-        plain = plain_config(compose_kept(overrides, config_dir))
+        plain = plain_config(hydra_compose("config", overrides))
     config = check_config(plain, overrides)
     if config["folder"]:
         config["folder"] = str(expand_path("folder", config["folder"]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import copy
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -11,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from hydra import compose, initialize_config_dir
+from hydra import initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.object_type import ObjectType
 from hydra.core.plugins import Plugins
@@ -21,9 +20,9 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from attnx.config.groups import GROUPS, PART_GROUPS, SCALARS, conf_folder
+from attnx.config.groups import PART_GROUPS, conf_folder
 from attnx.config.hydra_errors import translate_hydra_error
-from attnx.config.hydra_internals import clear_hydra, override_parser, version_base
+from attnx.config.hydra_internals import clear_hydra, version_base
 from attnx.config.view import dotted_keys, value_text
 from attnx.errors import UserError
 from attnx.registry.part import MULTI_SELECT_KINDS
@@ -118,48 +117,6 @@ def register_configs(config_dir: str | None = None) -> None:
     SearchPath.user_folder = Path(config_dir).resolve() if config_dir else None
     for plugin in (SearchPath, PartSource):
         Plugins.instance().register(plugin)
-
-
-# What Hydra composed of choices alone, and from what: the parts, and the files with their times.
-_kept: dict[tuple[str, ...], Any] = {}
-_kept_from: tuple[Any, ...] = ()
-MOST_KEPT: Final = 100
-
-
-def compose_kept(overrides: Sequence[str], config_dir: str | None) -> Any:
-    """Compose in a session of Hydra; what choices alone give is kept, and jobs that differ in values take a tenth.
-
-    Hydra too composes the choices first and then sets the values in their order. To it is left whatever is neither
-    ``scorer=dot`` nor ``trainer.max_steps=5``, a user's folder of files, and to say what is wrong with a value.
-    """
-    choices = tuple(override for override in overrides if _is_choice(override))
-    values = override_parser().parse_overrides([override for override in overrides if _is_value(override)])
-    if config_dir or len(choices) + len(values) < len(overrides) or any(value.is_sweep_override() for value in values):
-        return compose("config", list(overrides))
-    global _kept_from
-    composed_from = catalog().parts, [(file, file.stat().st_mtime_ns) for file in conf_folder().rglob("*.yaml")]
-    if len(_kept) >= MOST_KEPT or _kept_from != composed_from:
-        _kept.clear()
-        _kept_from = composed_from
-    if choices not in _kept:
-        _kept[choices] = compose("config", list(choices))
-    config = copy.deepcopy(_kept[choices])
-    try:
-        for value in values:
-            OmegaConf.update(config, value.key_or_group, value.value(), merge=True, force_add=value.is_force_add())
-    except OmegaConfBaseException:
-        return compose("config", list(overrides))
-    return config
-
-
-def _is_choice(override: str) -> bool:
-    key, _, value = override.partition("=")
-    return key in GROUPS and "{" not in value
-
-
-def _is_value(override: str) -> bool:
-    matched = re.match(r"(?:\+\+)?(\w+)(\.[\w.]+)?=", override)
-    return bool(matched and matched[1] in ((*PART_GROUPS, "placement") if matched[2] else SCALARS))
 
 
 def plain_config(config: Any) -> dict[str, Any]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import doctest
+import functools
 import importlib
 import itertools
 import os
 import re
 import shlex
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from attnx import registry
-from attnx.cli import main
+from attnx.cli import main, suite
 from attnx.cli.commands.suite import read_command
 from attnx.cli.main import COMMANDS
 from attnx.cli.sweep import split_fresh
@@ -108,16 +109,25 @@ def test_there_are_commands_to_check():
 
 
 @pytest.mark.parametrize("page", COMMANDS_BY_PAGE, ids=lambda page: page.stem)
-def test_documented_commands_compose(page, with_plugins, subtests):
+def test_documented_commands_compose(page, with_plugins, monkeypatch, subtests):
     """As a command would check it before anything is read, built or written."""
-    write(with_plugins, plugins_of(page))
+    plugins = plugins_of(page)
+    write(with_plugins, plugins)
     assert not catalog().broken
+    compose_here = functools.partial(compose_once, plugins=frozenset(plugins.values()))
+    monkeypatch.setattr(suite, "compose", lambda job, _: compose_here(tuple(job)))
     for words in COMMANDS_BY_PAGE[page]:
         with subtests.test(shlex.join(words)):
-            check_command(words)
+            check_command(words, compose_here)
 
 
-def check_command(words: list[str]) -> None:
+@functools.cache
+def compose_once(job: tuple[str, ...], plugins: frozenset[str]) -> dict[str, Any]:
+    """The pages share many commands, and commands of suites many runs."""
+    return compose(job)
+
+
+def check_command(words: list[str], compose_here: Callable[[tuple[str, ...]], object]) -> None:
     if words and words[0] in COMMANDS:
         assert main._load(words[0])[1].parse(words[1:])
         assert words[0] != "list" or len(words) == 1 or any(words[-1] in pair for pair in catalog().parts)
@@ -131,7 +141,7 @@ def check_command(words: list[str]) -> None:
     jobs = expand_sweep(split_fresh(canonicalize_overrides(overrides))[1]).jobs if arguments.multirun else [overrides]
     assert jobs
     for job in (jobs[0], jobs[-1]) if len(jobs) > 1 else jobs:  # the names of parts between them are registered ones
-        compose(job)
+        compose_here(tuple(job))
 
 
 @pytest.mark.usefixtures("new_parts_are_forgotten")

@@ -192,7 +192,7 @@ def train_in():
     def train(home: Path, *overrides: str, folder: str, seed: int = 1) -> TrainedRun:
         with without_pictures() as patch:
             patch.chdir(home)
-            config = {**compose(overrides), "seed": seed, "folder": folder}
+            config = {**composed(tuple(overrides)), "seed": seed, "folder": folder}
             return fit(config, overrides, console=Console(file=io.StringIO()))
 
     return train
@@ -330,6 +330,9 @@ def fork_command():
             file.close()
 
 
+composed = cache(compose)  # of the many small runs most are of a few compositions
+
+
 def _sized(*overrides: str, defaults: Sequence[str] = SMALL) -> list[str]:
     given_keys = {override.partition("=")[0] for override in overrides}
     if given_keys >= {"task.valid", "task.test"}:
@@ -352,7 +355,7 @@ def run(words, no_pictures):
 
     def make(*overrides: str, folder: str) -> TrainedRun:
         arguments = _sized(*overrides)
-        return fit({**compose(arguments), "folder": folder}, arguments, console=Console(file=io.StringIO()))
+        return fit({**composed(tuple(arguments)), "folder": folder}, arguments, console=Console(file=io.StringIO()))
 
     return make
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 import yaml
 
 from attnx.cli import main
-from attnx.config import hydra_session
 from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.sweeps.session import SweepSession
@@ -44,19 +42,6 @@ BAHDANAU = """\
 defaults:
   - override /scorer: cosine
 """
-MINE = '''\
-"""A schedule."""
-
-from attnx.registry import register
-
-
-@register("lr_schedule", "mine")
-class Mine:
-    """A constant rate."""
-
-    def __init__(self, steps: int, rate: int = {}) -> None:
-        self.rate = rate
-'''
 
 
 @pytest.fixture
@@ -201,40 +186,3 @@ def test_what_the_command_line_or_another_preset_replaces_is_no_mistake(odd_conf
     assert compose(["recipe=even", "experiment=odd"], odd_configs)["trainer"]["batch_tokens"] == 1000
     assert compose(["recipe=odd", "model=seq2seq"], odd_configs)["encoder"]["name"] == "pyramid"
     assert compose(["recipe=transformer"])["model"]["name"] == "transformer"
-
-
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        ["trainer.max_steps=5", "scorer=dot", "seed=7"],
-        ["++optimizer.lr=0.1", "decoder.hidden_size=${encoder.hidden_size}", "placement.attention=cpu"],
-        ["query=[token,language_tag]", "query.language_tag.embedding_dim=3", "name=some"],
-        ["optimizer={name:adam,lr:3}", "optimizer.lr=4"],
-        ["trainer.nope=1", "recipe=bahdanau"],
-        ["trainer.max_steps=5,6"],
-        ["~trainer.patience", "trainer.patience=7"],
-    ],
-    ids=" ".join,
-)
-def test_what_was_composed_before_changes_no_composition(overrides):
-    """Results and errors are those that Hydra alone gives, at the first time and when the choices are known."""
-    answers = []
-    for composes in (hydra_session.compose_kept, lambda words, folder: hydra_session.compose("config", words)) * 2:
-        try:
-            with hydra_session.hydra_session(overrides):
-                answers.append(hydra_session.plain_config(composes(overrides, None)))
-        except UserError as error:
-            answers.append(str(error))
-    assert answers == [answers[1]] * 4
-
-
-def test_changed_files_are_composed_anew(work_folder, monkeypatch):
-    """A part whose default is another one, and an experiment with another value."""
-    conf = shutil.copytree(hydra_session.conf_folder(), work_folder / "shipped")
-    monkeypatch.setattr(hydra_session, "conf_folder", lambda: conf)
-    (work_folder / "plugins").mkdir()
-    for value in (3, 4):
-        (work_folder / "plugins" / "mine.py").write_text(MINE.format(value), encoding="utf-8")
-        (conf / "experiment" / "mine.yaml").write_text(f"# @package _global_\nseed: {value}\n", encoding="utf-8")
-        config = compose(["experiment=mine", "lr_schedule=mine"])
-        assert (config["seed"], config["lr_schedule"]["rate"]) == (value, value)
