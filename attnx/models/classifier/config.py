@@ -68,10 +68,9 @@ class ClassifierConfig(ModelConfig):
         require_task(config, "has_labels", "outputs one label", "longer outputs")
         require_attention(config)
         _check_encoder(config)
-        _check_scope(config["scope"])
         reject_bias(config, READS_ONCE)
         reject_parts(config, ("scorer", "normalizer", "query"), READS_ONCE, "needs_history", "is_recurrent")
-        _check_readout(config)
+        _check_reads(config)
         needs = query_needs(config)
         for name, need in needs.items():
             if need not in SUPPORTED_NEEDS:
@@ -167,7 +166,9 @@ def _check_encoder_parts(encoder: Config, unit: str) -> None:
         resolve_part(f"encoder.{kind}", kind, encoder[kind], reason)
 
 
-def _check_scope(scope: Config) -> None:
+def _check_reads(config: Config) -> None:
+    """Check that scope and readout need no decoder, and that the context is read."""
+    scope, inputs = config["scope"], config["readout"].get("inputs", ["state", "context"])
     if scope_sources(scope) != ["encoder"] or scope.get("include_self"):
         raise UserError(f"scope={scope['name']} is over decoder states, and a classifier has none; use scope=global")
     if scope.get("center") == "monotonic":
@@ -175,10 +176,6 @@ def _check_scope(scope: Config) -> None:
             "scope.center=monotonic moves with the decoder's steps, and a classifier has none; use "
             "scope.center=predictive, or scope=global"
         )
-
-
-def _check_readout(config: Config) -> None:
-    inputs = config["readout"].get("inputs", ["state", "context"])
     reject_duplicates("readout.inputs", inputs, "input")
     if "context" not in inputs or "token" in inputs:
         raise UserError(

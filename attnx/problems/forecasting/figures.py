@@ -16,7 +16,7 @@ from attnx.files.bounded_files import read_arrays
 from attnx.reports.figures.curves import DPI, INK, PALE, PREDICTION_COLOR, REFERENCE_COLOR, style_axes
 from attnx.reports.figures.fonts import choose_fonts, shorten
 from attnx.reports.figures.heatmaps import WHITE_TO_BLUE, Format, save_figure
-from attnx.runs.alignments import Alignment, read_best_alignments
+from attnx.runs.alignments import read_best_alignments
 from attnx.runs.layout import MATRICES, PREDICTIONS, VOCABULARY
 from attnx.runs.predictions import read_field, read_table
 from attnx.runs.run import read_run
@@ -129,16 +129,12 @@ def read_forecasts(folder: Path, task: Mapping[str, Any], series: Sequence[Serie
         quantiles = np.stack(np.split(prediction, prediction.shape[1] // truth.shape[1], axis=1))
         window, start = starts[name]
         past = window.numbers[max(start - task["lookback"], 0) : start]
-        alignment = alignments.get(name)
-        attention = None if alignment is None else _on_time_axis(alignment, len(past), len(truth))
+        attention = None
+        if (alignment := alignments.get(name)) is not None:
+            # (t, m) -> (horizon, past + horizon): decoder states are at the steps that they predicted.
+            states, source = alignment.num_decoder_states, len(alignment.source_symbols)
+            attention = np.zeros((len(truth), len(past) + len(truth)))
+            attention[:, :source] += alignment.weights[:, :source]
+            attention[:, len(past) : len(past) + states] += alignment.weights[:, source:]
         forecasts.append(Forecast(name, past, truth, quantiles, attention))
     return forecasts
-
-
-def _on_time_axis(alignment: Alignment, past: int, horizon: int) -> Matrix:
-    """Weights (t, m) as (horizon, past + horizon); decoder states are at the steps that they predicted."""
-    weights = np.zeros((horizon, past + horizon))
-    source = len(alignment.source_symbols)
-    weights[:, :source] += alignment.weights[:, :source]
-    weights[:, past : past + alignment.num_decoder_states] += alignment.weights[:, source:]
-    return weights

@@ -122,9 +122,6 @@ class Forecasting(SequenceTask):
             "seasonal": Seasonal(horizon, season_length),
         }
         self.forecast, self.subtract_last_value = forecast, subtract_last_value  # of the model's target
-        self._check()
-
-    def _check(self) -> None:
         if self.split.starts and not self.time_column:
             raise UserError(f"task.split={self.split.text} names times: set task.time_column to their column")
         if self.quantiles and 0.5 not in self.quantiles:

@@ -106,8 +106,13 @@ def read_series(
         raise UserError(f"{path}: holds no rows")
     value_columns = tuple(columns) or tuple(name for name in header if name not in key_columns)
     places = [header.index(name) for name in value_columns]
-    if not columns:
-        _reject_dates(path, [fields for _, fields in first], value_columns, places)
+    for name, place in zip(value_columns, places, strict=True):
+        # Dates may have digits alone, and nobody named the column as one of values.
+        if not columns and all(parse_date(fields[place]) for _, fields in first):
+            raise UserError(
+                f"{path}: the column {name!r} has dates, such as {first[0][1][place]}; set task.time_column={name} if "
+                "they are the rows' times, or name task.target_columns without it"
+            )
     if notes is not None and has_header is None:
         notes.append(header_note(path, header, ","))
     time_place, group_place = (None if name is None else header.index(name) for name in (time, group))
@@ -131,16 +136,6 @@ def _check_columns(
     for name in [*key_columns, *columns]:
         if name not in header:
             raise UserError(f"{path}: has no column {name!r}{suggest(name, header)}")
-
-
-def _reject_dates(path: Path, rows: Sequence[Sequence[str]], columns: Sequence[str], places: Sequence[int]) -> None:
-    """Refuse a column of dates, which may have digits alone, that nobody named as one of values."""
-    for name, place in zip(columns, places, strict=True):
-        if all(parse_date(fields[place]) for fields in rows):
-            raise UserError(
-                f"{path}: the column {name!r} has dates, such as {rows[0][place]}; set task.time_column={name} if "
-                "they are the rows' times, or name task.target_columns without it"
-            )
 
 
 def _make_series(name: str, rows: Sequence[SeriesRow], has_times: bool, columns: tuple[str, ...]) -> Series:

@@ -108,8 +108,10 @@ def _best_step(matrix: Distances, tours: Tours) -> tuple[Tours, npt.NDArray[np.b
         for length in range(1, min(MAX_MOVED_POINTS, size - 3) + 1)
         for is_reversed in (False, True)
     ]
+    # (b, i, j) change of length if the points after position i up to j are reversed
+    reversals = ordered + np.roll(ordered, (-1, -1), (1, 2)) - edges[:, :, None] - edges[:, None]
     steps = [
-        _reversal_changes(ordered, edges),
+        np.where(np.triu(np.ones((size, size), dtype=bool), 1), reversals, 0.0),
         *(_move_changes(ordered, edges, length, is_reversed) for length, is_reversed in moves),
     ]
     changes = np.stack(steps, 1).reshape(len(tours), len(steps), -1)
@@ -124,12 +126,6 @@ def _best_step(matrix: Distances, tours: Tours) -> tuple[Tours, npt.NDArray[np.b
         moved = second[:, None] + (length - offsets if is_reversed else 1 + offsets) / (length + 1)
         keys = np.where((kind == index)[:, None], np.where(offsets < length, moved, positions), keys)
     return np.take_along_axis(tours, keys.argsort(1), 1), best.min(1) < -MIN_GAIN
-
-
-def _reversal_changes(ordered: Distances, edges: Distances) -> Distances:
-    """(b, i, j) change of length if the points after position i up to j are reversed."""
-    change = ordered + np.roll(ordered, (-1, -1), (1, 2)) - edges[:, :, None] - edges[:, None]
-    return np.where(np.triu(np.ones(ordered.shape[1:], dtype=bool), 1), change, 0.0)
 
 
 def _move_changes(ordered: Distances, edges: Distances, length: int, is_reversed: bool) -> Distances:
