@@ -103,6 +103,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip(f"$ATTNX_DATA holds no {name}")
 
 
+def node(kind: str, choice: str | Choice, **options: Any) -> dict[str, Any]:
+    """A part in a configuration, with the defaults of the other options."""
+    name, chosen = registry.parse_spec(kind, choice)
+    return {"name": name, **registry.check(kind, name, {**chosen, **options})}
+
+
 def plain(kind: str) -> list[Choice]:
     """Every part of a kind that can be composed with others as it is, but small."""
     return [(name, SMALL.get((kind, name), {})) for name in registry.names(kind)]

@@ -11,13 +11,10 @@ from torch import Tensor
 from attnx import registry
 from attnx.errors import UserError
 from attnx.models.resolve import DataSizes, resolve_model
+from tests.conftest import node
 
 pytestmark = pytest.mark.usefixtures("float64")
 PAST, AHEAD = 3, 2
-
-
-def node(kind: str, name: str, **options: Any) -> dict[str, Any]:
-    return {"name": name, **registry.check(kind, name, options)}
 
 
 def config(**choices: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from attnx.decoding.beam import Beam
 from attnx.decoding.greedy import Greedy
 from attnx.decoding.sampling import Sampling
 from attnx.models.resolve import DataSizes, resolve_model
+from tests.conftest import node
 
 SYMBOLS, ANSWERS = 23, 11
 # Sentences of unlike numbers of words, stories of unlike numbers of sentences, one of none.
@@ -42,16 +43,12 @@ def possible(choices: dict[str, Any]) -> bool:
 
 
 def build_model(**choices: Any) -> Any:
-    config = {kind: node(kind, *choices.get(kind, (name, {}))) for kind, name in PARTS.items()}
-    config["attention"] = node("attention", "standard", {"heads": choices.get("heads", 1)})
+    config = {kind: node(kind, choices.get(kind, name)) for kind, name in PARTS.items()}
+    config["attention"] = node("attention", "standard", heads=choices.get("heads", 1))
     options = {option: value for option, value in choices.items() if option not in (*PARTS, "heads")}
-    config["model"] = node("model", "entity", {"hidden_size": 6, "num_slots": 3, **options})
+    config["model"] = node("model", "entity", **{"hidden_size": 6, "num_slots": 3, **options})
     sizes = {"source_symbols": SYMBOLS, "source_features": 0, "target_symbols": ANSWERS, "target_features": 0}
     return resolve_model(config).build(DataSizes(tags=0, **sizes)).eval()
-
-
-def node(kind: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    return {"name": name, **registry.check(kind, name, options)}
 
 
 def batch(rows: list[int], extra: int = 0) -> tuple[Tensor, Tensor]:

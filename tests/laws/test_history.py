@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx import registry
 from attnx.data.batches import Batch
 from attnx.decoding.greedy import Greedy
 from attnx.models.resolve import DataSizes, resolve_model
+from tests.conftest import node
 
 pytestmark = pytest.mark.usefixtures("float64")
 ROWS, PAST, AHEAD, TARGETS, NUM_KNOWN = 3, 5, 4, 2, 1
@@ -31,24 +31,20 @@ def possible(choices: dict[str, Any]) -> bool:
     return not (choices.get("include_self") and choices.get("asks", "p")[0] in ("last_context", "token"))
 
 
-def node(kind: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    return {"name": name, **registry.check(kind, name, options)}
-
-
 def build_model(**choices: Any) -> Any:
     small = {"local": {"window": 1}}
     asks, feed = choices.get("asks", ("previous_state", "now"))
     scope = choices.get("scope", "history")
     inside = {"include_self": True} if choices.get("include_self") else {}
     config: dict[str, Any] = {
-        "scorer": node("scorer", *choices.get("scorer", ("additive", {"hidden_size": 19}))),
-        "scope": node("scope", scope, {**small.get(scope, {}), **inside, "sources": ["decoder"]}),
+        "scorer": node("scorer", choices.get("scorer", ("additive", {"hidden_size": 19}))),
+        "scope": node("scope", scope, **small.get(scope, {}), **inside, sources=["decoder"]),
         "query": {asks: {}},
-        "normalizer": node("normalizer", "softmax", {}),
-        "attention": node("attention", "standard", {"heads": choices.get("heads", 2)}),
-        "model": node("model", "history", {"embedding_dim": 7, "feed": feed}),
-        "decoder": node("decoder", "recurrent", {"hidden_size": 6, "cell": choices.get("cell", "lstm")}),
-        "readout": node("readout", "joint", {}),
+        "normalizer": node("normalizer", "softmax"),
+        "attention": node("attention", "standard", heads=choices.get("heads", 2)),
+        "model": node("model", "history", embedding_dim=7, feed=feed),
+        "decoder": node("decoder", "recurrent", hidden_size=6, cell=choices.get("cell", "lstm")),
+        "readout": node("readout", "joint"),
         "task": {
             "name": "forecasting",
             "horizon": AHEAD,

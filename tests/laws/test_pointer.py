@@ -15,16 +15,12 @@ from attnx.decoding.beam import Beam
 from attnx.decoding.greedy import Greedy
 from attnx.decoding.sampling import Sampling
 from attnx.models.resolve import DataSizes, resolve_model
+from tests.conftest import node
 
 # Rows of 5, 3 and 7 points of two numbers each; what was pointed to is a permutation, and then the end.
 LENGTHS = (5, 3, 7)
 ORDERS = ([3, 0, 4, 1, 2], [1, 2, 0], [6, 2, 0, 5, 1, 4, 3])
 RULES = ("any", "distinct", "permutation", "ring")
-
-
-def node(kind: str, choice: Any, **options: Any) -> dict[str, Any]:
-    name, own_options = registry.parse_spec(kind, choice)
-    return {"name": name, **registry.check(kind, name, {**own_options, **options})}
 
 
 def build_model(

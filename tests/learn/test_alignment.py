@@ -9,15 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx import registry
 from attnx.data.batches import Batch
 from attnx.models.resolve import DataSizes, resolve_model
+from tests.conftest import node
 
 LENGTHS, STEPS = (3, 7), 250
-
-
-def node(kind: str, name: str, **options: Any) -> dict[str, Any]:
-    return {"name": name, **registry.check(kind, name, options)}
 
 
 def with_attention() -> dict[str, Any]:

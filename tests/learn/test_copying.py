@@ -8,19 +8,15 @@ from typing import Any
 import pytest
 import torch
 
-from attnx import registry
 from attnx.data.batches import Batch
 from attnx.data.vocabulary import EOS
 from attnx.decoding.greedy import Greedy
 from attnx.models.resolve import DataSizes, resolve_model
+from tests.conftest import node
 
 # Ids below 4 are the special symbols'. Half of the names stand behind a mark in training, all of them elsewhere.
 MARK, NAMES, POSITIONS, STEPS = 4, 20, 5, 200
 TAUGHT, UNTAUGHT = range(5, 5 + NAMES // 2), range(5 + NAMES // 2, 5 + NAMES)
-
-
-def node(kind: str, name: str, **options: Any) -> dict[str, Any]:
-    return {"name": name, **registry.check(kind, name, options)}
 
 
 def model_of(output: str) -> Any:

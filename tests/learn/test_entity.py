@@ -9,18 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnx import registry
 from attnx.data.batches import Batch
 from attnx.data.vocabulary import EOS, PAD, STOP
 from attnx.decoding.greedy import Greedy
 from attnx.models.resolve import DataSizes, resolve_model
+from tests.conftest import node
 
 NAMES, PLACES = range(5, 8), range(8, 13)
 SENTENCES, STEPS = 3, 300
-
-
-def node(kind: str, name: str, **options: Any) -> dict[str, Any]:
-    return {"name": name, **registry.check(kind, name, options)}
 
 
 def draw(rows: int, chance: random.Random) -> Batch:

@@ -14,12 +14,9 @@ from attnx.data.vocabulary import BOS, EOS
 from attnx.decoding.greedy import Greedy
 from attnx.models.resolve import DataSizes, resolve_model
 from attnx.tasks.loss import token_loss
+from tests.conftest import node
 
 PERIOD, PAST, AHEAD = 8, 12, 6
-
-
-def node(kind: str, name: str, **options: Any) -> dict[str, Any]:
-    return {"name": name, **registry.check(kind, name, options)}
 
 
 PARTS = {

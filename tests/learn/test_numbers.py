@@ -6,17 +6,13 @@ from typing import Any
 
 import torch
 
-from attnx import registry
 from attnx.data.batches import Batch
 from attnx.decoding.greedy import Greedy
 from attnx.models.resolve import DataSizes, resolve_model
 from attnx.tasks.loss import token_loss
+from tests.conftest import node
 
 FEATURES, SHORTEST, LONGEST, STEPS = 2, 3, 7, 150
-
-
-def node(kind: str, name: str, **options: Any) -> dict[str, Any]:
-    return {"name": name, **registry.check(kind, name, options)}
 
 
 CONFIG = {

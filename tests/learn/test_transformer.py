@@ -6,14 +6,10 @@ from typing import Any
 
 import torch
 
-from attnx import registry
 from attnx.models.resolve import DataSizes, resolve_model
+from tests.conftest import node
 
 STEPS = 200
-
-
-def node(kind: str, name: str, **options: Any) -> dict[str, Any]:
-    return {"name": name, **registry.check(kind, name, options)}
 
 
 def build_model(sizes: dict[str, int], **options: Any) -> Any:

@@ -77,26 +77,36 @@ for line in json.load(sys.stdin):
     print(json.dumps({"code": code, "err": err.getvalue(), "out": out.getvalue(), "wrote": wrote, "loaded": loaded}))
 """
 
-# Lets no run of a process draw: for runs this small it takes longer than all the rest.
+# Lets no run of a process draw, nor count its operations unless a file in its folder asks for it: for runs this small
+# it takes longer than all the rest.
 NO_PICTURES = """\
-import importlib.abc, importlib.util, sys
+import importlib.abc, importlib.util, os, sys
 
-class Undrawn(importlib.abc.MetaPathFinder):
+def undraw(module):
+    module.draw_attention = module.draw_curves = module.draw_predictions = lambda folder: []
+
+def uncount(module):
+    count = module.count_cost
+    module.count_cost = lambda *given: count(*given) if os.path.exists("counted") else module.ModelCost()
+
+CHANGES = {"attnx.reports.build_all": undraw, "attnx.training.train": uncount}
+
+class Changed(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name != "attnx.reports.build_all":
+        if name not in CHANGES:
             return None
-        sys.meta_path.remove(self)
+        change = CHANGES.pop(name)
         spec = importlib.util.find_spec(name)
         run = spec.loader.exec_module
 
         def exec_module(module):
             run(module)
-            module.draw_attention = module.draw_curves = module.draw_predictions = lambda folder: []
+            change(module)
 
         spec.loader.exec_module = exec_module
         return spec
 
-sys.meta_path.insert(0, Undrawn())
+sys.meta_path.insert(0, Changed())
 """
 
 
@@ -112,6 +122,11 @@ def invent_words(count: int = 60) -> list[str]:
         if 2 <= len(digits) <= 5 and digits not in words:
             words.append(digits)
     return words
+
+
+def results(folder: str | Path) -> dict[str, Any]:
+    """The results of a run."""
+    return json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
 
 
 class Answer(NamedTuple):

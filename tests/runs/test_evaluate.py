@@ -24,15 +24,12 @@ from attnx.reports.significant_digits import format_difference, format_interval,
 from attnx.reports.stats.bootstrap import difference_from_draws
 from attnx.reports.sweep.compare import compare
 from attnx.runs.predictions import read_run_or_evaluation
+from tests.runs.conftest import results
 
 
 def table(file: str | Path) -> list[dict[str, str]]:
     with Path(file).open(encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
-
-
-def results(folder: str | Path) -> dict[str, float]:
-    return json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
 
 
 def scores(folder: str | Path) -> dict[str, float]:

@@ -23,6 +23,7 @@ from attnx.reports.run.tables import baseline_verdict, baseline_verdicts, result
 from attnx.runs.predictions import Evaluation
 from attnx.runs.results import BaselineDifference
 from attnx.runs.run import read_run
+from tests.runs.conftest import results
 
 STEPS, LOOKBACK, HORIZON = 97, 7, 3
 SMALL = [
@@ -58,10 +59,6 @@ def write(name: str = "series.csv", steps: range = range(STEPS), **kwargs: Any) 
         plain = f"2024-01-{1 + step // 24:02d} {step % 24:02d}:00,{value(step, 0)},{value(step, 1)},7,{step % 24}"
         lines.append(kwargs.get(f"at_{step}", plain))
     Path(name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def results(folder: str) -> dict[str, float]:
-    return json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
 
 
 def fit_run(*overrides: str, folder: str, printed: io.StringIO | None = None) -> TrainedRun:

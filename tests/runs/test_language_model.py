@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ from rich.console import Console
 import attnx
 from attnx.errors import UserError
 from attnx.tasks.language_model import LanguageModel
+from tests.runs.conftest import results
 
 SMALL = [
     "task=language_model",
@@ -38,10 +38,6 @@ def text():
     """Sixty lines of four to seven colors, all different."""
     lines = [" ".join(WORDS[(number // 4**place) % 4] for place in range(4 + number % 4)) for number in range(60)]
     Path("text.txt").write_text("\n".join(dict.fromkeys(lines)) + "\n", encoding="utf-8")
-
-
-def results(folder: str) -> dict[str, float]:
-    return json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
 
 
 MIXERS = [

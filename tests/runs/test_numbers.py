@@ -21,6 +21,7 @@ from attnx.reports.figures.heatmaps import draw_means
 from attnx.reports.sweep.compare import compare
 from attnx.runs.alignments import read_alignment
 from attnx.training.fit import resume
+from tests.runs.conftest import results
 
 Matrix = np.ndarray[Any, np.dtype[np.float32]]
 PARTS = {"train": range(31), "valid": range(31, 36), "test": range(36, 43)}
@@ -61,10 +62,6 @@ def write_parts(source: Callable[[int], str] | None = None, target: Callable[[in
 def table(folder: str) -> list[dict[str, str]]:
     with open(f"{folder}/predictions.tsv", encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-
-
-def results(folder: str) -> dict[str, float]:
-    return json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from attnx.config.compose import compose
 from attnx.export.folder import export
 from attnx.problems.pointing.figures import PointAnswer, answer_lines, draw_points, title
 from attnx.training.fit import fit
+from tests.runs.conftest import results
 
 SMALL = [
     "recipe=pointer",
@@ -55,10 +55,6 @@ def make(no_pictures):
 def read_predicted(folder: str) -> list[dict[str, str]]:
     with open(f"{folder}/predictions.tsv", encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-
-
-def results(folder: str) -> dict[str, Any]:
-    return json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)

@@ -7,7 +7,6 @@ import io
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -20,6 +19,7 @@ from attnx.problems.pointing.saved_points import read_points
 from attnx.training.fit import fit
 from attnx.training.loaders import draw_examples
 from attnx.training.train import load
+from tests.runs.conftest import results
 
 LANGUAGES = ("ady", "fre", "ita")
 
@@ -27,10 +27,6 @@ LANGUAGES = ("ady", "fre", "ita")
 def table(path: str | Path, delimiter: str = "\t") -> list[dict[str, str]]:
     with Path(path).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file, delimiter=delimiter, quoting=csv.QUOTE_NONE))
-
-
-def results(folder: str) -> dict[str, Any]:
-    return json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
 
 
 def test_runs_and_evaluations_share_their_test_sample(words, run, command):

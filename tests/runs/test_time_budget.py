@@ -19,6 +19,7 @@ from attnx.training import fit, lightning_module, plan_steps
 from attnx.training.callbacks.step_plan import Revision, StepPlan, read_plan
 from attnx.training.distributed import process_group
 from attnx.training.lightning_module import TrainingModule
+from tests.runs.conftest import results
 
 MINUTE = ["trainer.max_steps=null", "trainer.max_time=00:01:00"]
 Rate = Callable[[float], float]
@@ -79,10 +80,6 @@ def rates(monkeypatch):
 
 def info(folder: str) -> dict[str, Any]:
     return json.loads(Path(folder, "run.json").read_text(encoding="utf-8"))
-
-
-def results(folder: str) -> dict[str, Any]:
-    return json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
 
 
 def rows(folder: str) -> list[dict[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,12 +9,15 @@ import yaml
 
 from attnx.runs.sweep import read_sweep
 from attnx.sweeps.match_widths import TOLERANCE
+from tests.runs.conftest import results
 
 WIDE = ["encoder.hidden_size=40", "decoder.hidden_size=40"]
 
 
-def results(folder: str) -> dict[str, float]:
-    return json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
+@pytest.fixture(autouse=True)
+def _counted(work_folder):
+    """Jobs count what they cost."""
+    (work_folder / "counted").touch()
 
 
 def test_jobs_have_the_parameters_of_the_first_one(sweep):
