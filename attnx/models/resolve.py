@@ -85,7 +85,8 @@ def resolve_model(config: Config) -> ResolvedConfig:
     part = registry.describe("model", config["model"]["name"])
     bias = config.get("attention", {}).get("bias")
     if bias is not None:
-        registry.check("bias", *registry.parse_spec("bias", bias))
+        name, bias_options = registry.parse_spec("bias", bias)
+        registry.check("bias", name, bias_options)
     if not part.declarations.get("has_head_sites"):
         check_heads(config.get("attention", {}), config.get("scorer"))
     if "scorer" in config and "normalizer" in config:

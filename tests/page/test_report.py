@@ -171,8 +171,8 @@ def test_a_pointer_shows_the_value_below(look, embedded_data):
     assert tip[0] == name
     interval = f"95 % interval {row['interval'][0]:.2f} to {row['interval'][1]:.2f}"
     usual, scaled = f"{row['mean']:.2f}", f"{row['scale_mean']:.2f}"
-    of_what = "" if usual == scaled else f"mean of logarithms {scaled}, "
-    assert tip[1] == f"PER {usual} ± {row['sd']:.2f} (sd) over 3 seeds, {of_what}{interval}"
+    prefix = "" if usual == scaled else f"mean of logarithms {scaled}, "
+    assert tip[1] == f"PER {usual} ± {row['sd']:.2f} (sd) over 3 seeds, {prefix}{interval}"
     assert [part.split(":")[0] for part in tip[2].split(", ")] == ["seed 1", "seed 2", "seed 3"]
     assert "95 % interval" in tip[3]
     browser.run("document.getElementById('costs').scrollIntoView()")
