@@ -19,7 +19,7 @@ from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL
 from attnx.reports.suite.standings import Entry, Standings, row_of
 from attnx.reports.sweep.ranking import Ranking
 from attnx.reports.sweep.run_record import RunRecord
-from studies.confirm.comparisons import BETTER, EQUAL, Compared, Planned, Runs, compare
+from studies.confirm.comparisons import BETTER, EQUAL, WORSE, Compared, Planned, Runs, compare
 from studies.page_tables import replace_tables
 
 ADVICE_HEAD = ("your problem", "take", "it reaches", "how much better", "how sure", "at what cost")
@@ -58,7 +58,7 @@ def advice_rows(suites: Sequence[Suite], runs: Runs, problems: Path) -> tuple[li
 
     The advice is the suite's first setting, or the best one if it is better than that by the differences from the best,
     adjusted for all settings of the task. How much better it is than ``against`` is said by Welch's test, adjusted for
-    all rows.
+    all rows. If it is worse, ``against`` is the advice.
     """
     rankings, defaults = rank_tasks(suites, runs), {suite.name: next(iter(suite.baselines)) for suite in suites}
     sizes = {f"{suite.name}/{task}": len(suite.baselines) for suite in suites for task in suite.tasks}
@@ -73,6 +73,9 @@ def advice_rows(suites: Sequence[Suite], runs: Runs, problems: Path) -> tuple[li
         else:
             names[task] = entry["problem"]
             asked.append(Planned(task, taken, entry["against"], BETTER, ""))
+    for place, one in enumerate(compare(asked, runs)):
+        if one.found == WORSE:
+            asked[place] = Planned(one.planned.task, one.planned.second, one.planned.first, BETTER, "")
     rows = [_advice_row(names[one.planned.task], one, rankings[one.planned.task], runs) for one in compare(asked, runs)]
     return rows, undecided
 
@@ -137,6 +140,8 @@ def _advice_row(problem: str, compared: Compared, ranking: Ranking, runs: Runs) 
     against = f"{planned.second}: {ranking.metric.format(other)}"
     equals = 1 + len(ranking.undecided)
     among = "better than all others" if equals == 1 else f"one of {equals} that cannot be told from the best"
+    if row is None:
+        among = "better than the best of the settings"
     return [
         f"{problem}: `{planned.task}`",
         f"`{planned.first}`",
@@ -152,6 +157,8 @@ def _cost(own: Sequence[RunRecord], other: Sequence[RunRecord]) -> str:
     seconds, others = (
         [run.results[CPU_SECONDS] for run in group if CPU_SECONDS in run.results] for group in (own, other)
     )
+    if not seconds:
+        return "no training"
     times = f", {fmean(seconds) / fmean(others):.1f} times" if others else ""
     parameters = fmean(run.results[PARAMETERS] for run in own if PARAMETERS in run.results)
     return f"{fmean(seconds):.0f} s of a core{times}; {parameters:,.0f} parameters"
