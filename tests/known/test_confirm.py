@@ -136,6 +136,17 @@ def test_the_page_advises_where_a_task_is_whole(tmp_path: Path) -> None:
     table["g2p/english", "dot"] = runs(2.0, 2.1, 2.1, 2.0)
     (((_, taken, *_, certainty, _),), _) = advice_rows([read_suite(str(file))], table, problems)
     assert (taken, certainty) == ("`dot`", "p < 0.001; better than all others")
+    text = problems.read_text(encoding="utf-8")
+    problems.write_text(text.replace("against: none", "against: a rule"), encoding="utf-8")
+    table["g2p/english", "a rule"] = [
+        replace(run, results={"test_per": run.results["test_per"], "test_examples": 1000.0})
+        for run in runs(1.0, 1.02, 1.01, 1.03)
+    ]
+    (((_, taken, _, gain, certainty, cost),), _) = advice_rows([read_suite(str(file))], table, problems)
+    assert (taken, cost) == ("`a rule`", "no training")
+    assert gain.startswith("dot: 2.05; 0.495 times the error (")
+    assert certainty == "p < 0.001; better than the best of the settings"
+    problems.write_text(text, encoding="utf-8")
     table["g2p/english", "none"] = runs(2.0, 2.1, 2.2, 2.0)
     problems.write_text(
         problems.read_text(encoding="utf-8").replace("against: none", "against: defaults"), encoding="utf-8"
