@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import pickle
 import signal
@@ -25,6 +26,7 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+@functools.cache
 def read_cpuinfo() -> dict[str, str]:
     """The fields of the first processor in Linux's /proc/cpuinfo, such as ``model name``; empty elsewhere."""
     cpuinfo = Path("/proc/cpuinfo")

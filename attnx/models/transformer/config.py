@@ -24,13 +24,8 @@ from attnx.models.transformer.layer_choices import (
     resolve_layer_choices,
     without_attention,
 )
-from attnx.models.transformer.parts import (
-    AttentionSite,
-    TransformerParts,
-    check_positions,
-    replaced_parts,
-    resolve_site,
-)
+from attnx.models.transformer.parts import AttentionSite, TransformerParts
+from attnx.models.transformer.sites import check_positions, replaced_parts, resolve_site
 from attnx.registry import Depth, PartSpec, PositiveFloat, PositiveInt, Probability, Width, register
 
 if TYPE_CHECKING:
