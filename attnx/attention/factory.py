@@ -220,8 +220,7 @@ def _with_sources(scope: PartSpec, of: PartChoice) -> PartSpec:
     if isinstance(of, nn.Module):
         own: Mapping[str, Any] = vars(of)
     else:
-        shared_name, given = registry.parse_spec("scope", of)
-        own = registry.check("scope", shared_name, given)
+        own = registry.fill_in("scope", of)
     name, options = registry.parse_spec("scope", scope)
     taken = {option.name for option in registry.describe("scope", name).options} & own.keys()
     return name, {**{key: own[key] for key in SHARED_SCOPE_OPTIONS if key in taken}, **options}

@@ -76,9 +76,8 @@ def resolve_part(option: str, kind: str, choice: PartSpec, reason: str) -> dict[
     Raises:
         UserError: an unknown part or option, or one that needs more than its own step; ``reason`` says why it cannot.
     """
-    name, values = registry.parse_spec(kind, choice)
-    part = {"name": name, **registry.check(kind, name, values)}
-    reject_part(option, kind, name, reason)
+    part = registry.fill_in(kind, choice)
+    reject_part(option, kind, part["name"], reason)
     return part
 
 

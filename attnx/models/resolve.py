@@ -85,8 +85,7 @@ def resolve_model(config: Config) -> ResolvedConfig:
     part = registry.describe("model", config["model"]["name"])
     bias = config.get("attention", {}).get("bias")
     if bias is not None:
-        name, bias_options = registry.parse_spec("bias", bias)
-        registry.check("bias", name, bias_options)
+        registry.fill_in("bias", bias)
     if not part.declarations.get("has_head_sites"):
         check_heads(config.get("attention", {}), config.get("scorer"))
     if "scorer" in config and "normalizer" in config:

@@ -47,6 +47,7 @@ __all__ = [
     "check_members",
     "declarations",
     "describe",
+    "fill_in",
     "find",
     "import_declared",
     "registered_name",
@@ -168,7 +169,8 @@ def declarations(kind: str, name: str) -> dict[str, Any]:
         UserError: no such part, or it lacks a declaration that every part of its kind has.
     """
     part = describe(kind, name)
-    _require_declarations(part)
+    if wrong := undeclared(part):
+        raise UserError(f"the {kind} {name!r}, {wrong}; {advice(part)}")
     return part.declarations
 
 
@@ -184,11 +186,6 @@ def import_declared(part: Part, path: str) -> Callable[..., Any]:
     return imported
 
 
-def _require_declarations(part: Part) -> None:
-    if wrong := undeclared(part):
-        raise UserError(f"the {part.kind} {part.name!r}, {wrong}; {advice(part)}")
-
-
 def check(kind: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Check values against a part's options and fill in the defaults, without importing the part.
 
@@ -196,7 +193,7 @@ def check(kind: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
         UserError: an unknown part or option, a value of the wrong type, or a part that lacks a declaration of its kind.
     """
     part = describe(kind, name)
-    _require_declarations(part)
+    declarations(kind, name)  # raises if one is missing
     options = {option.name: option for option in part.options}
     for key, value in values.items():
         if key not in options:
@@ -264,6 +261,12 @@ def parse_spec(kind: str, choice: PartSpec) -> tuple[str, dict[str, Any]]:
     raise UserError(f'{kind}={choice!r}: expected a name, or a name with options, as in ("mlp", {{"depth": 2}})')
 
 
+def fill_in(kind: str, choice: PartSpec) -> dict[str, Any]:
+    """Name and options of a choice, with the defaults of those that it leaves out; raises as :func:`check`."""
+    name, values = parse_spec(kind, choice)
+    return {"name": name, **check(kind, name, values)}
+
+
 def build(kind: str, choice: PartSpec, /, **supplied: Any) -> Any:
     """Build a part from its name and options, and the supplied values that its constructor takes.
 
@@ -275,7 +278,7 @@ def build(kind: str, choice: PartSpec, /, **supplied: Any) -> Any:
     options, info = check(kind, name, values), describe(kind, name)
     if missing := [size for size in info.injected_params if size not in supplied]:
         hint = suggest(missing[0], supplied.keys() - info.injected_params)
-        raise UserError(f"{info.place}: the {kind} {name!r} needs {', '.join(missing)}, not supplied{hint}")
+        raise UserError(f"{info.place}: the {kind} {name!r} needs {', '.join(missing)}, which was not supplied{hint}")
     constructor, sizes = find(kind, name), {size: supplied[size] for size in info.injected_params}
     with nullcontext() if info.origin == "core" else name_plug_in(info):
         part = constructor(**sizes, **options)
@@ -290,11 +293,8 @@ def with_defaults(config: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         UserError: it names a part or an option that no longer exists.
     """
-    complete = dict(config)
-    for kind in KINDS:
-        if kind in MULTI_SELECT_KINDS and kind in complete:
-            complete[kind] = check_members(kind, complete[kind] or {})
-        elif kind in complete:
-            name, options = parse_spec(kind, complete[kind])
-            complete[kind] = {"name": name, **check(kind, name, options)}
-    return complete
+    nodes = {kind: config[kind] for kind in KINDS if kind in config}
+    return {**config} | {
+        kind: check_members(kind, node or {}) if kind in MULTI_SELECT_KINDS else fill_in(kind, node)
+        for kind, node in nodes.items()
+    }

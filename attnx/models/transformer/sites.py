@@ -37,8 +37,7 @@ def resolve_site(options: TransformerConfig, config: Config, site: str) -> Atten
                 _check_scope(scope, f"attention.head_scopes with {scope['name']}", site, options.form == "decoder_only")
     bias = getattr(options, f"{site}_bias") or config["attention"]["bias"]
     if bias is not None:
-        name, values = registry.parse_spec("bias", bias)
-        bias = {"name": name, **registry.check("bias", name, values)}
+        bias = registry.fill_in("bias", bias)
     return AttentionSite(**parts, bias=bias)
 
 
