@@ -57,7 +57,10 @@ def export(run: Path, folder: Path, pairs: Sequence[Pair], checkpoint: str = "be
     programs = make_programs(model, _source_maker(opened), bool(opened.tags))
     with atomic_folder(folder) as partial:
         for name, program in programs._asdict().items():
-            save_onnx(program, partial / f"{name}.onnx")
+            try:
+                save_onnx(program, partial / f"{name}.onnx")
+            except torch.onnx.errors.OnnxExporterError as error:
+                raise UserError(f"{run}: cannot be exported: {str(error).splitlines()[0]}") from error
         _write_vocabularies(partial, opened, programs)
         shutil.copyfile(EXAMPLE, partial / EXAMPLE.name)
         return compare_steps(opened, LoadedPrograms(partial, programs), pairs)

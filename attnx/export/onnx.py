@@ -39,6 +39,15 @@ def _logaddexp(graph: Any, first: Any, second: Any) -> Any:
     return graph.op("Add", maximum, graph.op("Log", graph.op("Add", *exponentials)))
 
 
+def _rms_norm(graph: Any, vectors: Any, shape: Any, weight: Any, epsilon: Any) -> Any:
+    """Over the last axis alone."""
+    unset = graph.op("Constant", value_t=torch.tensor(torch.finfo(torch.float32).eps))
+    floor = unset if epsilon.type().kind() == "NoneType" else graph.op("CastLike", epsilon, vectors)
+    square = graph.op("ReduceMean", graph.op("Mul", vectors, vectors), axes_i=[-1])
+    normalized = graph.op("Div", vectors, graph.op("Sqrt", graph.op("Add", square, floor)))
+    return normalized if weight.type().kind() == "NoneType" else graph.op("Mul", normalized, weight)
+
+
 def _matmul(graph: Any, first: Any, second: Any) -> Any:
     """By a vector as by a matrix of one column: onnxruntime cannot multiply an empty memory by a vector."""
     if second.type().dim() > 1:
@@ -83,6 +92,7 @@ SYMBOLS: dict[str, Callable[..., Any]] = {
     "aten::mT": _transpose,
     "aten::expm1": _expm1,
     "aten::logaddexp": _logaddexp,
+    "aten::rms_norm": _rms_norm,
     "aten::matmul": _matmul,
     "aten::linalg_solve_triangular": _solve_triangular,
 }

@@ -59,9 +59,10 @@ def measure_latency(run: TrainedRun, contexts: Sequence[int], device: torch.devi
 
 
 def _state_after(model: Any, run: TrainedRun, context: int, device: torch.device) -> Any:
-    """The state of one row after so many positions: of a source, or of the target."""
+    """The state of one row after so many positions: of a source, or, if none is attended to, of the target."""
     reads_source = "encoder" in model.sources
-    length = context if reads_source else 0
+    # A model that continues its source starts from nothing; another encodes its source, attended to or not.
+    length = context if reads_source else 0 if run.task.is_continuation else 1
     if isinstance(run.source, Vocabulary):  # symbols in turn, (1, length)
         ids = torch.arange(length) % max(1, len(run.source) - len(SPECIALS)) + len(SPECIALS)
         inputs = ids.clamp(max=len(run.source) - 1)[None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import importlib
 import json
 import sys
@@ -201,8 +200,7 @@ def check(kind: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
         if not options[key].type.accepts(value):
             node = f"{kind}.{name}" if kind in MULTI_SELECT_KINDS else kind
             raise UserError(f"{node}.{key}={_shown(value)}: expected {options[key].type.phrase}")
-    # Copied, so that changing a list does not change the default.
-    return {option.name: copy.deepcopy(values.get(option.name, option.default)) for option in part.options}
+    return {option.name: option.type.convert(values.get(option.name, option.default)) for option in part.options}
 
 
 def _shown(value: Any) -> str:

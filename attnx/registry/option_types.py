@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -12,10 +13,11 @@ from typing import Annotated, Any
 
 @dataclass(frozen=True)
 class OptionType:
-    """A type of options: its description, and a test for values."""
+    """A type of options: its description, a test for values, and what a part gets of one that passes."""
 
     phrase: str
     accepts: Callable[[Any], bool]
+    convert: Callable[[Any], Any] = copy.deepcopy  # so that changing a list does not change the default
 
 
 def _is_whole(value: Any) -> bool:
@@ -51,8 +53,8 @@ def _whole(low: int, high: int | None = None) -> OptionType:
 
 
 def _number(phrase: str, is_in_range: Callable[[Any], bool]) -> OptionType:
-    """The type of numbers in a range."""
-    return OptionType(phrase, lambda value: _is_finite(value) and is_in_range(value))
+    """The type of numbers in a range; a whole one becomes a float, of which torch makes a tensor of floats."""
+    return OptionType(phrase, lambda value: _is_finite(value) and is_in_range(value), float)
 
 
 Size = Annotated[int, "a width the model supplies; never configured"]
@@ -89,7 +91,7 @@ ALIASES: dict[str, Any] = {
 """The types of options that have names of their own."""
 _PLAIN: dict[str, OptionType] = {
     "int": OptionType("a whole number", _is_whole),
-    "float": OptionType("a number", _is_finite),
+    "float": _number("a number", lambda value: True),
     "str": OptionType("a word", lambda value: isinstance(value, str)),
     "bool": OptionType("true or false", lambda value: isinstance(value, bool)),
     **{name: alias.__metadata__[0] for name, alias in ALIASES.items()},
@@ -114,7 +116,11 @@ def parse_type(node: ast.expr) -> OptionType:
         case ast.BinOp(left=first, op=ast.BitOr(), right=second):
             types = parse_type(first), parse_type(second)
             phrase = f"{types[0].phrase} or {types[1].phrase}"
-            return OptionType(phrase, lambda value: any(option_type.accepts(value) for option_type in types))
+            return OptionType(
+                phrase,
+                lambda value: any(option_type.accepts(value) for option_type in types),
+                lambda value: next(option_type for option_type in types if option_type.accepts(value)).convert(value),
+            )
         case ast.Subscript(value=ast.Name(id="Literal"), slice=literal):
             try:
                 choices = ast.literal_eval(literal)
@@ -131,6 +137,7 @@ def parse_type(node: ast.expr) -> OptionType:
             return OptionType(
                 f"a list [...] that is not empty, each {item_type.phrase}",
                 lambda value: isinstance(value, list) and bool(value) and all(map(item_type.accepts, value)),
+                lambda value: [*map(item_type.convert, value)],
             )
     raise ValueError(
         f"an option cannot have the type {ast.unparse(node)}; use "

@@ -152,7 +152,7 @@ def make_option(name: str, annotation: ast.expr | None, default: Any) -> Option:
     default = list(default) if isinstance(default, tuple) else default
     if not option_type.accepts(default):
         raise ValueError(f"its default {default!r} is not {option_type.phrase}")
-    return Option(name, ast.unparse(annotation), option_type, default)
+    return Option(name, ast.unparse(annotation), option_type, option_type.convert(default))
 
 
 def check_conditions(conditions: Any, options: Collection[str], place: str) -> None:

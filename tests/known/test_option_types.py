@@ -50,10 +50,38 @@ def read(annotation: str) -> OptionType:
     ],
 )
 def test_a_type_accepts_its_values(annotation, accepted, refused):
-    """A number is never taken for a truth value nor the other way round, and nothing is converted."""
+    """A number is never taken for a truth value nor the other way round."""
     result = read(annotation)
     assert [value for value in accepted if not result.accepts(value)] == []
     assert [value for value in refused if result.accepts(value)] == []
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "expected"),
+    [
+        ("float", 2, 2.0),
+        ("PositiveFloat | None", 2, 2.0),
+        ("PositiveFloat | None", None, None),
+        ("Literal['length'] | float", 2, 2.0),
+        ("list[Probability]", [0, 0.5], [0.0, 0.5]),
+        ("int | float", 2, 2),
+        ("int", 2, 2),
+        ("Literal[2]", 2, 2),
+        ("bool", True, True),
+    ],
+)
+def test_a_whole_number_becomes_a_float_where_one_is_expected(annotation, value, expected):
+    """Else torch makes a tensor of whole numbers of it."""
+    converted = read(annotation).convert(value)
+    assert (repr(converted), converted) == (repr(expected), expected)
+
+
+def test_a_part_gets_a_copy_of_a_list():
+    value = [{"name": "dot"}]
+    converted = read("list[PartSpec]").convert(value)
+    assert converted == value
+    assert converted is not value
+    assert converted[0] is not value[0]
 
 
 @pytest.mark.parametrize(

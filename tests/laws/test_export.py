@@ -65,7 +65,12 @@ COMPOSITIONS: list[dict[str, Any]] = [
         "decoder": {"cell": "rnn"},
     },
     {"model": {"keys_from": "one_hot", "feed": "next", "tag_inputs": ["encoder", "decoder"]}},
-    {**transformer(layers=2), "scorer": "scaled"},
+    {"attention": ("differential", {"heads": 2}), "scorer": "scaled"},
+    {
+        **transformer(layers=2, norm_type="rms"),
+        "scorer": "scaled",
+        "attention": ("standard", {"heads": 2, "qk_norm": "rms"}),
+    },
     {
         **transformer(position_encoding="learned", cross_scope="local"),
         "scope": "history",

@@ -50,6 +50,14 @@ def test_operations_are_in_results_and_in_the_start_table_and_training_is_unchan
     assert all(torch.equal(weight, weights[1][name]) for name, weight in weights[0].items())
 
 
+@pytest.mark.parametrize("choice", ["attention=none", "scope=history"])
+def test_the_time_of_a_model_that_does_not_attend_to_its_source_is_measured(choice, run, command):
+    run(choice, folder="one")
+    answer = command("cost", "one", "--contexts", "128")
+    assert (answer.code, answer.err) == (0, "")
+    assert json.loads(Path("one/cost.json").read_text())["decode_ms_128"] > 0
+
+
 def test_the_time_of_a_decoded_token_is_measured_and_kept(run, command):
     run(folder="one")
     answer = command("cost", "one", "--no-latency")

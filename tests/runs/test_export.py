@@ -28,6 +28,24 @@ SIZES = [
     "trainer.num_validations=1",
     "folder=one",
 ]
+WAVY_SCORER = """
+import torch
+from torch import nn
+from attnx.registry import register
+
+@register("scorer", "wavy")
+class Wavy(nn.Module):
+    requires_equal_dims = True
+
+    def project_keys(self, memory):
+        return memory
+
+    def project_queries(self, queries):
+        return queries
+
+    def score(self, queries, keys):
+        return torch.special.erfcx(torch.tanh(queries @ keys.mT))
+"""
 # What is trained, a source, and its tag.
 SYMBOLS: dict[str, tuple[list[str], str, str]] = {
     "letters": (["task.train=words.tsv", "encoder.hidden_size=7", "decoding=sampling"], "dabqassab", ""),
@@ -125,6 +143,19 @@ def test_missing_packages_are_reported(runs, command, monkeypatch):
     answer = command("export", "one")
     assert answer.code == 2
     assert "in the clone of attnx, pip install -c constraints.txt -e '.[export]'" in answer.err
+    assert not Path("one/export").exists()
+
+
+@pytest.mark.usefixtures("words", "no_pictures", "new_parts_are_forgotten")
+def test_an_operator_that_onnx_lacks_is_named(command):
+    Path("plugins").mkdir()
+    Path("plugins/wavy.py").write_text(WAVY_SCORER, encoding="utf-8")
+    assert command("scorer=wavy", "task.train=words.tsv", *SIZES).code == 0
+    answer = command("export", "one")
+    lines = [line for line in answer.err.splitlines() if line.startswith("attnx: ")]  # torch logs in this process
+    assert (answer.code, len(lines)) == (2, 1)
+    assert lines[0].startswith("attnx: one: cannot be exported: ")
+    assert "special_erfcx" in lines[0]
     assert not Path("one/export").exists()
 
 

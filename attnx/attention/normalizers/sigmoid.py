@@ -30,13 +30,13 @@ class Sigmoid(nn.Module):
         self, bias: float = 0.0, log_length: bool = False, learned: bool = False, temperature: PositiveFloat = 1.0
     ) -> None:
         super().__init__()
-        self.bias = nn.Parameter(torch.tensor([bias])) if learned else bias
+        self.bias = nn.Parameter(torch.tensor([float(bias)])) if learned else bias
         self.log_length = log_length
         self.temperature = temperature
 
     def forward(self, scores: Tensor, allowed_mask: Tensor) -> Tensor:
         """Scores (..., m) and their mask -> weights (..., m)."""
-        bias = self.bias if isinstance(self.bias, float) else self.bias.to(scores.dtype)
+        bias = self.bias.to(scores.dtype) if isinstance(self.bias, Tensor) else self.bias
         scores = scores / self.temperature + bias
         if self.log_length:
             length = allowed_mask.sum(-1, keepdim=True).clamp(min=1)
