@@ -16,7 +16,7 @@ from attnx.files.parse_number import count_phrase
 from attnx.reports.significant_digits import p_text
 from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL
 from attnx.reports.sweep.comparison import unequal_conditions
-from attnx.reports.sweep.metrics import COSTS, Metric, list_metrics, run_value
+from attnx.reports.sweep.metrics import COSTS, list_metrics, run_value
 from attnx.reports.sweep.ranking import RankedSetting, Ranking, rank_settings
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.settings import Setting, override_choice
@@ -249,7 +249,7 @@ def against_best(ranking: Ranking, mechanism: str) -> str:
     if row is None:
         return ""
     interval = f" ({metric.interval_cell(*row.interval)})" if row.interval else ""
-    mean = f"{metric.label} {metric.format(ranking.scale_mean(row))}{unit(metric)}{interval} in the mean"
+    mean = f"{metric.label} {metric.format(ranking.scale_mean(row))}{metric.percent_sign}{interval} in the mean"
     if len(ranking.rows) < 2:
         return mean
     is_first = row is ranking.rows[0]
@@ -263,8 +263,3 @@ def against_best(ranking: Ranking, mechanism: str) -> str:
     distance = f"{metric.format(gap.difference)} ({metric.interval_cell(gap.low, gap.high)}), {p_text(gap.p)}"
     chance = "" if gap.p < SIGNIFICANCE_LEVEL else ", which chance may explain"
     return f"{mean}, {side}, {ranking.name(other)}, by {distance}{chance}"
-
-
-def unit(metric: Metric) -> str:
-    """The unit of a metric behind a number."""
-    return f" {metric.unit}" if metric.unit else ""

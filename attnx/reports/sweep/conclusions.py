@@ -57,7 +57,7 @@ def _equality(ranking: Ranking) -> list[str]:
     values = [value for row in ranking.rows for value in row.values.values()]
     ends = [*dict.fromkeys(map(ranking.metric.format, (min(values), max(values))))]
     word = "equal" if len(ends) == 1 else "equally bad"
-    value = f"{ranking.metric.label} {' to '.join(ends)}{_unit(ranking.metric)}"
+    value = f"{ranking.metric.label} {' to '.join(ends)}{ranking.metric.percent_sign}"
     start = f"All {len(ranking.rows)} settings are {word}, with {value}"
     if not ranking.has_learned:
         steps = steps_range([run for row in ranking.rows for run in ranking.settings[row.setting].runs])
@@ -181,14 +181,10 @@ def _remedy(ranking: Ranking) -> list[str]:
 
 
 def _value(row: RankedSetting, metric: Metric) -> str:
-    unit = _unit(metric)
     if row.sd is None:
-        return f"{metric.label} {metric.format(row.mean)}{unit} with one seed"
-    return f"{metric.label} {metric.format(row.mean)} ± {metric.format(row.sd)}{unit} over {len(row.values)} seeds"
-
-
-def _unit(metric: Metric) -> str:
-    return " %" if metric.unit.startswith("%") else ""
+        return f"{metric.label} {metric.format(row.mean)}{metric.percent_sign} with one seed"
+    spread = f"{metric.format(row.mean)} ± {metric.format(row.sd)}{metric.percent_sign}"
+    return f"{metric.label} {spread} over {len(row.values)} seeds"
 
 
 def _other_metrics(ranking: Ranking, further: Sequence[Ranking]) -> list[str]:
@@ -203,9 +199,8 @@ def _other_metrics(ranking: Ranking, further: Sequence[Ranking]) -> list[str]:
             lead = f"{amount(by_metric, gap.difference)} better than {ranking.name(best)}, {p_text(gap.p)}"
             sentences.append(f"{start}, {lead}.")
         elif not any(entry.difference for entry in by_metric.rows):
-            sentences.append(
-                f"{start}, with {by_metric.metric.format(by_metric.rows[0].mean)}{_unit(by_metric.metric)}."
-            )
+            metric = by_metric.metric
+            sentences.append(f"{start}, with {metric.format(by_metric.rows[0].mean)}{metric.percent_sign}.")
     return sentences[:MAX_NAMES]
 
 

@@ -76,6 +76,11 @@ class Metric(NamedTuple):
         """A value as text."""
         return f"{value:z,.{self.digits}f}"
 
+    @property
+    def percent_sign(self) -> str:
+        """What stands behind a number in a sentence, in which a longer unit would not fit."""
+        return " %" if self.unit.startswith("%") else ""
+
     def interval_cell(self, low: float | None, high: float | None, form: str = INTERVAL) -> str:
         """An interval as text; "" without one."""
         return "" if low is None or high is None else form.format(self.format(low), self.format(high))
