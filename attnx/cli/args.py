@@ -89,7 +89,8 @@ class Parser(argparse.ArgumentParser):
         raise UserError(f"{self.prog}: {message}")
 
     def _usage(self) -> str:
-        return " ".join(self.format_usage().removeprefix("usage: ").replace("[-h] ", "").split())
+        words = " ".join(self.format_usage().removeprefix("usage: ").replace("[-h] ", "").split())
+        return words.replace(f" {self.prog} ", f", or {self.prog} ")
 
 
 def _plain_message(error: argparse.ArgumentError) -> str:

@@ -18,6 +18,7 @@ from attnx.runs.run import read_run
 
 MISTAKES = {
     "one --contexts 100": "--contexts 100: choose from 128, 512, 2048, 8192",
+    "one --contexts many": "--contexts many: expected a whole number",
     "missing": "missing: not a folder",
     "two": "two: holds no finished run to measure",
 }

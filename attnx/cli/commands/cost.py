@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from attnx.cli.args import whole_number
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.printable import print_line, printable
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folders", nargs="+", metavar="FOLDER", help="a run, a sweep, or a folder of such")
     choices = ", ".join(map(str, CONTEXTS))
     help_text = f"which to measure: of {choices} (all)"
-    parser.add_argument("--contexts", nargs="+", type=int, metavar="N", default=[*CONTEXTS], help=help_text)
+    parser.add_argument("--contexts", nargs="+", type=whole_number, metavar="N", default=[*CONTEXTS], help=help_text)
     parser.add_argument("--no-latency", action="store_true", help="measure nothing: show what is known")
 
 

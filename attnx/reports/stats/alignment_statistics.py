@@ -195,7 +195,7 @@ def run_statistics(folder: Path | str, gold: Path | str | None = None) -> dict[s
     read_run(folder)
     examples = read_best_alignments(folder)
     if not examples:
-        raise UserError(f"{folder}: the run saved no alignments; a run with attention=none has none")
+        raise UserError(f"{folder}: the run saved no alignments; a run without attention has none")
     links = _match_gold(folder, gold, examples) if gold else None
     heads = [name for name in list(examples[0].views)[1:] if all(name in example.views for example in examples)]
     return {name: statistics(examples, name, links) for name in ["", *heads]}
