@@ -26,6 +26,8 @@ from attnx.attention.types import (
     SampledWeights,
     ScopeMask,
 )
+from attnx.errors import UserError
+from attnx.ops import is_tracing
 
 
 class Attention(nn.Module):
@@ -130,7 +132,7 @@ class Attention(nn.Module):
             memory: from :meth:`make_memory`.
             allowed_mask: (b, q, m) bool or broadcastable to it; narrows the scope further.
             steps: (q,) or (b, q) int64, the absolute step of each query; 0, 1, ... if left out.
-            history: how the memory was read before, for parts that need it; never, if left out.
+            history: how the memory was read before the queries, for parts that need it; never, if left out.
             need_weights: also return weights and scores.
             dropout_mask: (b, q, m), multiplies the weights, for callers that draw theirs before a loop; left out, one
                 is drawn while training.
@@ -140,9 +142,15 @@ class Attention(nn.Module):
             parts add to the loss.
 
         Raises:
-            UserError: the queries, the memory or the mask are of other shapes or types.
+            UserError: the queries, the memory or the mask are of other shapes or types; or the history is left out, and
+                that of each query but the first would be another one.
         """
         check_query(queries, memory, allowed_mask, steps, self.query_size)
+        if history is None and needs_history(self.scorer) and not is_tracing() and queries.shape[1] > 1:
+            raise UserError(
+                f"attention: {queries.shape[1]} queries without a history, but {type(self.scorer).__name__} reads the "
+                "weights of the step before; call it once a step, with the history so far"
+            )
         steps = query_steps(queries, steps)
         if dropout_mask is None and self.dropout > 0 and self.training:
             mask = queries.new_ones(*queries.shape[:2], memory.keys.shape[-2])

@@ -174,7 +174,7 @@ class AttentionLaws(TensorLaws):
     def empty_memory_gives_zeros(self) -> None:
         """A row of padding alone gives contexts and gradients of 0; so does a memory of no positions."""
         empty = self.part.make_memory(torch.zeros(B, 0, KEYS), values=torch.zeros(B, 0, VALUES))
-        contexts = self.part(torch.randn(B, Q, WIDTH), empty).context
+        contexts = self.part(torch.randn(B, Q, WIDTH), empty, history=self.part.init_history(empty)).context
         require(torch.equal(contexts, torch.zeros(B, Q, VALUES)), "", "a memory of no positions does not give zeros")
         inputs = Inputs(*(tensor.requires_grad_() for tensor in random_inputs()))
         output = attend(self.part, inputs, memory_mask=torch.zeros(B, M, dtype=torch.bool))
@@ -211,9 +211,11 @@ class AttentionLaws(TensorLaws):
         previous = [dict(vars(module)) for module in attention.modules()]
         weights = copy.deepcopy(attention.state_dict())
         memory = attention.make_memory(first.states, MEMORY_MASK, first.values)
-        expected = attention(first.queries, memory).context
-        attention(second.queries, attention.make_memory(second.states, MEMORY_MASK, second.values))
-        require_close(attention(first.queries, memory).context, expected, "", "memories affect each other")
+        history = attention.init_history(memory)
+        expected = attention(first.queries, memory, history=history).context
+        attend(attention, second)
+        actual = attention(first.queries, memory, history=history).context
+        require_close(actual, expected, "", "memories affect each other")
         current = [dict(vars(module)) for module in attention.modules()]
         require(current == previous, "", "a call changes attributes of a module")
         same = all(torch.equal(weights[name], tensor) for name, tensor in attention.state_dict().items())

@@ -106,6 +106,18 @@ def test_no_queries_have_no_contexts(normalizer):
     assert (read.context.shape, read.weights.shape) == ((2, 0, 6), (2, 0, 5))
 
 
+@pytest.mark.parametrize("heads", [1, 2])
+def test_several_queries_have_no_common_history_unless_one_is_passed(heads):
+    """Else the weights of the first step would have no effect on the second's."""
+    attention: Any = build(scorer="location", query_size=13, memory_size=26, heads=heads)
+    memory = attention.make_memory(STATES)
+    message = "^attention: 5 queries without a history, but Location reads the weights of the step before; call it once"
+    with pytest.raises(UserError, match=message):
+        attention(QUERIES, memory)
+    assert attention(QUERIES[:, :1], memory).context.shape == (2, 1, 26)
+    assert attention(QUERIES, memory, history=attention.init_history(memory)).context.shape == (2, 5, 26)
+
+
 def test_one_memory_row_may_serve_many_queries(attention):
     read = attention(QUERIES, attention.make_memory(STATES[:1]), allowed_mask=torch.ones(5, 7, dtype=BOOL))
     assert read.context.shape == (2, 5, 26)

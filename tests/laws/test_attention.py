@@ -90,7 +90,8 @@ def test_16_bits_hold_contexts_and_gradients(scorer, has_autocast, dtype):
             attention, inputs = attention.to(dtype), [tensor.to(dtype) for tensor in inputs]
         leaves = [*(tensor.requires_grad_() for tensor in inputs), *attention.parameters()]
         with torch.autocast("cpu", dtype, enabled=has_autocast):
-            context = attention(inputs[0], attention.make_memory(inputs[1], MEMORY_MASK)).context
+            memory = attention.make_memory(inputs[1], MEMORY_MASK)
+            context = attention(inputs[0], memory, history=attention.init_history(memory)).context
         context.float().mean().backward()
         assert context.dtype == dtype
         assert context.isfinite().all(), normalizer
@@ -124,10 +125,11 @@ def test_values_do_not_change_the_weights(simple):
 def test_weights_are_returned_on_request_only(simple):
     queries, states, values = random_inputs()
     memory = simple.make_memory(states, MEMORY_MASK, values)
-    plain = simple(queries, memory)
+    history = simple.init_history(memory)
+    plain = simple(queries, memory, history=history)
     assert plain.weights is None
     assert plain.scores is None
-    torch.testing.assert_close(plain.context, simple(queries, memory, need_weights=True).context)
+    torch.testing.assert_close(plain.context, simple(queries, memory, history=history, need_weights=True).context)
 
 
 def test_everything_is_present_by_default(simple):

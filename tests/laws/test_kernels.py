@@ -193,7 +193,7 @@ def read(attention: Any, choices: dict[str, Any], what: ReadInputs) -> Attention
     memory = memory._replace(is_causal=kind == "causal")
     if kind == "growing":
         memory = hide_future(memory, 2 * torch.arange(queries.shape[1], device=queries.device))
-    return attention(queries, memory, **options)
+    return attention(queries, memory, history=attention.init_history(memory), **options)
 
 
 def outcome(attention: Any, choices: dict[str, Any], what: ReadInputs) -> dict[str, Tensor | None]:
