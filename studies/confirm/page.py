@@ -5,6 +5,7 @@ That is what to take, what settings do on several tasks, what was asked and foun
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -76,7 +77,13 @@ def advice_rows(suites: Sequence[Suite], runs: Runs, problems: Path) -> tuple[li
     for place, one in enumerate(compare(asked, runs)):
         if one.found == WORSE:
             asked[place] = Planned(one.planned.task, one.planned.second, one.planned.first, BETTER, "")
-    rows = [_advice_row(names[one.planned.task], one, rankings[one.planned.task], runs) for one in compare(asked, runs)]
+    overrides = {(suite.name, name): words for suite in suites for name, words in suite.baselines.items()}
+    rows = []
+    for one in compare(asked, runs):
+        task, taken = one.planned.task, one.planned.first
+        words = " ".join(f"`{shlex.quote(word)}`" for word in overrides.get((task.split("/")[0], taken), ()))
+        named = f"`{taken}`: {words}" if words else f"the {taken}"  # the defaults, or a rule that needs no training
+        rows.append(_advice_row(names[task], named, one, rankings[task], runs))
     return rows, undecided
 
 
@@ -133,7 +140,7 @@ def _take(ranking: Ranking, default: str) -> str:
     return ranking.settings[ranking.rows[0].setting].name if is_worse or row is None else default
 
 
-def _advice_row(problem: str, compared: Compared, ranking: Ranking, runs: Runs) -> list[str]:
+def _advice_row(problem: str, taken: str, compared: Compared, ranking: Ranking, runs: Runs) -> list[str]:
     planned, (reached, other) = compared.planned, compared.means
     row = row_of(ranking, planned.first)
     interval = f" ({ranking.metric.interval_cell(*row.interval)})" if row is not None and row.interval else ""
@@ -144,7 +151,7 @@ def _advice_row(problem: str, compared: Compared, ranking: Ranking, runs: Runs) 
         among = "better than the best of the settings"
     return [
         f"{problem}: `{planned.task}`",
-        f"`{planned.first}`",
+        taken,
         f"{compared.metric} {ranking.metric.format(reached)}{interval}",
         f"{against}; {_ratio(compared, ' times the error')}",
         f"{p_text(compared.p)}; {among}",

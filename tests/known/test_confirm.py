@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 import yaml
@@ -128,22 +129,22 @@ def test_the_page_advises_where_a_task_is_whole(tmp_path: Path) -> None:
     (((problem, taken, reached, gain, certainty, cost),), undecided) = advice_rows(
         [read_suite(str(file))], table, problems
     )
-    assert (problem, taken, undecided) == ("words: `g2p/english`", "`defaults`", [])
+    assert (problem, taken, undecided) == ("words: `g2p/english`", "the defaults", [])
     assert reached.startswith("PER 5.100 (5.0")
     assert gain == "none: 10.149; 0.502 times the error (0.490 to 0.515)"
     assert certainty == "p < 0.001; one of 2 that cannot be told from the best"
     assert cost == "30 s of a core, 1.0 times; 1,000 parameters"
     table["g2p/english", "dot"] = runs(2.0, 2.1, 2.1, 2.0)
     (((_, taken, *_, certainty, _),), _) = advice_rows([read_suite(str(file))], table, problems)
-    assert (taken, certainty) == ("`dot`", "p < 0.001; better than all others")
+    assert (taken, certainty) == ("`dot`: `scorer=dot`", "p < 0.001; better than all others")
     text = problems.read_text(encoding="utf-8")
-    problems.write_text(text.replace("against: none", "against: a rule"), encoding="utf-8")
-    table["g2p/english", "a rule"] = [
+    problems.write_text(text.replace("against: none", "against: linear map"), encoding="utf-8")
+    table["g2p/english", "linear map"] = [
         replace(run, results={"test_per": run.results["test_per"], "test_examples": 1000.0})
         for run in runs(1.0, 1.02, 1.01, 1.03)
     ]
     (((_, taken, _, gain, certainty, cost),), _) = advice_rows([read_suite(str(file))], table, problems)
-    assert (taken, cost) == ("`a rule`", "no training")
+    assert (taken, cost) == ("the linear map", "no training")
     assert gain.startswith("dot: 2.05; 0.495 times the error (")
     assert certainty == "p < 0.001; better than the best of the settings"
     problems.write_text(text, encoding="utf-8")
@@ -163,6 +164,17 @@ def test_the_page_advises_where_a_task_is_whole(tmp_path: Path) -> None:
     assert "| g2p/english | `none` against `dot` | better: us | **worse** |" in filled
     assert filled.startswith("a\n\n<!-- confirmed -->\n\n| your problem | take |")
     assert "publications 0 of 1 hold, but `none` against `dot` on g2p/english is worse, not better." in filled
+
+
+def test_the_page_counts_the_seeds_that_reverse_without_an_error() -> None:
+    counted = read_runs([HERE / "results" / "reverse.csv"], [read_suite(str(SUITES / "reverse.yaml"))])
+    rates = {
+        setting: [run.results["test_symbol_error_rate"] for run in counted["reverse/twice_as_long", setting]]
+        for setting in ("location", "location_both_memories", "defaults")
+    }
+    assert [rates[setting].count(0.0) for setting in rates] == [5, 9, 0]
+    assert {*map(len, rates.values())} == {10}
+    assert f"{fmean(rates['defaults']):.0f}" == "11"
 
 
 def test_a_setting_of_several_tasks_is_compared_with_the_first_on_each(tmp_path: Path) -> None:
