@@ -172,7 +172,8 @@ def test_unsupported_reads_are_left_to_other_kernels():
     ]:
         attention, queries, memory = long_read(scorer, positions + 101)
         attention.kernels = (Spy(),)
-        attention(queries, memory._replace(**cut(memory, positions)))
+        read = memory._replace(**cut(memory, positions))
+        attention(queries, read, history=attention.init_history(read))
         assert calls.pop() is expected
 
 
