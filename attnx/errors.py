@@ -131,6 +131,16 @@ def in_a_line(error: BaseException) -> str:
     return line if len(line) <= MAX_MESSAGE_LENGTH else f"{line[: MAX_MESSAGE_LENGTH - 1]}…"
 
 
+def check_words(words: object, what: str, example: str) -> None:
+    """Check that words are a list of strings; of one string each letter would be taken for a word.
+
+    Raises:
+        UserError: they are not; it says ``what`` to list, with an example.
+    """
+    if isinstance(words, str) or not isinstance(words, Sequence) or not all(isinstance(word, str) for word in words):
+        raise UserError(f"{words!r}: give a list of {what}, as in {example}")
+
+
 def reject_duplicates(option: str, names: Sequence[str], kind: str) -> None:
     """Refuse a list of an option that names something, such as a ``language``, more than once."""
     if len(set(names)) < len(names):

@@ -28,7 +28,7 @@ from attnx.config.no_effect import (
 )
 from attnx.config.view import value_text
 from attnx.data.paths import expand_path
-from attnx.errors import UserError, reject_duplicates
+from attnx.errors import UserError, check_words, reject_duplicates
 from attnx.models.resolve import NoEffect, resolve_model
 from attnx.registry.part import MULTI_SELECT_KINDS
 
@@ -147,9 +147,7 @@ def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> dic
 
     from attnx.config.hydra_session import hydra_session, plain_config
 
-    is_list = isinstance(overrides, Sequence) and not isinstance(overrides, str)
-    if not is_list or not all(isinstance(override, str) for override in overrides):
-        raise UserError(f"{overrides!r}: give a list of overrides, as in compose(['scorer=dot'])")
+    check_words(overrides, "overrides", "compose(['scorer=dot'])")
     registry.forget_changed()
     reject_folder_overrides(overrides)
     reject_hydra_overrides(overrides)

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from attnx import registry
-from attnx.errors import UserError
+from attnx.errors import UserError, check_words
 from attnx.inference.checkpoint import check_resumable
 from attnx.inference.load import TrainedRun, load_run, open_run
 from attnx.inference.validate import KINDS_TO_TRAIN, NOTHING_LEFT, read_resumable_run
@@ -56,6 +56,7 @@ def fit(
     if not isinstance(config, Mapping) or not all(kind in config for kind in KINDS_TO_TRAIN):
         words = config.split() if isinstance(config, str) else config if isinstance(config, list) else ["scorer=dot"]
         raise UserError(f"fit takes a configuration from compose: attnx.fit(attnx.compose({words!r}))")
+    check_words(overrides, "overrides", "fit(config, ['scorer=dot'])")
     config = resolve_devices(registry.with_defaults(config))
     if needs_processes(config["trainer"]) and rank_info().world_size == 1:
         return _train_in_ranks(partial(fit, config, overrides, is_verbose=is_verbose), config)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +48,23 @@ def test_a_changed_configuration_is_checked(words):
     assert refusal_message(attnx.fit, config).startswith("trainer.batch_size=0: expected a whole number, 1 or more")
 
 
-@pytest.mark.parametrize("value", [{"scorer": "dot"}, [3], None])
-def test_an_invalid_list_of_overrides_is_refused(value):
-    assert (
-        refusal_message(attnx.compose, value) == f"{value!r}: give a list of overrides, as in compose(['scorer=dot'])"
-    )
+@pytest.mark.parametrize("value", [{"scorer": "dot"}, [3], None, "scorer=dot"])
+def test_an_invalid_list_of_words_is_refused(value):
+    """Of overrides, filters and choices: of one string each letter would be a word."""
+    message = f"{value!r}: give a list of"
+    assert refusal_message(attnx.compose, value) == f"{message} overrides, as in compose(['scorer=dot'])"
+    fit = partial(attnx.fit, attnx.compose(["scorer=dot"]))
+    assert refusal_message(fit, value) == f"{message} overrides, as in fit(config, ['scorer=dot'])"
+    assert refusal_message(attnx.report, "one", value) == f"{message} filters, as in report('one', ['scorer=dot'])"
+    advice = "choices, as in report('one', best_over=['optimizer.lr'])"
+    assert refusal_message(attnx.report, "one", best_over=value) == f"{message} {advice}"
+    assert not Path("multirun").exists()
+
+
+@pytest.mark.parametrize("value", [None, 3, [3]])
+def test_an_invalid_list_of_folders_is_refused(value):
+    message = f"{value!r}: name a folder, or a list of folders, as in report('multirun/scorers')"
+    assert refusal_message(attnx.report, value) == message
 
 
 @pytest.mark.parametrize("value", [None, 3, ["one"]])
