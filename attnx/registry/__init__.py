@@ -276,7 +276,7 @@ def build(kind: str, choice: PartSpec, /, **supplied: Any) -> Any:
     options, info = check(kind, name, values), describe(kind, name)
     if missing := [size for size in info.injected_params if size not in supplied]:
         hint = suggest(missing[0], supplied.keys() - info.injected_params)
-        raise UserError(f"{info.place}: the {kind} {name!r} needs {', '.join(missing)}, which was not supplied{hint}")
+        raise UserError(f"{info.place}: the {kind} {name!r} needs {', '.join(missing)}, which nothing supplies{hint}")
     constructor, sizes = find(kind, name), {size: supplied[size] for size in info.injected_params}
     with nullcontext() if info.origin == "core" else name_plug_in(info):
         part = constructor(**sizes, **options)

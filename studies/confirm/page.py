@@ -82,7 +82,7 @@ def advice_rows(suites: Sequence[Suite], runs: Runs, problems: Path) -> tuple[li
     for one in compare(asked, runs):
         task, taken = one.planned.task, one.planned.first
         words = " ".join(f"`{shlex.quote(word)}`" for word in overrides.get((task.split("/")[0], taken), ()))
-        named = f"`{taken}`: {words}" if words else f"the {taken}"  # the defaults, or a rule that needs no training
+        named = f"`{taken}`{words and f': {words}'}"  # defaults and what needs no training have none
         rows.append(_advice_row(names[task], named, one, rankings[task], runs))
     return rows, undecided
 

@@ -129,7 +129,7 @@ def test_the_page_advises_where_a_task_is_whole(tmp_path: Path) -> None:
     (((problem, taken, reached, gain, certainty, cost),), undecided) = advice_rows(
         [read_suite(str(file))], table, problems
     )
-    assert (problem, taken, undecided) == ("words: `g2p/english`", "the defaults", [])
+    assert (problem, taken, undecided) == ("words: `g2p/english`", "`defaults`", [])
     assert reached.startswith("PER 5.100 (5.0")
     assert gain == "none: 10.149; 0.502 times the error (0.490 to 0.515)"
     assert certainty == "p < 0.001; one of 2 that cannot be told from the best"
@@ -144,7 +144,7 @@ def test_the_page_advises_where_a_task_is_whole(tmp_path: Path) -> None:
         for run in runs(1.0, 1.02, 1.01, 1.03)
     ]
     (((_, taken, _, gain, certainty, cost),), _) = advice_rows([read_suite(str(file))], table, problems)
-    assert (taken, cost) == ("the linear map", "no training")
+    assert (taken, cost) == ("`linear map`", "no training")
     assert gain.startswith("dot: 2.05; 0.495 times the error (")
     assert certainty == "p < 0.001; better than the best of the settings"
     problems.write_text(text, encoding="utf-8")

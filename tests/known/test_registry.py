@@ -224,7 +224,7 @@ def test_a_choice_without_a_name_is_refused():
 def test_a_missing_constructor_argument_is_reported():
     message = refusal_message(registry.build, "scorer", "additive", query_size=5)
     place = registry.describe("scorer", "additive").place
-    missing = f"{place}: the scorer 'additive' needs memory_size, which was not supplied"
+    missing = f"{place}: the scorer 'additive' needs memory_size, which nothing supplies"
     assert message == missing
     message = refusal_message(registry.build, "scorer", "additive", query_size=5, memory_sizes=7)
     assert message == f"{missing}; did you mean memory_sizes?"
