@@ -29,7 +29,7 @@ extensions = [
     "type_names",
     "mathml",
     "lazy_images",
-    "gallery",
+    "gallery.moving_page_frame",
     "accessible_html",
 ]
 

@@ -116,7 +116,7 @@ def test_fields_of_an_issue_form_have_names():
 
 def builder(kind: str, root: Path) -> Any:
     """What builds a wheel or an sdist of the project in a folder."""
-    module = pytest.importorskip(f"hatchling.builders.{kind}", reason="set up before hatchling belonged to attnx[dev]")
+    module = pytest.importorskip(f"hatchling.builders.{kind}", reason="set up before hatchling belonged to attnx[test]")
     return getattr(module, f"{kind.title()}Builder")(str(root))
 
 
