@@ -42,37 +42,37 @@ def measure_latency(run: TrainedRun, contexts: Sequence[int], device: torch.devi
     A context that the model does not take, such as one beyond its learned positions, ends the measurement, too.
     """
     model: Any = run.model.eval().to(device)
+    reads_source = "encoder" in model.sources
+    state, num_decoded = None, 0
     for context in sorted(contexts):
         _reset_peak(device)
         try:
-            state = _state_after(model, run, context, device)
-            times = []
-            for _ in range(WARM_UP_STEPS + REPEATS):
+            if state is None or reads_source:  # else what was decoded goes on to the next context
+                state, num_decoded = _first_state(model, run, context if reads_source else 0, device), 0
+            num_untimed, times = WARM_UP_STEPS + (0 if reads_source else context - num_decoded), []
+            for _ in range(num_untimed + REPEATS):
                 start = _now(device)
                 _, state, _ = model.decode_step(model.target.start_input(1, device), state)
                 times.append(_now(device) - start)
+            num_decoded += len(times)
         except (RuntimeError, IndexError, ValueError, MemoryError) as error:
             if is_out_of_memory(error) or context > min(contexts):
                 return
             raise
-        yield Latency(context, 1000 * median(times[WARM_UP_STEPS:]), _peak_mb(device))
+        yield Latency(context, 1000 * median(times[num_untimed:]), _peak_mb(device))
 
 
-def _state_after(model: Any, run: TrainedRun, context: int, device: torch.device) -> Any:
-    """The state of one row after so many positions: of a source, or, if none is attended to, of the target."""
-    reads_source = "encoder" in model.sources
+def _first_state(model: Any, run: TrainedRun, source_length: int, device: torch.device) -> Any:
+    """The state of one row before the first output, after a source of so many steps; 0 if none is attended to."""
     # A model that continues its source starts from nothing; another encodes its source, attended to or not.
-    length = context if reads_source else 0 if run.task.is_continuation else 1
+    length = source_length or (0 if run.task.is_continuation else 1)
     if isinstance(run.source, Vocabulary):  # symbols in turn, (1, length)
         ids = torch.arange(length) % max(1, len(run.source) - len(SPECIALS)) + len(SPECIALS)
         inputs = ids.clamp(max=len(run.source) - 1)[None]
     else:
         inputs = torch.zeros(1, length, run.source.width)
     source, _ = model.target.prepare(inputs.to(device))
-    state = model.init_state(source, torch.ones(source.shape[:2], dtype=torch.bool, device=device))
-    for _ in range(0 if reads_source else context):
-        _, state, _ = model.decode_step(model.target.start_input(1, device), state)
-    return state
+    return model.init_state(source, torch.ones(source.shape[:2], dtype=torch.bool, device=device))
 
 
 def _now(device: torch.device) -> float:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
 from rich.console import Console
 
 import attnx
+from attnx.inference.decode_latency import REPEATS, WARM_UP_STEPS, measure_latency
+from attnx.inference.load import open_run
 from attnx.inference.model_cost import ModelCost, count_cost
 from attnx.reports.run.tables import start_table
 from attnx.runs.results import CONTEXTS
@@ -51,12 +54,20 @@ def test_operations_are_in_results_and_in_the_start_table_and_training_is_unchan
     assert all(torch.equal(weight, weights[1][name]) for name, weight in weights[0].items())
 
 
-@pytest.mark.parametrize("choice", ["attention=none", "scope=history"])
-def test_the_time_of_a_model_that_does_not_attend_to_its_source_is_measured(choice, run, command):
+@pytest.mark.parametrize(
+    ("choice", "decoded"), [("attention=none", 0), ("scope=history", 512 - REPEATS - WARM_UP_STEPS)]
+)
+def test_the_time_of_a_model_that_does_not_attend_to_its_source_is_measured(choice, decoded, run, command):
+    """Nothing is decoded twice; without attention the context is a source's length."""
     run(choice, folder="one")
-    answer = command("cost", "one", "--contexts", "128")
+    answer = command("cost", "one", "--contexts", "128", "512")
     assert (answer.code, answer.err) == (0, "")
-    assert json.loads(Path("one/cost.json").read_text())["decode_ms_128"] > 0
+    costs = json.loads(Path("one/cost.json").read_text())
+    assert all(costs[f"decode_ms_{context}"] > 0 for context in (128, 512))
+    opened = open_run("one")
+    opened.model.decode_step = Mock(wraps=opened.model.decode_step)  # type: ignore[method-assign]
+    assert len(list(measure_latency(opened, (512, 128), torch.device("cpu")))) == 2
+    assert opened.model.decode_step.call_count == decoded + 2 * (WARM_UP_STEPS + REPEATS)
 
 
 def test_the_time_of_a_decoded_token_is_measured_and_kept(run, command):

@@ -24,7 +24,7 @@ from rich.text import Text
 from attnx.cli.args import whole_number
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
-from attnx.files.printable import print_line, printable
+from attnx.files.printable import print_line, printable, show_waiting
 from attnx.reports.significant_digits import format_count
 from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.run_record import RunRecord
@@ -86,11 +86,12 @@ def _measure(runs: Sequence[RunRecord], contexts: Sequence[int]) -> None:
     from attnx.inference.load import open_run
     from attnx.training.distributed.devices import training_device
 
-    for record in runs:
+    for number, record in enumerate(runs, 1):
         opened = open_run(record.path)
         device, numbers = training_device(opened.config["trainer"]), dict[str, float]()
-        for latency in measure_latency(opened, contexts, device):
-            numbers |= latency.results()
+        with show_waiting(Console(), f"measuring run {number} of {len(runs)}: {printable(str(record.path))}"):
+            for latency in measure_latency(opened, contexts, device):
+                numbers |= latency.results()
         accel = opened.config.get("accel", "auto")
         setup = {"device": str(device), "threads": torch.get_num_threads(), "accel": accel}
         write_json(record.path / COST, {"format": FORMAT, **setup, **numbers})
