@@ -33,7 +33,7 @@ from attnx.sweeps.record import (
     timestamp,
 )
 from attnx.sweeps.summary import LiveTable
-from attnx.training.callbacks.stop_signal import StopSignal
+from attnx.training.stop_signal import StopSignal
 
 # Time between two looks at the progress of the running jobs.
 POLL_SECONDS = 0.25

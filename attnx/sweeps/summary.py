@@ -26,7 +26,7 @@ from attnx.runs.layout import ERROR_TXT, README, STUDY
 from attnx.runs.run import JobProgress
 from attnx.runs.sweep import Sweep, SweepJob, read_step_time
 from attnx.sweeps.record import save_sweep, sync_from_folder, timestamp
-from attnx.training.callbacks.stop_signal import StopSignal
+from attnx.training.stop_signal import StopSignal
 
 STATUS_STYLES = {
     "waiting": "dim",

@@ -27,7 +27,7 @@ from attnx.reports.run.readme import write_run_readme
 from attnx.runs.info import RunStatus, update_info
 from attnx.runs.layout import ERROR_TXT, RUN_JSON, resume_command
 from attnx.training.callbacks.nan_guard import PHASES, STEP_NOTE_PREFIX
-from attnx.training.callbacks.stop_signal import StopSignal
+from attnx.training.stop_signal import StopSignal
 
 
 @contextmanager

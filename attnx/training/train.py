@@ -40,7 +40,6 @@ from attnx.training.callbacks.nan_guard import NanGuard
 from attnx.training.callbacks.per_batch_seed import PerBatchSeed
 from attnx.training.callbacks.progress import ProgressDisplay
 from attnx.training.callbacks.step_plan import StepPlan, StepPlanCallback
-from attnx.training.callbacks.stop_signal import StopSignal
 from attnx.training.callbacks.throughput import Throughput, peak_memory
 from attnx.training.callbacks.time_budget import TimeBudget
 from attnx.training.callbacks.weight_average import WeightAverage
@@ -51,6 +50,7 @@ from attnx.training.distributed.model_parallel import place_model, placement_dev
 from attnx.training.lightning_module import TrainingModule
 from attnx.training.loaders import TrainingDataModule, draw_examples
 from attnx.training.save_examples import save_examples
+from attnx.training.stop_signal import StopSignal
 from attnx.training.trainer import silence_warnings
 
 Config = Mapping[str, Any]

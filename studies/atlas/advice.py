@@ -38,7 +38,7 @@ def advise(comparison: Comparison, tasks: Mapping[str, Task]) -> Advice | None:
     main, points = comparison.rankings[0], {point.name: point for point in cost_points(comparison)}
     is_tested = main.has_seeds
     equals = [main.rows[0], *main.undecided] if is_tested else main.rows
-    candidates = [point for row in equals if (point := points.get(comparison.settings[row.setting].name))]
+    candidates = [point for row in equals if (point := points.get(comparison.settings[row.setting_index].name))]
     if not candidates:
         return None
     default = next((point for point in candidates if _words(task, comparison, point.name) == DEFAULTS), None)
@@ -52,7 +52,7 @@ def advise(comparison: Comparison, tasks: Mapping[str, Task]) -> Advice | None:
         words=_words(task, comparison, choice.name),
         quality=f"{main.metric.label} {main.metric.format(choice.mean)}",
         baseline="" if baseline is None else main.metric.format(baseline.mean),
-        cost=_cost(choice, None if baseline is None else points.get(comparison.settings[baseline.setting].name)),
+        cost=_cost(choice, None if baseline is None else points.get(comparison.settings[baseline.setting_index].name)),
         certainty=_certainty(len(equals), len(main.rows), _baseline_difference(task, comparison), is_tested=is_tested),
     )
 
@@ -76,7 +76,10 @@ def _baseline_difference(task: Task, comparison: Comparison) -> MeanDifference |
     """The difference of the setting without attention from the defaults."""
     baseline = find_baseline(comparison)
     changes = changes_of(task, comparison).by_words.values()
-    return next((change.difference for change in changes if baseline and change.row.setting == baseline.setting), None)
+    return next(
+        (change.difference for change in changes if baseline and change.row.setting_index == baseline.setting_index),
+        None,
+    )
 
 
 def _certainty(equal: int, settings: int, baseline: MeanDifference | None, *, is_tested: bool) -> str:

@@ -78,7 +78,7 @@ class Appendix(NamedTuple):
             if main.interactions:
                 yield " ".join(main.effects_summary)
                 yield table(F_TEST_HEAD, f_test_rows(main))
-            if (grid := scorer_by_scope(comparison, self.changes_of(comparison).default.setting)) is not None:
+            if (grid := scorer_by_scope(comparison, self.changes_of(comparison).default.setting_index)) is not None:
                 yield draw_grid(grid, main.metric)
 
     def learning_rates(self) -> Shown:
@@ -115,7 +115,7 @@ class Appendix(NamedTuple):
         for comparison in self.report.comparisons:
             if (rates := comparison.length_rates) is not None and len(rates.groups) > 1:
                 yield f"#### {comparison.heading}: by length"
-                yield draw_lengths(comparison, rates, self.changes_of(comparison).default.setting)
+                yield draw_lengths(comparison, rates, self.changes_of(comparison).default.setting_index)
 
     def length_tables(self) -> Shown:
         """The errors by source length, as tables."""

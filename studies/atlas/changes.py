@@ -59,7 +59,7 @@ def changes_of(task: Task, comparison: Comparison) -> Changes:
         if (choices := frozenset(choices_of(task, setting, comparison).items())) in rows
     }
     # A change of what has not been varied yet looks like the default.
-    rows_by_words = {words: row for words, row in rows_by_words.items() if row.setting != default.setting}
+    rows_by_words = {words: row for words, row in rows_by_words.items() if row.setting_index != default.setting_index}
     differences = differences_from(default, [*rows_by_words.values()], main.scale)
     changed = zip(rows_by_words.items(), differences, strict=True)
     by_words = {words: Change(row, difference) for (words, row), difference in changed}
@@ -68,13 +68,13 @@ def changes_of(task: Task, comparison: Comparison) -> Changes:
 
 def find_baseline(comparison: Comparison) -> RankedSetting | None:
     """The setting without attention."""
-    return next((row for row in comparison.rankings[0].rows if has_no_attention(comparison, row.setting)), None)
+    return next((row for row in comparison.rankings[0].rows if has_no_attention(comparison, row.setting_index)), None)
 
 
 def rows_by_choices(comparison: Comparison) -> dict[frozenset[tuple[str, str]], RankedSetting]:
     """The rows of the main ranking by the choices that they make."""
     return {
-        frozenset(chosen_values(comparison.keys, comparison.settings[row.setting]).items()): row
+        frozenset(chosen_values(comparison.keys, comparison.settings[row.setting_index]).items()): row
         for row in comparison.rankings[0].rows
     }
 

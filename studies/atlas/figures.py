@@ -80,10 +80,10 @@ def scorer_by_scope(comparison: Comparison, default: int) -> Grid | None:
     pair = [next(factor for factor in compared if factor.name.startswith(kind)) for kind in ("scorer", "scope")]
     fixed = [factor for factor in compared if factor not in pair]
     means = {
-        row.setting: row.mean
+        row.setting_index: row.mean
         for row in main.rows
-        if has_factors(row.setting, compared)
-        and all(factor.indices[row.setting] == factor.indices[default] for factor in fixed)
+        if has_factors(row.setting_index, compared)
+        and all(factor.indices[row.setting_index] == factor.indices[default] for factor in fixed)
     }
     crossed = repeated_settings(list(means), pair)
     scorer, scope = (restrict([factor], crossed) for factor in pair)
@@ -144,7 +144,7 @@ def draw_lengths(comparison: Comparison, rates: LengthRates, default: int) -> Fi
         axes.plot(columns, by_group, color=PALE, linewidth=0.6)
     baseline = find_baseline(comparison)
     lines = [("attnx's defaults", BLUE, default)]
-    lines += [] if baseline is None else [("without attention", ORANGE, baseline.setting)]
+    lines += [] if baseline is None else [("without attention", ORANGE, baseline.setting_index)]
     for label, color, setting in lines:
         axes.plot(columns, rates.rates[setting], "o-", color=color, linewidth=2, markersize=4, label=label)
     axes.plot([], [], color=PALE, label="each other setting")
@@ -161,7 +161,7 @@ def cost_points(comparison: Comparison) -> list[CostPoint]:
     """The settings whose runs have their CPU time, means over seeds."""
     points = []
     for row in comparison.rankings[0].rows:
-        setting = comparison.settings[row.setting]
+        setting = comparison.settings[row.setting_index]
         seconds = [run.results[CPU_SECONDS] for run in setting.runs if CPU_SECONDS in run.results]
         memory = [run.results[MEMORY] for run in setting.runs]
         if seconds:

@@ -29,16 +29,16 @@ def draw_task(ranking: Ranking, linear_error: float | None = None) -> Figure:
 
     Those that cannot be told from the best are blue. A line shows the error of a linear map, if there is one.
     """
-    metric, equals = ranking.metric, {row.setting for row in [ranking.rows[0], *ranking.undecided]}
+    metric, equals = ranking.metric, {row.setting_index for row in [ranking.rows[0], *ranking.undecided]}
     figure = Figure(figsize=(7, 0.3 * len(ranking.rows) + 0.9), layout="constrained")
     axes, names = figure.subplots(), []
     for place, row in enumerate(ranking.rows):
-        values, color = [*row.values.values()], BLUE if row.setting in equals else GRAY
+        values, color = [*row.values.values()], BLUE if row.setting_index in equals else GRAY
         axes.plot(values, [place] * len(values), "o", color=color, alpha=0.3, markersize=4, markeredgewidth=0)
         if row.interval is not None:
             axes.plot(row.interval, [place, place], color=color, linewidth=2)
         axes.plot(ranking.scale_mean(row), place, "o", color=color, markersize=6)
-        names.append(ranking.settings[row.setting].name)
+        names.append(ranking.settings[row.setting_index].name)
     if linear_error is not None:
         axes.axvline(linear_error, color=ORANGE, linestyle="--", linewidth=1, label=LINEAR_MAP)
         axes.legend(frameon=False, fontsize=8)

@@ -282,7 +282,7 @@ def test_errors_by_length_are_drawn_of_the_default_and_of_no_attention(tasks):
         for by_length in [{3 + 5 * i: LengthErrors(5, 1, count, 10) for i, count in enumerate(errors)}]
     ]
     (comparison,) = comparisons(runs)
-    default = changes_of(tasks["g2p"], comparison).default.setting
+    default = changes_of(tasks["g2p"], comparison).default.setting_index
     assert comparison.length_rates is not None
     (axes,) = draw_lengths(comparison, comparison.length_rates, default).axes
     lines = {line.get_color(): list(line.get_ydata()) for line in axes.lines}
@@ -302,9 +302,9 @@ def test_scorers_by_scope_are_drawn_once_all_are_trained(tasks):
         for run in [record(scorer, 1, value, 1.0)]
     ]
     (partial,) = comparisons(runs[:5])
-    assert scorer_by_scope(partial, partial.rankings[0].rows[-1].setting) is None
+    assert scorer_by_scope(partial, partial.rankings[0].rows[-1].setting_index) is None
     (comparison,) = comparisons(runs)
-    default = next(row.setting for row in comparison.rankings[0].rows if row.mean == 11)
+    default = next(row.setting_index for row in comparison.rankings[0].rows if row.mean == 11)
     grid = scorer_by_scope(comparison, default)
     assert grid is not None
     assert (grid.scorers, grid.scopes, grid.means.tolist()) == (

@@ -123,7 +123,7 @@ def test_validation_of_reverse(page):
     assert (len(earlier), len(curves)) == (50, 153)
     assert sum(min(curve.values()) == 0 for curve in earlier) == 48
     location = page.changes["reverse"].by_words["scorer=location"].row
-    runs = page.comparison("reverse").settings[location.setting].runs
+    runs = page.comparison("reverse").settings[location.setting_index].runs
     curves = [run.curves[run.monitor] for run in runs]
     assert [min(curve, key=curve.__getitem__) for curve in curves] == [300, 300, 300]
     assert round(location.mean) == 20
@@ -199,7 +199,7 @@ def test_changes_are_worse_or_alike(page):
     none, concat = (changes["g2p"].by_words[words].row.mean for words in ("attention=none", "scorer=concat"))
     assert 0.9 < concat / none < 1.1
     default = changes["g2p"].default
-    grid = scorer_by_scope(page.comparison("g2p"), default.setting)
+    grid = scorer_by_scope(page.comparison("g2p"), default.setting_index)
     assert grid is not None
     by_scope = dict(zip(grid.scopes, grid.means[:, grid.scorers.index("concat")], strict=True))
     windows = [
@@ -217,7 +217,7 @@ def test_changes_are_worse_or_alike(page):
         name, rates = comparison.constant["task"], comparison.length_rates
         if name in TESTED:
             assert rates is not None
-            settings = changes[name].by_words["attention=none"].row.setting, changes[name].default.setting
+            settings = changes[name].by_words["attention=none"].row.setting_index, changes[name].default.setting_index
             gaps = [
                 none - default for none, default in zip(*(rates.rates[setting] for setting in settings), strict=True)
             ]
@@ -238,7 +238,7 @@ def test_long_words(page):
     comparison, trained = page.comparison("reverse"), range(2, 11)
 
     def error_rate(words: str) -> float:
-        runs = comparison.settings[page.changes["reverse"].by_words[words].row.setting].runs
+        runs = comparison.settings[page.changes["reverse"].by_words[words].row.setting_index].runs
         errors = [counts for run in runs for n, counts in run.examples.length_errors.items() if n in trained]
         return 100 * sum(counts.edits for counts in errors) / sum(counts.symbols for counts in errors)
 
@@ -253,7 +253,9 @@ def test_long_words(page):
 def test_what_solves_long_words_pronounces(page):
     solving = "feed=now, heads=4, location, encoder_decoder, query=[previous_state,token], softmax"
     best = {
-        task: [page.comparison(task).settings[row.setting].name for row in page.comparison(task).rankings[0].rows[:3]]
+        task: [
+            page.comparison(task).settings[row.setting_index].name for row in page.comparison(task).rankings[0].rows[:3]
+        ]
         for task in ("reverse", "g2p")
     }
     assert best["reverse"][0] == solving

@@ -17,8 +17,8 @@ import attnx
 from attnx.errors import Interrupted
 from attnx.files.bounded_files import read_mapping
 from attnx.training.callbacks.checkpoint import CheckpointManager
-from attnx.training.callbacks.stop_signal import StopSignal
 from attnx.training.fit import resume
+from attnx.training.stop_signal import StopSignal
 
 # What is run, and the optimizer step at which Ctrl-C is pressed; five batches make an epoch.
 CASES = {

@@ -90,7 +90,7 @@ def suite_tables(standings: Standings) -> list[Table]:
         ranks, metric = standings.ranks[task], ranking.metric
         rows = []
         for row in ranking.rows:
-            name, search = ranking.settings[row.setting].name, standings.suite.search
+            name, search = ranking.settings[row.setting_index].name, standings.suite.search
             chosen = by_name[name].chosen([*search])
             cells = [f"{ranks[name]:g}", _shown(standings, name), *_figures(ranking, row), ranking.seed_count(row)]
             rows.append([*cells, *(chosen.get(key, "") for key in search)])

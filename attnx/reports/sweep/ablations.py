@@ -62,7 +62,7 @@ def ablations(comparison: Comparison, reference: Reference) -> Ablations:
     """
     start, ranking = _find(comparison, reference), comparison.rankings[0]
     compared = factors(comparison.keys, comparison.settings)
-    changes = [(_change(comparison, compared, start.setting, row.setting), row) for row in ranking.rows]
+    changes = [(_change(comparison, compared, start.setting_index, row.setting_index), row) for row in ranking.rows]
     changed = [(*change, row) for change, row in changes if change is not None]
     changed.sort(key=lambda entry: entry[0])
     differences = differences_from(start, [row for *_, row in changed], ranking.scale)
@@ -84,10 +84,10 @@ def _find(comparison: Comparison, reference: Reference) -> RankedSetting:
     for key in reference:
         if key not in keys:
             raise UserError(f"--reference {key}: the settings do not differ in it{suggest(key, keys)}")
-    choices = {row.setting: chosen_values(keys, comparison.settings[row.setting]) for row in rows}
-    rows = [row for row in rows if reference.items() <= choices[row.setting].items()]
-    fewest = min((len(choices[row.setting]) for row in rows), default=0)
-    rows = [row for row in rows if len(choices[row.setting]) == fewest]
+    choices = {row.setting_index: chosen_values(keys, comparison.settings[row.setting_index]) for row in rows}
+    rows = [row for row in rows if reference.items() <= choices[row.setting_index].items()]
+    fewest = min((len(choices[row.setting_index]) for row in rows), default=0)
+    rows = [row for row in rows if len(choices[row.setting_index]) == fewest]
     if len(rows) != 1:
         words = " ".join(f"{key}={value}" for key, value in reference.items())
         further = [key for key in keys if key not in reference]

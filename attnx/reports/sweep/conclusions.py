@@ -60,7 +60,7 @@ def _equality(ranking: Ranking) -> list[str]:
     value = f"{ranking.metric.label} {' to '.join(ends)}{ranking.metric.percent_sign}"
     start = f"All {len(ranking.rows)} settings are {word}, with {value}"
     if not ranking.has_learned:
-        steps = steps_range([run for row in ranking.rows for run in ranking.settings[row.setting].runs])
+        steps = steps_range([run for row in ranking.rows for run in ranking.settings[row.setting_index].runs])
         duration = f" after {steps} steps" if steps else ""
         return [
             f"{start}: training was too short{duration}, and nothing was learned. Train longer (`trainer.max_steps`)."
@@ -84,7 +84,7 @@ def _advice(ranking: Ranking, value: str, validated: int | None) -> str:
         reason = ranking.why_no_winner or "its own seeds vary too much to be sure"
         return f"No winner: {name} is first with {value}, {_lead(ranking, follower)}, but {reason}."
     # What validation chooses comes first.
-    equal = sorted([best, *ranking.undecided], key=lambda row: row.setting != validated)
+    equal = sorted([best, *ranking.undecided], key=lambda row: row.setting_index != validated)
     rival = next(row for row in equal if row is not best)
     bound = ""
     if gap := rival.difference:
@@ -95,12 +95,12 @@ def _advice(ranking: Ranking, value: str, validated: int | None) -> str:
 
 def _near_best(ranking: Ranking, equal: Sequence[RankedSetting], validated: int | None) -> str:
     """The settings that cannot be told from the best, with their distances from it; the defaults are named."""
-    is_chosen = equal[0].setting == validated
+    is_chosen = equal[0].setting_index == validated
     first = _marked(ranking, equal[0]) + (", which validation chooses," if is_chosen else "")
     if len(equal) == 2:
         return f"{first} or {_marked(ranking, equal[1])}; they cannot be told apart."
     listed = equal[is_chosen:]
-    default = [row for row in listed[MAX_NAMES:] if ranking.settings[row.setting].is_default]
+    default = [row for row in listed[MAX_NAMES:] if ranking.settings[row.setting_index].is_default]
     names = []
     for row in [*listed[: MAX_NAMES - len(default)], *default]:
         distance = f", {amount(ranking, row.difference.difference)} behind" if row.difference else ""
@@ -111,7 +111,7 @@ def _near_best(ranking: Ranking, equal: Sequence[RankedSetting], validated: int 
 
 
 def _marked(ranking: Ranking, row: RankedSetting) -> str:
-    return ranking.name(row) + (" (the defaults)" if ranking.settings[row.setting].is_default else "")
+    return ranking.name(row) + (" (the defaults)" if ranking.settings[row.setting_index].is_default else "")
 
 
 def _lead(ranking: Ranking, row: RankedSetting) -> str:
@@ -191,7 +191,7 @@ def _other_metrics(ranking: Ranking, further: Sequence[Ranking]) -> list[str]:
     """By which other metrics of the test another setting is first, and significantly so, if that is tested."""
     best, sentences = ranking.rows[0], []
     for by_metric in further:
-        row = next((row for row in by_metric.rows[1:] if row.setting == best.setting), None)
+        row = next((row for row in by_metric.rows[1:] if row.setting_index == best.setting_index), None)
         if row is None or row.mean == by_metric.rows[0].mean or not by_metric.metric.key.startswith(TEST):
             continue
         start, gap = f"By {by_metric.metric.label} {by_metric.name(by_metric.rows[0])} is first", row.difference
@@ -207,12 +207,12 @@ def _other_metrics(ranking: Ranking, further: Sequence[Ranking]) -> list[str]:
 def _choice_in_validation(further: Sequence[Ranking]) -> int | None:
     """The setting that is first in validation, if that is measured."""
     last = further[-1] if further else None
-    return last.rows[0].setting if last and last.metric.key.startswith(VALID) and last.rows else None
+    return last.rows[0].setting_index if last and last.metric.key.startswith(VALID) and last.rows else None
 
 
 def _place_of_defaults(ranking: Ranking) -> list[str]:
     """How far the setting whose choices all are attnx's defaults is from the best, if that is sure."""
-    row = next((row for row in ranking.rows[1:] if ranking.settings[row.setting].is_default), None)
+    row = next((row for row in ranking.rows[1:] if ranking.settings[row.setting_index].is_default), None)
     if row is None or row.difference is None or row in ranking.undecided:
         return []
     amount_text, p = amount(ranking, row.difference.difference), p_text(row.difference.p)
@@ -224,7 +224,7 @@ def choice_in_validation(rankings: Sequence[Ranking]) -> list[str]:
     main, setting = rankings[0], _choice_in_validation(rankings[1:])
     if len(main.rows) < 2 or _equality(main):
         return []
-    rank, row = next(((rank, row) for rank, row in enumerate(main.rows, 1) if row.setting == setting), (0, None))
+    rank, row = next(((rank, row) for rank, row in enumerate(main.rows, 1) if row.setting_index == setting), (0, None))
     if row is None:
         return []
     text = f"Settings are ranked on the test. Validation would choose {main.name(row)}"
@@ -235,12 +235,12 @@ def choice_in_validation(rankings: Sequence[Ranking]) -> list[str]:
 
 def unusable_values(ranking: Ranking) -> list[str]:
     """Settings without a value, or with fewer values than seeds, and what follows."""
-    ranked, label, settings = {row.setting for row in ranking.rows}, ranking.metric.label, ranking.settings
+    ranked, label, settings = {row.setting_index for row in ranking.rows}, ranking.metric.label, ranking.settings
     names = [f"**{item.name}**" for index, item in enumerate(settings) if item.runs and index not in ranked]
     partial = [
-        f"{ranking.name(row)} ({lacking} of {settings[row.setting].num_seeds})"
+        f"{ranking.name(row)} ({lacking} of {settings[row.setting_index].num_seeds})"
         for row in ranking.rows
-        if (lacking := settings[row.setting].num_seeds - len(row.values))
+        if (lacking := settings[row.setting_index].num_seeds - len(row.values))
     ]
     sentences = [f"Not ranked, since {label} is no number: {first_few(names)}."] if names else []
     if partial:

@@ -171,13 +171,13 @@ class Effects(NamedTuple):
 
 def effects(compared: Sequence[Factor], ranking: Ranking) -> Effects:
     """The effects of factors on the settings that have all of them, and values that others have, too."""
-    usual = [row for row in ranking.rows if has_factors(row.setting, compared)]
+    usual = [row for row in ranking.rows if has_factors(row.setting_index, compared)]
     if not usual or not compared:
         return Effects([], [], [])
-    repeated = repeated_settings([row.setting for row in usual], compared)
-    rows = [row for row in usual if row.setting in repeated]
+    repeated = repeated_settings([row.setting_index for row in usual], compared)
+    rows = [row for row in usual if row.setting_index in repeated]
     compared = restrict(compared, repeated)
-    indices = [[factor.indices[row.setting] for row in rows] for factor in compared]
+    indices = [[factor.indices[row.setting_index] for row in rows] for factor in compared]
     groups = [row.on_scale(ranking.scale) for row in rows]
     analysis = analyze([*map(np.array, indices)], [len(factor.values) for factor in compared], groups)
     main = []

@@ -22,7 +22,7 @@ from attnx.reports.sweep.settings import short_keys
 from attnx.runs.alignments import Alignment, read_best_alignments
 from attnx.runs.layout import PAGE
 
-ROW_KEYS = ("setting", "mean", "sd", "interval", "difference", "both_sources")
+ROW_KEYS = ("mean", "sd", "interval", "difference", "both_sources")
 MIN_INTEGER_COST = 10  # costs that reach it are shown without decimals
 MAX_CURVE_POINTS = 120
 CURVE_DIGITS = 5  # significant digits
@@ -79,7 +79,7 @@ def _comparison(comparison: Comparison, indices: dict[Path, int]) -> dict[str, A
                 **ranking.metric._asdict(),
                 "verdict": ranking.verdict,
                 "rows": [
-                    {key: getattr(row, key) for key in ROW_KEYS}
+                    {"setting": row.setting_index, **{key: getattr(row, key) for key in ROW_KEYS}}
                     | {"n": len(row.values), "scale_mean": ranking.scale_mean(row)}
                     for row in ranking.rows
                 ],
@@ -157,10 +157,10 @@ def _attention_maps(comparison: Comparison) -> dict[str, Any] | None:
     selected: list[tuple[int, RunRecord, dict[ExampleKey, Alignment]]] = []
     for row in comparison.rankings[0].rows:
         seed = best(row.values, key=row.values.__getitem__)
-        run = next(run for run in comparison.settings[row.setting].runs if run.seed == seed)
+        run = next(run for run in comparison.settings[row.setting_index].runs if run.seed == seed)
         with suppress(UserError):  # what cannot be read hides no result
             bests = read_best_alignments(run.path) if len(selected) < MAX_MAP_SETTINGS else []
-            selected += [(row.setting, run, {example_key(best): best for best in bests})] if bests else []
+            selected += [(row.setting_index, run, {example_key(best): best for best in bests})] if bests else []
     if not selected:
         return None
     maps = []

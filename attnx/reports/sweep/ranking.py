@@ -31,13 +31,14 @@ Z_95 = 1.96  # standard errors to the ends of a 95 % interval
 
 
 class RankedSetting(NamedTuple):
-    """A setting, by its index, its values of a metric by seed, and the 95 % interval of their mean, None if unknown.
+    """A setting, its values of a metric by seed, and the 95 % interval of their mean, None if unknown.
 
-    ``difference`` is from the best, adjusted for all pairs of settings; None for the best. Above zero is worse, whether
-    higher or lower values are better. ``both_sources`` is its interval over both seeds and test examples.
+    ``setting_index`` is that in the comparison's ``settings``. ``difference`` is from the best, adjusted for all pairs
+    of settings; None for the best. Above zero is worse, whether higher or lower values are better. ``both_sources`` is
+    its interval over both seeds and test examples.
     """
 
-    setting: int
+    setting_index: int
     values: dict[Any, float]
     interval: tuple[float, float] | None = None
     difference: MeanDifference | None = None
@@ -102,7 +103,7 @@ class Ranking:
     def why_no_winner(self) -> str:
         """Why the first setting could not win, whatever its lead; empty if it could."""
         best = self.rows[0]
-        setting = self.settings[best.setting]
+        setting = self.settings[best.setting_index]
         if failed := setting.num_seeds - len(best.values):
             return f"{failed} of its {setting.num_seeds} seeds failed, which is a failure of the setting"
         return ""
@@ -118,11 +119,11 @@ class Ranking:
 
     def name(self, row: RankedSetting) -> str:
         """A setting's name in double asterisks."""
-        return f"**{self.settings[row.setting].name}**"
+        return f"**{self.settings[row.setting_index].name}**"
 
     def seed_count(self, row: RankedSetting) -> str:
         """How many seeds have a value, and of how many if some have none: ``2 of 3``."""
-        total = self.settings[row.setting].num_seeds
+        total = self.settings[row.setting_index].num_seeds
         return str(total) if len(row.values) == total else f"{len(row.values)} of {total}"
 
 
@@ -142,7 +143,9 @@ def rank_settings(settings: Sequence[Setting], metric: Metric) -> Ranking:
     rows.sort(key=lambda row: (len(row.values) == 1, fmean(row.on_scale(scale))))
     groups = [row.on_scale(scale) for row in rows]
     repeated = [group for group in groups if len(group) > 1]
-    runs_of = {row.setting: [run for run in settings[row.setting].runs if run.seed in row.values] for row in rows}
+    runs_of = {
+        row.setting_index: [run for run in settings[row.setting_index].runs if run.seed in row.values] for row in rows
+    }
     draws = {} if len(rows) < 2 else _draws(runs_of, metric, scale)
     ranking = Ranking(settings, metric, rows, scale)
     if moderate_variances(repeated).degrees.any():
@@ -166,10 +169,10 @@ def _compare_on_examples(
     rows: Sequence[RankedSetting], groups: Sequence[Sequence[float]], draws: Mapping[int, Numbers]
 ) -> list[MeanDifference | None]:
     """Differences from the best over test examples, with one seed each; None where that is not possible."""
-    comparable = [index for index, row in enumerate(rows) if row.setting in draws]
+    comparable = [index for index, row in enumerate(rows) if row.setting_index in draws]
     differences: list[MeanDifference | None] = [None] * len(rows)
     if comparable[:1] == [0] and len(comparable) > 1:
-        columns = np.stack([draws[rows[index].setting] for index in comparable], axis=1)
+        columns = np.stack([draws[rows[index].setting_index] for index in comparable], axis=1)
         compared = compare_draws_with_best([fmean(groups[index]) for index in comparable], columns)
         for index, difference in zip(comparable, compared, strict=True):
             differences[index] = difference
@@ -196,7 +199,7 @@ def _rows_over_seeds(
         if difference := compared.differences[place]:
             result[place] = result[place]._replace(difference=scale.difference(best, difference))
         if place and len(draws) == len(rows):
-            on_examples = float((draws[row.setting] - draws[rows[0].setting]).std(ddof=1))
+            on_examples = float((draws[row.setting_index] - draws[rows[0].setting_index]).std(ddof=1))
             half = Z_95 * math.hypot(error, compared.errors[0], on_examples)
             gap = MeanDifference(mean - best, mean - best - half, mean - best + half, 1.0, EXAMPLES)
             _, low, high, *_ = scale.difference(best, gap)

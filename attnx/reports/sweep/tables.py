@@ -42,7 +42,7 @@ def ranking_csv(compared: Sequence[Comparison]) -> str:
         columns = [*choices, *comparison.columns[len(choices) :]]
         keys |= dict.fromkeys(columns)
         for rank, main_row in enumerate(comparison.rankings[0].rows if comparison.rankings else [], start=1):
-            setting = comparison.settings[main_row.setting]
+            setting = comparison.settings[main_row.setting_index]
             fields = {"test": comparison.title, "rank": str(rank), **dict(zip(columns, setting.cells, strict=True))}
             fields["seeds"] = " ".join(str(run.seed) for run in setting.runs)
             fields["unfinished_seeds"] = " ".join(map(str, setting.unfinished_seeds))
@@ -50,7 +50,7 @@ def ranking_csv(compared: Sequence[Comparison]) -> str:
             for ranking in comparison.rankings:
                 columns_of = [f"{ranking.metric.key}{suffix}" for suffix in RANKING_SUFFIXES]
                 for row in ranking.rows:
-                    if row.setting == main_row.setting:
+                    if row.setting_index == main_row.setting_index:
                         fields |= number_cells(columns_of, ranking.numbers(row))
             costs = {key: [run.results[key] for run in setting.runs if key in run.results] for key in COSTS}
             rows.append(fields | number_cells(COSTS, [fmean(values) if values else None for values in costs.values()]))
@@ -98,7 +98,7 @@ def _latex_ranking(comparison: Comparison, main: RankingAnalysis) -> Iterator[st
     has_logarithms = main.scale.least is not None
     yield from _head(keys, [metric.label, "sd", *(["mean of logs"] if has_logarithms else []), *RANKING_FIGURES])
     for rank, row in enumerate(main.rows):
-        setting = comparison.settings[row.setting]
+        setting = comparison.settings[row.setting_index]
         words = [*setting.cells, metric.format(row.mean)]
         low, high = row.interval or (None, None)
         figures = ["" if row.sd is None else metric.format(row.sd)]

@@ -22,8 +22,8 @@ from attnx.files.atomic_files import PARTIAL, atomic_write, fsync
 from attnx.inference.checkpoint import VALIDATED
 from attnx.runs.layout import LAST, ranked_checkpoint
 from attnx.training.callbacks.step_plan import is_validation_due
-from attnx.training.callbacks.stop_signal import StopSignal
 from attnx.training.distributed.process_group import any_rank
+from attnx.training.stop_signal import StopSignal
 
 LOSS = "valid_loss"
 # What a checkpoint holds of the manager.

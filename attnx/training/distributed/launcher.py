@@ -22,9 +22,9 @@ from attnx.files.process import ChildProcess, describe_exit, interrupt_with_pare
 from attnx.registry.plugin_errors import find_plug_in
 from attnx.runs.info import RunStatus, update_info
 from attnx.runs.layout import ERROR_TXT, resume_command
-from attnx.training.callbacks.stop_signal import StopSignal
 from attnx.training.distributed.process_group import FINISHING_FILE, RUN_PATH_FILE, RankInfo, init_process_group
 from attnx.training.failure_report import is_deleted
+from attnx.training.stop_signal import StopSignal
 
 POLL_SECONDS = 0.05
 # Time that rank 0 has to end by itself once another rank has ended; and in addition, if it is finishing its loggers by
