@@ -43,23 +43,22 @@ def measure_latency(run: TrainedRun, contexts: Sequence[int], device: torch.devi
     """
     model: Any = run.model.eval().to(device)
     reads_source = "encoder" in model.sources
-    state, num_decoded = None, 0
+    state, seconds = None, list[float]()  # of each decoded step
     for context in sorted(contexts):
         _reset_peak(device)
         try:
-            if state is None or reads_source:  # else what was decoded goes on to the next context
-                state, num_decoded = _first_state(model, run, context if reads_source else 0, device), 0
-            num_untimed, times = WARM_UP_STEPS + (0 if reads_source else context - num_decoded), []
-            for _ in range(num_untimed + REPEATS):
+            if state is None or reads_source:  # else decoding goes on from the last context
+                state, seconds = _first_state(model, run, context if reads_source else 0, device), []
+            num_steps = (0 if reads_source else context) + WARM_UP_STEPS + REPEATS
+            while len(seconds) < num_steps:
                 start = _now(device)
                 _, state, _ = model.decode_step(model.target.start_input(1, device), state)
-                times.append(_now(device) - start)
-            num_decoded += len(times)
+                seconds.append(_now(device) - start)
         except (RuntimeError, IndexError, ValueError, MemoryError) as error:
             if is_out_of_memory(error) or context > min(contexts):
                 return
             raise
-        yield Latency(context, 1000 * median(times[num_untimed:]), _peak_mb(device))
+        yield Latency(context, 1000 * median(seconds[-REPEATS:]), _peak_mb(device))
 
 
 def _first_state(model: Any, run: TrainedRun, source_length: int, device: torch.device) -> Any:
