@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import NamedTuple
 
 import pytest
+from scipy import stats
 
 import attnx
 from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL
@@ -67,6 +69,53 @@ def test_the_tables_of_the_page_are_those_of_the_study(page, tasks):
     assert fill_tables(text.replace("| the defaults |", "| dot |"), page.report, tasks, *numbers) == text
 
 
+PLAIN_SCORERS = "additive,cosine,dot,location,mlp,multiplicative,scaled"
+GRID = (
+    *("task=g2p", DEFAULT_RATE, "query=current_state", "normalizer=softmax", "model.feed=none", "attention.heads=1"),
+    *("attention.hops!=2", "attention.bias=null", "scorer.penalty!=0", f"scorer={PLAIN_SCORERS}", "scope!=history"),
+)
+
+
+def test_the_grid_of_scorers_and_scopes():
+    """The effects of scorers come from all runs that vary them."""
+    (comparison,) = attnx.report(STUDY / "results.csv", GRID).comparisons
+    assert len(comparison.settings) == 42
+    assert {len(setting.runs) for setting in comparison.settings} == {3}
+    (scorers,) = [effect for effect in comparison.rankings[0].effects if effect.name == "scorer"]
+    best, *further = sorted(scorers.levels, key=lambda level: level.mean or 0.0)
+    assert best.value == "location"
+    worse = {level.value for level in further if level.difference and level.difference.p < SIGNIFICANCE_LEVEL}
+    assert worse == {"additive", "dot", "mlp", "multiplicative", "scaled"}
+
+
+def test_effects_over_all_settings(page):
+    """Of each task and choice what is significantly worse than the best value, and by how much."""
+    worse = {
+        (comparison.constant["task"], effect.name.partition(",")[0], level.value): level.difference
+        for comparison in page.report.comparisons
+        for effect in comparison.rankings[0].effects
+        for level in effect.levels
+        if level.difference and level.difference.p < SIGNIFICANCE_LEVEL
+    }
+    gap = worse["translation", "scope", "global"]
+    assert [f"{end:.1f}" for end in gap[:3]] == ["4.9", "0.9", "8.8"]
+    assert f"{gap.p:.2f}" == "0.01"
+    heads = {name: worse[name, "heads", "4"] for name in ("g2p", "translation")}
+    assert {name: (f"{gap.difference:.1f}", f"{gap.p:.2g}") for name, gap in heads.items()} == {
+        "g2p": ("0.9", "0.03"),
+        "translation": ("1.5", "0.049"),
+    }
+    scorers = {
+        name: {value for task, kind, value in worse if (task, kind) == (name, "scorer")} for name in page.changes
+    }
+    assert scorers["g2p"] == {"concat", "coverage, penalty=1"}
+    assert scorers["translation"] == scorers[FORECASTS] == {"coverage"}
+    assert {name for name, kind, value in worse if (kind, value) == ("normalizer", "hard")} == {
+        "translation",
+        FORECASTS,
+    }
+
+
 def test_validation_of_reverse(page):
     """Weights of the first validation without an error are tested: ties are no improvement."""
     curves = [run.curves[run.monitor] for run in page.report.runs if run.choices["task"] == "reverse"]
@@ -95,9 +144,15 @@ def test_what_wins_one_task_loses_another(page):
     assert page.percent("translation", moving) < -20
     assert not page.is_significant("translation", moving, -1)
     assert page.percent("reverse", moving) > 100
+    solves = {"scorer": "location", "scope": "encoder_decoder", "query": "[previous_state,token]"}
+    (bleu,) = (
+        fmean(run.results["test_bleu"] for run in setting.runs)
+        for setting in page.comparison("translation").settings
+        if solves.items() <= setting.runs[0].choices.items()
+    )
     changes = page.changes["translation"]
-    means = [f"{row.mean:.1f}" for row in (changes.by_words[moving].row, changes.default)]
-    assert means == ["19.3", "15.6"]
+    means = (bleu, changes.default.mean, changes.by_words[moving].row.mean)
+    assert [f"{mean:.1f}" for mean in means] == ["6.8", "15.6", "19.3"]
 
 
 def test_changes_are_worse_or_alike(page):
@@ -179,6 +234,35 @@ def test_means(page):
     assert narrow == min(page.percent("translation", words) for words in page.changes["translation"].by_words)
 
 
+def test_long_words(page):
+    """Of words as long as those trained on the errors are few; scorers are told apart by longer ones."""
+    comparison, trained = page.comparison("reverse"), range(2, 11)
+
+    def error_rate(words: str) -> float:
+        runs = comparison.settings[page.changes["reverse"].by_words[words].row.setting_index].runs
+        errors = [counts for run in runs for n, counts in run.examples.length_errors.items() if n in trained]
+        return 100 * sum(counts.edits for counts in errors) / sum(counts.symbols for counts in errors)
+
+    rates = {words: error_rate(words) for words in page.changes["reverse"].by_words if words.startswith("scorer=")}
+    assert rates.pop("scorer=concat") > 1
+    assert max(rates.values()) < 0.1
+    for scorer in ("dot", "multiplicative"):
+        assert page.is_significant("reverse", f"scorer={scorer}", 1)
+    assert min(page.percent("reverse", f"scorer={scorer}") for scorer in ("dot", "cosine", "scaled")) > 50
+
+
+def test_what_solves_long_words_pronounces(page):
+    solving = "feed=now, heads=4, location, encoder_decoder, query=[previous_state,token], softmax"
+    best = {
+        task: [
+            page.comparison(task).settings[row.setting_index].name for row in page.comparison(task).rankings[0].rows[:3]
+        ]
+        for task in ("reverse", "g2p")
+    }
+    assert best["reverse"][0] == solving
+    assert solving in best["g2p"]
+
+
 def test_learning_rates(page, tasks):
     (complete,) = attnx.report(STUDY / "results.csv", ["task=g2p"]).comparisons
     head, rows = rate_table(tasks["g2p"], complete)
@@ -192,3 +276,22 @@ def test_learning_rates(page, tasks):
     assert max(gains.pop(f"`scorer={name}`") for name in ("concat", "multiplicative")) < 0
     assert len(gains) == 7
     assert min(gains.values()) > max(-page.percent("g2p", words) for words in page.changes["g2p"].by_words)
+
+
+def test_seeds_of_translation(page):
+    """Of translation the second seed is better in two thirds of the settings."""
+    pairs = [row.values for row in page.comparison("translation").rankings[0].rows if {1, 2} <= row.values.keys()]
+    gains = [values[2] - values[1] for values in pairs]
+    assert sum(gain > 0 for gain in gains) > 2 / 3 * len(gains)
+    assert fmean(gains) > 0
+    assert stats.ttest_1samp(gains, 0).pvalue < SIGNIFICANCE_LEVEL
+
+
+def test_seeds_of_poor_settings_differ_more(page):
+    """In g2p_multilingual: that is why each setting has a variance of its own."""
+    rows = page.comparison("g2p_multilingual").rankings[0].rows
+    deviations = [stdev(row.values.values()) for row in rows]
+    correlation = stats.spearmanr([row.mean for row in rows], deviations)
+    assert correlation.statistic > 0.5
+    assert correlation.pvalue < 0.001
+    assert fmean(deviations[: len(rows) // 2]) < fmean(deviations[len(rows) // 2 :])
