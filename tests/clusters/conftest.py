@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ DAEMONS = ("munged", "slurmctld", "slurmd")
 
 
 @pytest.fixture(scope="session")
-def slurm(tmp_path_factory):
+def slurm_daemons(tmp_path_factory):
     """A SLURM of two cores that runs as long as the tests do; skips where it cannot."""
     if os.geteuid():
         pytest.skip("starting SLURM needs root")
@@ -66,3 +67,13 @@ def slurm(tmp_path_factory):
             patch.setenv("SLURM_CONF", str(folder / "slurm.conf"))
             yield
         process.stdin.close()
+
+
+@pytest.fixture
+def slurm(slurm_daemons):
+    """That SLURM, of which a test that fails leaves neither jobs nor a closed partition to the next one."""
+    yield
+    for words in (["scontrol", "update", "PartitionName=batch", "State=UP"], ["scancel", "--user=root"]):
+        subprocess.run(words, check=True)
+    while subprocess.run(["squeue", "--noheader"], capture_output=True, check=True).stdout:
+        time.sleep(0.1)
