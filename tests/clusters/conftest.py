@@ -73,7 +73,7 @@ def slurm_daemons(tmp_path_factory):
 def slurm(slurm_daemons):
     """That SLURM, of which a test that fails leaves neither jobs nor a closed partition to the next one."""
     yield
-    for words in (["scontrol", "update", "PartitionName=batch", "State=UP"], ["scancel", "--user=root"]):
-        subprocess.run(words, check=True)
+    subprocess.run(["scontrol", "update", "PartitionName=batch", "State=UP"], check=True)
+    subprocess.run(["scancel", "--user=root"], check=True)
     while subprocess.run(["squeue", "--noheader"], capture_output=True, check=True).stdout:
         time.sleep(0.1)
