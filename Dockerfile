@@ -18,7 +18,7 @@ ARG PIP_EXTRA_INDEX_URL
 ENV PIP_NO_CACHE_DIR=1
 
 FROM source AS test
-RUN python3.11 -m venv .venv && .venv/bin/pip install -q -c constraints.txt -e '.[test]'
+RUN python3.11 -m venv .venv && .venv/bin/pip install -q --no-compile -c constraints.txt -e '.[test]'
 ENTRYPOINT [".venv/bin/python", "-m", "pytest"]
 CMD ["-q", "-n", "3", "--dist", "loadfile"]
 

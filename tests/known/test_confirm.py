@@ -19,7 +19,7 @@ from attnx.reports.sweep.run_table import table_text
 from attnx.reports.sweep.settings import Setting
 from attnx.runs.info import RunStatus
 from studies.atlas.figures import BLUE, GRAY
-from studies.confirm.__main__ import HERE, SUITES
+from studies.confirm.__main__ import HERE, PAGE, PROBLEMS, RESULTS, SUITES
 from studies.confirm.comparisons import (
     BETTER,
     EQUAL,
@@ -166,8 +166,15 @@ def test_the_page_advises_where_a_task_is_whole(tmp_path: Path) -> None:
     assert "Of the expectations of publications 0 of 1 hold." in filled
 
 
+def test_the_tables_of_the_page_are_those_of_the_results() -> None:
+    suites, page = [read_suite(str(file)) for file in FILES], PAGE.read_text(encoding="utf-8")
+    counted = read_runs(sorted(RESULTS.glob("*.csv")), suites)
+    answers = compare(read_planned(HERE / "comparisons.yaml"), counted)
+    assert fill_page(page, suites, answers, counted, PROBLEMS) == page
+
+
 def test_the_page_counts_the_seeds_that_reverse_without_an_error() -> None:
-    counted = read_runs([HERE / "results" / "reverse.csv"], [read_suite(str(SUITES / "reverse.yaml"))])
+    counted = read_runs([RESULTS / "reverse.csv"], [read_suite(str(SUITES / "reverse.yaml"))])
     rates = {
         setting: [run.results["test_symbol_error_rate"] for run in counted["reverse/twice_as_long", setting]]
         for setting in ("location", "location_both_memories", "defaults")
@@ -180,7 +187,7 @@ def test_the_page_counts_the_seeds_that_reverse_without_an_error() -> None:
 def test_location_is_better_on_three_tasks_and_takes_longer_on_all() -> None:
     """Why the page says that it is not the default."""
     suites = [read_suite(str(SUITES / f"{name}.yaml")) for name in ("inflection", "pronunciation", "reverse")]
-    counted = read_runs([HERE / "results" / f"{suite.name}.csv" for suite in suites], suites)
+    counted = read_runs([RESULTS / f"{suite.name}.csv" for suite in suites], suites)
     tasks = ["inflection/turkish", "pronunciation/english", "pronunciation/three_scripts", "reverse/twice_as_long"]
     (text,) = common_tables(suites, counted)
     head, _, *rows = ([cell.strip() for cell in line.strip("| ").split(" | ")] for line in text.splitlines())
