@@ -14,7 +14,7 @@ from torch import Tensor, nn, vmap
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_sum
 
-from attnx.inference.predictor import Prediction, metric_results
+from attnx.inference.predictor import Prediction, metric_entries, result_name
 from attnx.metrics.proportions import ProportionMetric, interval_of_mean
 from attnx.reports.stats.bootstrap import percentile_interval, resample_sums
 from attnx.runs.results import BaselineDifference, Interval
@@ -34,14 +34,13 @@ def measure_intervals(
     A proportion of examples has the exact interval of the binomial distribution, which has a width even if no example
     is wrong; so has a mean of proportions. Other metrics have the percentiles of the bootstrap samples; proportions,
     too, if ``task.neighbors`` depend on each other, since dependent examples carry less information. A metric that is
-    not finite in some sample, or equal in all, has no interval.
+    equal in all samples has no interval.
     """
     intervals = {}
     for name, samples in resampled.items():
-        if np.isfinite(samples).all():
-            low, high = percentile_interval(samples)
-            if not math.isclose(low, high):
-                intervals[name] = Interval(low, high)
+        low, high = percentile_interval(samples)
+        if not math.isclose(low, high):
+            intervals[name] = Interval(low, high)
     proportions = _proportions(task, tags, predictions)
     if proportions and task.neighbors([prediction.pair for prediction in predictions])[1] > 1:
         return intervals
@@ -71,8 +70,7 @@ def baseline_differences(
 ) -> dict[str, dict[str, BaselineDifference]]:
     """Each metric of a run minus each baseline's, by baseline and metric, with an interval by paired bootstrap.
 
-    A baseline's metrics have its name in front, such as ``test_naive_mse``. A metric that is not finite in some sample
-    is left out.
+    A baseline's metrics have its name in front, such as ``test_naive_mse``.
     """
     differences: dict[str, dict[str, BaselineDifference]] = {}
     for baseline in task.baselines:
@@ -81,11 +79,9 @@ def baseline_differences(
             metric = f"test_{baseline_metric.removeprefix(prefix)}"
             if metric not in resampled:
                 continue
-            samples = resampled[metric] - resampled[baseline_metric]
-            if np.isfinite(samples).all():
-                difference = results[metric] - results[baseline_metric]
-                low, high = percentile_interval(samples)
-                differences.setdefault(baseline, {})[metric] = BaselineDifference(difference, low, high)
+            difference = results[metric] - results[baseline_metric]
+            low, high = percentile_interval(resampled[metric] - resampled[baseline_metric])
+            differences.setdefault(baseline, {})[metric] = BaselineDifference(difference, low, high)
     return differences
 
 
@@ -109,7 +105,7 @@ def bootstrap_metrics(task: SequenceTask, tags: Sequence[str], predictions: Sequ
 
     Returns:
         (SAMPLES,) of each metric by its name in the results. Metrics whose states are not sums are left out, and so are
-        metrics that some draw cannot compute.
+        metrics that are not finite in some draw.
     """
     metrics = nn.ModuleDict({name: metric for name, metric in task.metrics(tags).items() if _has_sum_states(metric)})
     if not metrics or len(predictions) < 2:
@@ -124,33 +120,43 @@ def bootstrap_metrics(task: SequenceTask, tags: Sequence[str], predictions: Sequ
         end = start + sum(part.state.numel() for part in sums[name])
         column_mask = (start <= columns) & (columns < end)
         state_columns, state_totals = columns[column_mask] - start, totals[:, column_mask]
-        draws |= _compute_draws(nn.ModuleDict({name: metric}), sums[name], state_columns, state_totals)
+        for entry, values in _compute_draws(metric, sums[name], state_columns, state_totals).items():
+            if np.isfinite(values).all():
+                draws[result_name("test", name, entry)] = values
         start = end
     return draws
 
 
 def _compute_draws(
-    metrics: nn.ModuleDict, sums: Sequence[_Sum], columns: NDArray[np.int64], totals: Numbers
+    metric: nn.Module, sums: Sequence[_Sum], columns: NDArray[np.int64], totals: Numbers
 ) -> dict[str, Numbers]:
-    """Compute a metric of all draws at once, or one by one if it looks at the numbers.
+    """Compute the entries of a metric of all draws at once, or one by one if it looks at the numbers.
 
     Of its concatenated states, ``sums``, some example adds to the ``columns`` (k,), whose ``totals`` are (draws, k).
     """
     sizes = [part.state.numel() for part in sums]
     shapes = [(part.state.shape, part.state.dtype) for part in sums]
 
-    def compute(total: Tensor) -> dict[str, Tensor]:
-        flat = total.new_zeros(sum(sizes)).index_put((torch.from_numpy(columns),), total)
-        for part, state, (shape, dtype) in zip(sums, torch.split(flat, sizes), shapes, strict=True):
-            setattr(part.metric, part.name, state.view(shape).to(dtype))
-        return metric_results("test", metrics)
+    def compute(*states: Tensor) -> Mapping[str, Tensor]:
+        for part, state in zip(sums, states, strict=True):
+            setattr(part.metric, part.name, state)
+        return metric_entries(metric)
 
-    try:
-        values = vmap(compute, chunk_size=max(1, MAX_NUMBERS_IN_MEMORY // sum(sizes)))(torch.from_numpy(totals))
-        return {name: value.double().numpy() for name, value in values.items()}
-    except (RuntimeError, TypeError, ValueError):  # it branches on a number, or a result is no tensor
-        rows = [{name: float(value) for name, value in compute(total).items()} for total in torch.from_numpy(totals)]
-    return {name: np.array([row[name] for row in rows]) for name in rows[0] if all(name in row for row in rows)}
+    chunks = []
+    for chunk in torch.split(torch.from_numpy(totals), max(1, MAX_NUMBERS_IN_MEMORY // sum(sizes))):
+        flat = chunk.new_zeros(len(chunk), sum(sizes)).index_copy_(1, torch.from_numpy(columns), chunk)
+        states = [
+            state.view(-1, *shape).to(dtype)
+            for state, (shape, dtype) in zip(torch.split(flat, sizes, 1), shapes, strict=True)
+        ]
+        try:
+            chunks.append({entry: value.double().numpy() for entry, value in vmap(compute)(*states).items()})
+        except (RuntimeError, TypeError, ValueError):  # it branches on a number, or a result is no tensor
+            rows = [compute(*draw) for draw in zip(*states, strict=True)]
+            entries = [entry for entry in rows[0] if all(entry in row for row in rows)]
+            chunks.append({entry: np.array([float(row[entry]) for row in rows]) for entry in entries})
+    entries = [entry for entry in chunks[0] if all(entry in chunk for chunk in chunks)]
+    return {entry: np.concatenate([chunk[entry] for chunk in chunks]) for entry in entries}
 
 
 def _has_sum_states(metric: nn.Module) -> bool:

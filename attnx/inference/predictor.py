@@ -252,10 +252,21 @@ def loss_results(stage: str, mean: Tensor, target: Vocabulary | FeatureScaler) -
 
 
 def metric_results(stage: str, metrics: nn.ModuleDict) -> dict[str, Any]:
-    """The values of metrics by their names in the results: ``test_per``, and by tag ``test_per_fra``."""
-    values: dict[str, Any] = {}
-    for name, metric in metrics.items():
-        value = metric.compute()  # type: ignore[operator]
-        entries = value if isinstance(value, Mapping) else {"": value}
-        values |= {f"{stage}_{name}{entry and '_' + entry}": number for entry, number in entries.items()}
-    return values
+    """The values of metrics by their names in the results, ``test_per``, and ``test_per_fra`` of a tag that occurs."""
+    return {
+        result_name(stage, name, entry): value
+        for name, metric in metrics.items()
+        for entry, value in metric_entries(metric).items()
+        if not (entry and math.isnan(value))
+    }
+
+
+def metric_entries(metric: nn.Module) -> Mapping[str, Any]:
+    """What a metric computes, by name; ``""`` is the name of all examples together."""
+    value = metric.compute()  # type: ignore[operator]
+    return value if isinstance(value, Mapping) else {"": value}
+
+
+def result_name(stage: str, metric: str, entry: str) -> str:
+    """The name of an entry of a metric in the results: ``test_per_fra``."""
+    return f"{stage}_{metric}{entry and '_' + entry}"

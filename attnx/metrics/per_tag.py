@@ -66,12 +66,10 @@ class PerTag(WrapperMetric):
         self.examples.update([len(group) for group in groups])
 
     def compute(self) -> dict[str, Tensor]:
-        """Return ``macro`` (if every tag has examples), ``micro`` and the metric of each tag with examples."""
-        values = [metric.compute() for metric in self._all_metrics()]
-        micro, *per_tag, examples = values
-        measured = {tag: value for tag, value, count in zip(self.tags, per_tag, examples, strict=True) if count}
-        macro = {MACRO: torch.stack(per_tag).mean()} if len(measured) == len(self.tags) else {}
-        return {**macro, MICRO: micro, **measured}
+        """Return ``macro``, ``micro`` and the metric of each tag: NaN without examples, as then ``macro``."""
+        micro, *per_tag, examples = [metric.compute() for metric in self._all_metrics()]
+        by_tag = torch.where(examples > 0, torch.stack(per_tag), torch.nan)
+        return {MACRO: by_tag.mean(), MICRO: micro, **dict(zip(self.tags, by_tag, strict=True))}
 
     def proportions(self) -> dict[str, list[Proportion]]:
         """The proportions of all examples, of each tag, and of the tags as macro; empty if the metric is none."""

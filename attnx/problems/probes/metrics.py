@@ -130,7 +130,6 @@ class DistanceAccuracy(AdditiveMetric):
             self.sums += self.sums.new_tensor(np.stack([right, labels]))
 
     def compute(self) -> dict[str, Tensor]:
-        """Return the percentage of each group that has labels, by its distances: ``1``, ``2_3``, ``4_7``."""
+        """Return the percentage of each group by its distances, ``1``, ``2_3``, ``4_7``: NaN without labels of it."""
         right, labels = self.sums
-        groups = labels.nonzero()[:, 0].tolist()
-        return {name_group(str(2**k)): 100 * right[k] / labels[k] for k in groups}
+        return {name_group(str(2**k)): share for k, share in enumerate(100 * right / labels)}
