@@ -10,10 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from attnx.config.compose import compose
+from rich.console import Console
+
+from attnx.config.compose import compose_jobs
 from attnx.config.hydra_errors import reject_folder_overrides
 from attnx.errors import RunFailed, UserError
-from attnx.files.printable import print_line
+from attnx.files.printable import print_line, show_waiting
 from attnx.registry.dependencies import require_package
 from attnx.registry.plugin_code import reject_parts_of_this_process
 from attnx.runs.info import DONE_STATUSES
@@ -95,7 +97,7 @@ def sweep(args: SweepArgs, folder: Path | None = None, shared: ForkServerProcess
     request = expand_sweep(overrides, args.config_dir)
     if args.jobs:
         request = request._replace(jobs=[*map(list, args.jobs)])
-    configs = {overrides_key(job): compose(job, args.config_dir) for job in request.jobs}
+    configs = _compose(request.jobs, args.config_dir)
     for config in configs.values():
         reject_parts_of_this_process(config, "the processes of a sweep")
     folder = folder or _sweep_folder(overrides, configs)
@@ -103,7 +105,7 @@ def sweep(args: SweepArgs, folder: Path | None = None, shared: ForkServerProcess
     equal_jobs = _equalize(request, configs)
     if equal_jobs:
         request = request._replace(jobs=[job.overrides for job in equal_jobs])
-        configs = {overrides_key(job): compose(job, args.config_dir) for job in request.jobs}
+        configs = _compose(request.jobs, args.config_dir)
     gpus = [] if request.is_on_slurm else visible_gpus()
     max_parallel = count_parallel_jobs(args.max_parallel, configs.values(), gpus)
     check_equal_time(configs.values(), max_parallel)
@@ -121,6 +123,11 @@ def sweep(args: SweepArgs, folder: Path | None = None, shared: ForkServerProcess
             variables, is_shared = request.environment, shared is not None
             running = SweepSession(record, configs, max_parallel, fork_server, gpus, variables, is_shared)
             return _run_sweep(running, request, equal_jobs)
+
+
+def _compose(jobs: Sequence[Sequence[str]], config_dir: str | None) -> Configs:
+    with show_waiting(Console(), f"composing {len(jobs):,} jobs ..."):
+        return dict(zip(map(overrides_key, jobs), compose_jobs(jobs, config_dir), strict=True))
 
 
 def _run_sweep(running: SweepSession, request: SweepRequest, equal_jobs: Sequence[EqualJob]) -> int:

@@ -1,0 +1,43 @@
+"""Jobs of a sweep have the configurations that each has by itself, whatever is composed of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import hydra
+import pytest
+
+from attnx.config.compose import compose, compose_jobs
+from attnx.errors import UserError
+
+
+@pytest.fixture
+def composed(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
+    """The overrides of each composition by Hydra."""
+    calls: list[Sequence[str]] = []
+    own = hydra.compose
+    monkeypatch.setattr(hydra, "compose", lambda name, overrides: calls.append(overrides) or own(name, overrides))
+    return calls
+
+
+def test_a_setting_is_composed_with_two_of_its_seeds(composed: list[Sequence[str]]) -> None:
+    jobs = [[f"scorer={scorer}", f"+seed={seed}"] for scorer in ("dot", "mlp") for seed in (3, 3, 1, 4, 5)]
+    configs = compose_jobs(jobs)
+    assert [list(overrides) for overrides in composed] == [
+        [f"scorer={scorer}", f"++seed={seed}"] for scorer in ("dot", "mlp") for seed in (3, 3, 1)
+    ]
+    assert configs == [compose(job) for job in jobs]
+    configs[0]["scorer"]["name"] = "changed"
+    assert configs[3]["scorer"]["name"] == "dot"
+
+
+def test_a_setting_that_refers_to_its_seed_is_composed_with_each(composed: list[Sequence[str]]) -> None:
+    jobs = [["task.train=words${seed}.tsv", f"seed={seed}"] for seed in (1, 2, 3)]
+    assert [config["task"]["train"] for config in compose_jobs(jobs)] == ["words1.tsv", "words2.tsv", "words3.tsv"]
+    assert len(composed) == 3
+
+
+@pytest.mark.parametrize("seed", ["many", str(2**40)])
+def test_each_seed_is_checked(seed: str) -> None:
+    with pytest.raises(UserError, match=f"seed={seed}: expected a whole number"):
+        compose_jobs([["seed=1"], ["seed=2"], [f"seed={seed}"]])
