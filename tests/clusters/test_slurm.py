@@ -32,7 +32,7 @@ RANK = "from attnx.training.distributed.launched_rank import launched_rank; prin
 # With a second command the shell runs the first one as its child.
 SHELL = 'srun --quiet --ntasks=2 --pty bash -c "./rank.py; exit"'
 POLL_SECONDS = 0.1
-SECONDS = 120.0  # only for what would never end
+SECONDS = 300.0  # only for what would never end
 
 
 def slurm_command(*words: str) -> str:
