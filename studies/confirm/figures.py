@@ -15,13 +15,14 @@ from studies.confirm.page import rank_tasks
 
 
 def draw_tasks(study: Path) -> Iterator[str | Figure]:
-    """A heading and a picture for each task that has counted runs, from the folder of the study."""
+    """A heading and a picture for each task of which two settings have counted runs, from the folder of the study."""
     suites = [read_suite(str(file)) for file in sorted((study / "suites").glob("*.yaml"))]
     runs = read_runs(sorted((study / "results").glob("*.csv")), suites)
     for task, ranking in rank_tasks(suites, runs).items():
-        yield f"#### {task}"
-        linear = runs.get((task, LINEAR_MAP))
-        yield draw_task(ranking, linear[0].results["test_mse"] if linear else None)
+        if len(ranking.rows) > 1:
+            yield f"#### {task}"
+            linear = runs.get((task, LINEAR_MAP))
+            yield draw_task(ranking, linear[0].results["test_mse"] if linear else None)
 
 
 def draw_task(ranking: Ranking, linear_error: float | None = None) -> Figure:
