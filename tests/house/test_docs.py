@@ -229,16 +229,6 @@ def test_the_page_on_pronunciation_has_the_defaults():
     assert [(node, option, str(defaults[node][option])) for node, option, _ in rows] == rows
 
 
-def test_the_index_lists_every_decision():
-    folder = ROOT / "docs" / "decisions"
-    files = sorted(file.name for file in folder.glob("[0-9]*.md"))
-    index = (folder / "README.md").read_text(encoding="utf-8")
-    assert sorted(re.findall(r"\((\d{4}-[\w-]+\.md)\)", index)) == files
-    assert len({file[:4] for file in files}) == len(files), "a number is of one record"
-    titles = {file: (folder / file).read_text(encoding="utf-8").splitlines()[0].partition(". ")[2] for file in files}
-    assert not [file for file, title in titles.items() if f"]({file}): {title}\n" not in index]
-
-
 def pins() -> dict[str, str]:
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     requirements = [Requirement(line) for line in lines if line and not line.startswith("#")]
