@@ -30,6 +30,7 @@ KEYS |= {"tab": "\ue004", "home": "\ue011", "end": "\ue010"}
 PAINTED = "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"  # a key that comes before is dropped
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the key under which the protocol hands out elements
 DRIVERS = ("chromedriver", "/usr/lib/chromium/chromedriver")
+SECONDS = 600  # only for what would never end
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -41,7 +42,8 @@ class Browser:
         self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
         options = {"binary": browser, "args": [*FLAGS, f"--user-data-dir={profile}"]}
         logged = {"goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
-        capabilities = {"browserName": "chrome", "goog:chromeOptions": options, **logged}
+        timeouts = {"timeouts": {"script": 1000 * SECONDS, "pageLoad": 1000 * SECONDS}}
+        capabilities = {"browserName": "chrome", "goog:chromeOptions": options, **logged, **timeouts}
         session = self.send("POST", "", {"capabilities": {"alwaysMatch": capabilities}})
         self.address = f"{address}/{session['sessionId']}"
 
@@ -51,7 +53,7 @@ class Browser:
             f"{self.address}{path}", body, {"Content-Type": "application/json"}, method=method
         )
         try:
-            with self._open(request, timeout=60) as answer:
+            with self._open(request, timeout=SECONDS) as answer:
                 return json.load(answer)["value"]
         except urllib.error.HTTPError as error:
             with error:
