@@ -229,6 +229,11 @@ def test_the_page_on_pronunciation_has_the_defaults():
     assert [(node, option, str(defaults[node][option])) for node, option, _ in rows] == rows
 
 
+def test_a_number_is_of_one_decision():
+    files = [file.name for file in (ROOT / "docs" / "decisions").glob("[0-9]*.md")]
+    assert len({file[:4] for file in files}) == len(files) > 0
+
+
 def pins() -> dict[str, str]:
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     requirements = [Requirement(line) for line in lines if line and not line.startswith("#")]

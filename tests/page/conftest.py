@@ -42,8 +42,8 @@ class Browser:
         self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
         options = {"binary": browser, "args": [*FLAGS, f"--user-data-dir={profile}"]}
         logged = {"goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
-        timeouts = {"timeouts": {"script": 1000 * SECONDS, "pageLoad": 1000 * SECONDS}}
-        capabilities = {"browserName": "chrome", "goog:chromeOptions": options, **logged, **timeouts}
+        timeouts = {"script": 1000 * SECONDS, "pageLoad": 1000 * SECONDS}
+        capabilities = {"browserName": "chrome", "goog:chromeOptions": options, "timeouts": timeouts, **logged}
         session = self.send("POST", "", {"capabilities": {"alwaysMatch": capabilities}})
         self.address = f"{address}/{session['sessionId']}"
 
