@@ -153,8 +153,8 @@ def _compute_draws(
             chunks.append({entry: value.double().numpy() for entry, value in vmap(compute)(*states).items()})
         except (RuntimeError, TypeError, ValueError):  # it branches on a number, or a result is no tensor
             rows = [compute(*draw) for draw in zip(*states, strict=True)]
-            entries = [entry for entry in rows[0] if all(entry in row for row in rows)]
-            chunks.append({entry: np.array([float(row[entry]) for row in rows]) for entry in entries})
+            common = [entry for entry in rows[0] if all(entry in row for row in rows)]
+            chunks.append({entry: np.array([float(row[entry]) for row in rows]) for entry in common})
     entries = [entry for entry in chunks[0] if all(entry in chunk for chunk in chunks)]
     return {entry: np.concatenate([chunk[entry] for chunk in chunks]) for entry in entries}
 
