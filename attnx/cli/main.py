@@ -121,6 +121,10 @@ def run(argv: Sequence[str]) -> int:
     """Run a command line and return the exit code; a mistake in it raises a UserError."""
     if argv[:1] == ["help"] or {"--help", "-h"} & set(argv):
         return _help([word for word in argv if word not in HELP])
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise UserError("the current folder has been deleted; change to another one") from None
     require_core_packages()
     if argv and argv[0] in COMMANDS:
         return run_command(argv[0], argv[1:])

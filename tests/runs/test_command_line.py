@@ -191,6 +191,15 @@ def test_an_argument_too_many_or_too_few_is_named(command, monkeypatch):
         assert answer.err.startswith(f"attnx: attnx {words[0]} {message}; write attnx {words[0]} ")
 
 
+@pytest.mark.parametrize("words", [("scorer=dot",), ("runs",), ("list",)])
+def test_a_deleted_folder_is_no_place_to_work(words, command, work_folder, monkeypatch):
+    (work_folder / "gone").mkdir()
+    monkeypatch.chdir("gone")
+    (work_folder / "gone").rmdir()
+    answer = command(*words)
+    assert (answer.code, answer.err) == (2, "attnx: the current folder has been deleted; change to another one\n")
+
+
 @pytest.mark.parametrize("words", [("-c", "import attnx; attnx.fit"), ("-m", "attnx"), ("-m", "attnx", "runs")])
 @pytest.mark.parametrize(
     ("requirement", "error"),
