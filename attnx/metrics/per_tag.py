@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,10 +11,11 @@ from torch import Tensor, nn
 from torchmetrics import Metric
 from torchmetrics.wrappers.abstract import WrapperMetric
 
+from attnx import registry
 from attnx.errors import UserError
 from attnx.metrics.additive_metric import AdditiveMetric
 from attnx.metrics.proportions import Proportion, ProportionMetric
-from attnx.registry import register
+from attnx.registry import PartSpec, register
 
 MACRO, MICRO = "macro", "micro"
 
@@ -103,8 +105,12 @@ class _ExampleCount(AdditiveMetric):
         return self.sums
 
 
-def metrics_per_tag(builders: Mapping[str, Callable[[], Metric]], tags: Sequence[str]) -> dict[str, nn.Module]:
-    """Build the metrics of a task: each one per tag, or plain if there are no tags."""
+def metrics_per_tag(choices: Mapping[str, PartSpec], tags: Sequence[str], **supplied: Any) -> dict[str, nn.Module]:
+    """Build the metrics of a task: each one per tag, or plain if there are no tags.
+
+    They are given by name, or by name and options; ``supplied`` is what their constructors take besides.
+    """
+    builders = {name: partial(registry.build, "metric", choice, **supplied) for name, choice in choices.items()}
     return {name: PerTag(build, tags) if tags else build() for name, build in builders.items()}
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from typing import Literal
 
 from torch import nn
 
-from attnx import registry
 from attnx.data.examples import Pair, Symbols, has_languages, read_languages, read_pairs
 from attnx.data.graphemes import split_graphemes
 from attnx.data.paths import resolve_data_path
@@ -134,7 +132,7 @@ class G2p(SequenceTask):
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Build phone and word error rates, in percent, against the closest reference; with tags, for each of them."""
-        return metrics_per_tag({name: partial(registry.build, "metric", rate) for name, rate in RATES.items()}, tags)
+        return metrics_per_tag(RATES, tags)
 
     def tokenize(self, text: str, tag: str = "") -> Symbols:
         """Split a word into letters, with ``tag_token`` after its language; a UserError if either is missing."""

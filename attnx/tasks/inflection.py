@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import dropwhile
 from typing import Literal
 
 from torch import nn
 
-from attnx import registry
 from attnx.data.examples import Pair, Symbols
 from attnx.data.paths import resolve_data_path
 from attnx.data.readers.inflections import UNIMORPH, inflection_source, read_inflections
@@ -90,9 +88,7 @@ class Inflection(SequenceTask):
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Build the percentage of right forms, and the edits a form, against the closest reference."""
-        return metrics_per_tag(
-            {name: partial(registry.build, "metric", metric) for name, metric in METRICS.items()}, tags
-        )
+        return metrics_per_tag(METRICS, tags)
 
     def tokenize(self, text: str, tag: str = "") -> Symbols:
         """Split a user's lemma and features, with a tab between; a UserError if one is missing."""

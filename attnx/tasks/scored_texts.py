@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -44,9 +43,8 @@ class ScoredTextTask(TextTask):
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Build BLEU, chrF and TER; with several languages, for each, their mean and all sentences."""
-        options: dict[str, dict[str, object]] = {name: {"lower": self.lower} for name in SCORES}
-        options["bleu"]["tokenize"] = self.bleu_tokenize or "13a"
-        scores = {name: partial(registry.build, "metric", (name, options[name])) for name in SCORES}
+        scores: dict[str, dict[str, object]] = {name: {"name": name, "lower": self.lower} for name in SCORES}
+        scores["bleu"]["tokenize"] = self.bleu_tokenize or "13a"
         return metrics_per_tag(scores, tags if len(tags) > 1 else ())
 
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[TaskOutput], pairs: Sequence[Pair]) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Literal
 
 from torch import nn
 
-from attnx import registry
 from attnx.data.examples import Pair, Symbols
 from attnx.data.features import FeatureScaler
 from attnx.data.paths import resolve_data_path
@@ -26,8 +24,8 @@ from attnx.runs.layout import SOURCE_FEATURES, TARGET_FEATURES
 from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput, check_splits, training_tags
 
 ERROR_RATES = ("symbol_error_rate", "sequence_error_rate")
-NUMBER_ERRORS = ("mean_absolute_error", "root_mean_squared_error", "length_error")
 SCALED = "scaled_error"
+NUMBER_ERRORS = (SCALED, "mean_absolute_error", "root_mean_squared_error", "length_error")
 
 
 @register(
@@ -168,14 +166,12 @@ class AnySequence(SequenceTask):
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Build symbol and sequence error rates, in percent, against the closest reference; of numbers errors.
 
-        With tags, for each of them. Errors of numbers need loaded data, or a reopened run.
+        With tags, for each of them. They are those of loaded data, or of a reopened run.
         """
-        names = ERROR_RATES if self.target != "features" else NUMBER_ERRORS
-        builders = {name: partial(registry.build, "metric", name) for name in names}
-        if self.scales is not None:
-            scales = {"mean": self.scales.mean, "scale": self.scales.scale}
-            builders = {SCALED: partial(registry.build, "metric", SCALED, **scales), **builders}
-        return metrics_per_tag(builders, tags)
+        if self.scales is None:
+            return metrics_per_tag({name: name for name in ERROR_RATES}, tags)
+        scales = {"mean": self.scales.mean, "scale": self.scales.scale}
+        return metrics_per_tag({name: name for name in NUMBER_ERRORS}, tags, **scales)
 
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[TaskOutput], pairs: Sequence[Pair]) -> None:
         """Update the metrics with a batch of symbols or matrices."""

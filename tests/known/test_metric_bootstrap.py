@@ -16,7 +16,7 @@ from attnx import registry
 from attnx.data.examples import Pair
 from attnx.inference.metric_intervals import bootstrap_metrics
 from attnx.inference.predictor import Prediction, metric_results
-from attnx.metrics.per_tag import MACRO, MICRO, metrics_per_tag, update_all
+from attnx.metrics.per_tag import MACRO, MICRO, PerTag, update_all
 from attnx.problems.forecasting.series import read_series
 from attnx.problems.forecasting.windows import Span, WindowSpec, time_order
 from attnx.problems.pointing.answers import PointingReference
@@ -35,7 +35,7 @@ class Shown(SequenceTask):
         raise NotImplementedError
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
-        return metrics_per_tag(self.builders, tags)
+        return {name: PerTag(build, tags) if tags else build() for name, build in self.builders.items()}
 
     def update(self, metrics: Any, outputs: Sequence[Any], pairs: Sequence[Pair]) -> None:
         update_all(metrics, outputs, [getattr(pair, self.right) for pair in pairs], [pair.tag for pair in pairs])

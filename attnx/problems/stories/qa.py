@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Literal
 
 from torch import nn
 
-from attnx import registry
 from attnx.data.examples import Pair, Symbols
 from attnx.data.splits import Splits, hold_out_missing
 from attnx.data.vocabulary import Vocabulary
@@ -119,7 +117,7 @@ class Qa(SequenceTask):
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Build the error rate, in percent; with several tasks, for each of them."""
-        return metrics_per_tag({"error": partial(registry.build, "metric", "sequence_error_rate")}, tags)
+        return metrics_per_tag({"error": "sequence_error_rate"}, tags)
 
     def tokenize(self, text: str, tag: str = "") -> Symbols:
         """Tokenize the last sentences of a story and its question; a UserError if there is no question at the end."""
