@@ -47,7 +47,7 @@ def build_model(resolved: ResolvedConfig, data: SequenceData) -> torch.nn.Module
             if not isinstance(vocabulary, Vocabulary):
                 raise UserError(f"model.{option}: the {side} is made of features, not of symbols with vectors")
             ids = {symbol: index for index, symbol in enumerate(vocabulary.symbols)}
-            file = str(resolve_data_path(f"model.{option}", config["model"][option]))
+            file = resolve_data_path(f"model.{option}", config["model"][option])
             load_vectors(model.get_submodule(module_name), ids, file)  # type: ignore[arg-type]
     return model
 

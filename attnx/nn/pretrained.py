@@ -2,49 +2,37 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from torch import nn
 
+from attnx.data.readers.lines import read_lines
 from attnx.errors import UserError
-from attnx.files.bounded_files import refuse_pipe
 from attnx.files.parse_number import is_number
 
 
 @torch.no_grad()
-def load_vectors(embedding: nn.Embedding, ids: Mapping[str, int], path: str) -> int:
+def load_vectors(embedding: nn.Embedding, ids: Mapping[str, int], path: Path) -> None:
     """Copy the vectors of known symbols into an embedding; symbols the file lacks keep their random start.
-
-    Returns:
-        how many symbols were found.
 
     Raises:
         UserError: the file is missing, a line is malformed or of another width (with file and line), or no symbol fits.
     """
     num_found = 0
-    refuse_pipe(Path(path).expanduser())
-    try:
-        opener = gzip.open if path.endswith(".gz") else open
-        with opener(Path(path).expanduser(), "rt", encoding="utf-8-sig") as file:
-            for index, line in enumerate(file, start=1):
-                symbol, numbers = _fields(line, embedding.embedding_dim)
-                if not symbol or (index == 1 and len(numbers) == 1):
-                    continue  # a blank line, or word2vec's header: how many symbols, how wide
-                num_found += _copy(embedding, ids.get(symbol), numbers, f"{path}:{index}")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot read the vectors ({error})") from error
+    for line_number, line in read_lines(path):
+        symbol, numbers = _fields(line, embedding.embedding_dim)
+        if not symbol or (line_number == 1 and len(numbers) == 1):
+            continue  # a blank line, or word2vec's header: how many symbols, how wide
+        num_found += _copy(embedding, ids.get(symbol), numbers, f"{path}:{line_number}")
     if not num_found:
         raise UserError(f"{path}: holds no vector for any of the {len(ids)} symbols")
-    return num_found
 
 
 def _fields(line: str, width: int) -> tuple[str, list[str]]:
     """A line's symbol, in which there may be spaces of any kind, and its numbers."""
-    fields = line.strip(" \t\r\n").replace("\t", " ").split(" ")
+    fields = line.strip(" \t").replace("\t", " ").split(" ")
     parts = max(1, len(fields) - width)
     if all(map(is_number, fields[1:parts])):
         parts = 1  # more numbers than there should be

@@ -198,4 +198,4 @@ def test_a_pipe_is_not_read_where_a_file_is_needed(work_folder):
         list(read_lines(Path("pipe.gz")))
     embedding = torch.nn.Embedding(3, 2)
     with pytest.raises(UserError, match=r"^pipe.gz: is a pipe"):
-        load_vectors(embedding, {"a": 0}, "pipe.gz")
+        load_vectors(embedding, {"a": 0}, Path("pipe.gz"))

@@ -321,7 +321,7 @@ def test_malformed_vectors_are_reported_with_file_and_line(text, message, refuse
 
 def test_damaged_vectors_are_reported(refuse_run, work_folder):
     (work_folder / "vectors.gz").write_bytes(gzip.compress(b"a 1 2 3 4 5\n" * 99)[:-9])
-    assert "vectors.gz: cannot read the vectors (Compressed file ended" in refuse_run("model.source_vectors=vectors.gz")
+    assert "vectors.gz: is a broken gzip file: Compressed file ended" in refuse_run("model.source_vectors=vectors.gz")
 
 
 def test_missing_vectors_are_reported(refuse_run):
