@@ -120,7 +120,7 @@ class SequenceTask(Protocol):
     #: the files that they write into a run folder, with captions: ``{"points.png": "some answers"}``
     pictures: ClassVar[Mapping[str, str]] = {}
     #: the function, in a module without torch, that raises a UserError if the options contradict each other, before
-    #: torch is imported: ``.options.check_options``
+    #: torch is imported: ``.options.read_design``
     check_options: ClassVar[str] = ""
     #: what reports say of metrics that only this task has, by name: ``higher_is_better``, ``is_percent``, ``is_error``
     #: (it is compared by ratios), ``label``, ``unit``

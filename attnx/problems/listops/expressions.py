@@ -36,18 +36,9 @@ class Shape(NamedTuple):
     max_length: int
 
 
-def check_options(options: Mapping[str, Any]) -> None:
-    """Raise a UserError if no expression has these depths, arguments and lengths."""
-    check_shape(read_shape(options))
-
-
 def read_shape(options: Mapping[str, Any]) -> Shape:
-    """The shape that the options of the task describe."""
-    return Shape(*(options[field] for field in Shape._fields))
-
-
-def check_shape(shape: Shape) -> None:
-    """Raise a UserError if no list has this shape."""
+    """The shape that the options of the task describe; a UserError if no list has it."""
+    shape = Shape(*(options[field] for field in Shape._fields))
     if shape.max_args < 2:
         raise UserError(f"task.max_args={shape.max_args}: a list has two arguments or more; use 2 or more")
     if shape.min_length > shape.max_length:
@@ -58,6 +49,7 @@ def check_shape(shape: Shape) -> None:
     if longest < shape.min_length:
         depth = f"task.max_depth={shape.max_depth} and task.max_args={shape.max_args}"
         raise UserError(f"task.min_length={shape.min_length}: with {depth} the longest has {longest} symbols")
+    return shape
 
 
 def evaluate(symbols: Sequence[str]) -> int:

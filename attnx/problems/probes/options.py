@@ -52,11 +52,6 @@ CHOICES: Final = {
 }
 
 
-def check_options(options: Mapping[str, Any]) -> None:
-    """Raise a UserError if no rows can be drawn by these options."""
-    read_design(options)
-
-
 def read_design(options: Mapping[str, Any]) -> Design:
     """Build the problem of the task's options; a UserError if no rows can be drawn by them."""
     choice = CHOICES[options["problem"]]

@@ -47,7 +47,7 @@ TARGETS = {"compression": CompressedLabels}
         "elements": "problem=permutations",
         "moves": "problem=permutations",
     },
-    check_options=".options.check_options",
+    check_options=".options.read_design",
 )
 @dataclass(eq=False)
 class Probe(SequenceTask):
