@@ -110,9 +110,8 @@ class ResolvedClassifierConfig(ResolvedConfig):
 
     def build(self, sizes: DataSizes) -> Classifier:
         """Build the model; a query input that needs tags, and data without, are a UserError."""
-        from attnx.attention import Query
-        from attnx.attention.factory import build_attention
         from attnx.models.classifier.model import Classifier
+        from attnx.models.seq2seq.build import build_query_and_attention
         from attnx.nn.source_encoder import SourceEncoder
         from attnx.nn.targets.build import step_spec
         from attnx.nn.targets.single_label import SingleLabelTarget
@@ -125,16 +124,7 @@ class ResolvedClassifierConfig(ResolvedConfig):
         source = SourceEncoder(embedding, encoder, size, "states", "states", positions=0, dropout=dropout)
         width = encoder.size
         widths = {"state_size": width, "token_size": 0, "context_size": width, "tags": sizes.tags}
-        query = Query(registry.build("query", choice, **widths) for choice in config["query"].items())
-        attention = build_attention(
-            config["scorer"],
-            config["scope"],
-            config["normalizer"],
-            query.size,
-            width,
-            width,
-            options=config["attention"],
-        )
+        query, attention = build_query_and_attention(config, widths, width)
         readout = registry.build("readout", config["readout"], **{**widths, "context_size": query.rows * width})
         return Classifier(source, query, attention, readout, SingleLabelTarget(sizes.target_symbols), dropout)
 

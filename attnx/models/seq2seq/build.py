@@ -10,7 +10,6 @@ from torch import nn
 from attnx import registry
 from attnx.attention import Query
 from attnx.attention.factory import ComposedAttention, build_attention
-from attnx.attention.no_attention import NoAttention
 from attnx.errors import UserError
 from attnx.models.resolve import DataSizes, check_tied_embeddings, part_declarations, require_tags
 from attnx.models.seq2seq.checks import POSITIONS
@@ -82,7 +81,9 @@ def build_parts(
     embedding = target.embedding(token_size) if embedding is None else embedding
     tag_embedding = nn.Embedding(tags, options.tag_dim) if tag_inputs else None
     bridge = BRIDGES[resolved.bridge](decoder, 0 if source is None else source.final_size)
-    query, attention = build_query_and_attention(config, {**sizes, "tags": tags}, keys_size)
+    query, attention = Query([]), registry.build("attention", "none")
+    if config["attention"]["name"] != "none":
+        query, attention = build_query_and_attention(config, {**sizes, "tags": tags}, keys_size)
     projection = None
     if "decoder" in resolved.sources:
         projection = DecoderStateProjection(state_size, keys_size, values_size, resolved.keys_from)
@@ -97,10 +98,8 @@ def build_parts(
 
 def build_query_and_attention(
     config: Mapping[str, Any], sizes: Mapping[str, int], keys_size: int
-) -> tuple[Query, ComposedAttention | NoAttention]:
+) -> tuple[Query, ComposedAttention]:
     """Build the query from inputs of these sizes, and attention to a memory; its values have the context's size."""
-    if config["attention"]["name"] == "none":
-        return Query([]), registry.build("attention", "none")
     query = Query(registry.build("query", choice, **sizes) for choice in config["query"].items())
     return query, build_attention(
         config["scorer"],
