@@ -84,8 +84,8 @@ class MultiHeadAttention(nn.Module):
         self.dropout, self.needs_history = first.dropout, first.needs_history
         self.is_distribution = difference is None and all(head.is_distribution for head in self.heads)
         has_history = first.needs_history or hasattr(first.scorer, "penalty")
+        self.heads_are_alike = not (options.head_scorers or options.head_scopes or options.head_normalizers)
         # A bias without parameters may still be another one in each head.
-        self.heads_are_alike = not options.has_unlike_heads
         is_plain = self.heads_are_alike and not (has_history or first.bias is not None)
         self.heads_are_parameter_free = is_plain and not first.state_dict()
         # Keys of unlike scorers have widths of their own, and are padded to one.

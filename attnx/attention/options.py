@@ -27,11 +27,6 @@ class AttentionOptions:
     head_scopes: Sequence[PartSpec] | None = None
     head_normalizers: Sequence[PartSpec] | None = None
 
-    @property
-    def has_unlike_heads(self) -> bool:
-        """Whether heads are made of different choices."""
-        return any((self.head_scorers, self.head_scopes, self.head_normalizers))
-
 
 SHARED_SCOPE_OPTIONS = ("sources", "include_self")
 """The options of ``scope`` that the scopes which are listed for heads take from it."""

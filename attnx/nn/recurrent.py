@@ -86,7 +86,7 @@ class Recurrent(nn.Module):
         self.tensors_per_layer = 2 if cell == "lstm" else 1
         sizes = [input_size] + [self.size] * (layers - 1)
         layer: Any = LAYERS[cell]
-        self.layers = nn.ModuleList(
+        self.layers: Sequence[RecurrentLayer] = nn.ModuleList(  # type: ignore[assignment]
             layer(size, hidden_size, batch_first=True, bidirectional=bidirectional) for size in sizes
         )
 
@@ -108,7 +108,7 @@ class Recurrent(nn.Module):
         """
         outputs: list[Tensor] = []
         finals: list[LayerState] = []
-        for index, layer in enumerate(self._layers):
+        for index, layer in enumerate(self.layers):
             inputs = [_drop(outputs[-1], index, dropout_masks)] if index else inputs
             output, final = layer.run(inputs, lengths, state[index] if state else None)
             outputs.append(output)
@@ -118,14 +118,10 @@ class Recurrent(nn.Module):
     def step(self, inputs: Sequence[Tensor], state: State, dropout_masks: Sequence[Tensor | None] = ()) -> State:
         """Take one step: inputs (b, ...) side by side and the previous state -> the next state."""
         next_state: list[LayerState] = []
-        for index, layer in enumerate(self._layers):
+        for index, layer in enumerate(self.layers):
             inputs = [_drop(next_state[-1][0], index, dropout_masks)] if index else inputs
             next_state.append(layer.step(inputs, state[index]))
         return tuple(next_state)
-
-    @property
-    def _layers(self) -> list[RecurrentLayer]:
-        return list(self.layers)  # type: ignore[arg-type]
 
 
 def count_steps(mask: Tensor, lengths: Tensor | None) -> Tensor:
