@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnx.problems.forecasting.baselines import Linear, Seasonal
+from attnx.problems.forecasting.baselines import Linear, repeat_season
 
 PAST = np.array([[2.0, 3.0], [5.0, 7.0], [11.0, 13.0]])
 
 
 def test_the_last_value_and_the_last_season():
-    assert Seasonal(2, 1)(PAST).tolist() == [[11, 13], [11, 13]]
-    assert Seasonal(5, 2)(PAST).tolist() == [[5, 7], [11, 13], [5, 7], [11, 13], [5, 7]]
-    assert Seasonal(2, 7)(PAST).tolist() == [[2, 3], [5, 7]]  # longer than what is looked back on
+    assert repeat_season(PAST, 2, 1).tolist() == [[11, 13], [11, 13]]
+    assert repeat_season(PAST, 5, 2).tolist() == [[5, 7], [11, 13], [5, 7], [11, 13], [5, 7]]
+    assert repeat_season(PAST, 2, 7).tolist() == [[2, 3], [5, 7]]  # longer than what is looked back on
 
 
 def test_the_linear_map_finds_the_rule(tmp_path):

@@ -20,20 +20,14 @@ Baseline: TypeAlias = Callable[[Numbers], Numbers]
 """A forecast of a window: (lookback, f) -> (horizon, f)."""
 
 
-class Seasonal:
-    """Repeats the last season; a season of 1 is the last value.
+def repeat_season(past: Numbers, horizon: int, season: int) -> Numbers:
+    """Repeat the last season, (lookback, f) -> (horizon, f); a lookback that is shorter is repeated.
 
-    >>> Seasonal(3, 2)(np.array([[5.0], [7.0], [11.0]])).tolist()
+    >>> repeat_season(np.array([[5.0], [7.0], [11.0]]), horizon=3, season=2).tolist()
     [[7.0], [11.0], [7.0]]
     """
-
-    def __init__(self, horizon: int, season: int) -> None:
-        self.horizon, self.season = horizon, season
-
-    def __call__(self, past: Numbers) -> Numbers:
-        """(lookback, f) -> (horizon, f); a lookback shorter than the season is repeated."""
-        season = past[-self.season :]
-        return season[np.arange(self.horizon) % len(season)]
+    last = past[-season:]
+    return last[np.arange(horizon) % len(last)]
 
 
 class Linear:

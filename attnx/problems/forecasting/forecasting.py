@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +20,7 @@ from attnx.registry import NonNegativeInt, PositiveInt, Probability, register
 from attnx.runs.layout import TARGET_FEATURES
 from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
 
-from .baselines import LINEAR_BASELINE, Baseline, Linear, Seasonal
+from .baselines import LINEAR_BASELINE, Baseline, Linear, repeat_season
 from .metrics import forecast_metrics, update_forecast_metrics
 from .series import Series, fill_missing, irregular_steps_note, read_series, write_test_series
 from .series_split import SeriesSplit, constant_column_notes, overlap_note, split_note, split_series
@@ -118,8 +119,8 @@ class Forecasting(SequenceTask):
         self.scales: FeatureScaler | None = None
         self.test_part: list[tuple[Series, Span]] = []
         self.baseline_forecasts: dict[str, Baseline] = {
-            "naive": Seasonal(horizon, 1),
-            "seasonal": Seasonal(horizon, season_length),
+            "naive": partial(repeat_season, horizon=horizon, season=1),
+            "seasonal": partial(repeat_season, horizon=horizon, season=season_length),
         }
         self.forecast, self.subtract_last_value = forecast, subtract_last_value  # of the model's target
         if self.split.starts and not self.time_column:
