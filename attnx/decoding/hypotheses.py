@@ -13,21 +13,20 @@ from attnx.decoding.contracts import DecodeResult
 NEG_INF = float("-inf")
 
 
-def map_fields(result: DecodeResult, change: Callable[[Tensor], Tensor]) -> DecodeResult:
-    """Apply a function to every field in turn."""
-    *fields, weights = result
-    sequences, lengths, log_probability, score = map(change, fields)
-    return DecodeResult(sequences, lengths, log_probability, score, None if weights is None else change(weights))
+def map_fields(change: Callable[..., Tensor], *results: DecodeResult) -> DecodeResult:
+    """Apply a function to every field in turn, of one result or of several; there are no weights if one has none."""
+    fields = zip(*results, strict=True)
+    return DecodeResult._make(None if any(part is None for part in parts) else change(*parts) for parts in fields)
 
 
 def group_by_source(result: DecodeResult, count: int) -> DecodeResult:
     """(b * n, ...), a source's rows together -> (b, n, ...)."""
-    return map_fields(result, lambda field: field.view(len(field) // count, count, *field.shape[1:]))
+    return map_fields(lambda field: field.view(len(field) // count, count, *field.shape[1:]), result)
 
 
 def empty_results(rows: int, count: int, like: DecodeResult) -> DecodeResult:
     """No hypotheses (rows, count, ...), in fields with the shapes of ``like``."""
-    zeros = map_fields(like, lambda field: field.new_zeros(rows, count, *field.shape[2:]))
+    zeros = map_fields(lambda field: field.new_zeros(rows, count, *field.shape[2:]), like)
     lowest = like.score.new_full((rows, count), NEG_INF)
     return zeros._replace(log_probability=lowest, score=lowest.clone())
 
@@ -36,7 +35,7 @@ def best(result: DecodeResult, count: int) -> DecodeResult:
     """The ``count`` hypotheses with the highest scores, in order; of equal ones the first."""
     order = result.score.sort(dim=1, descending=True, stable=True).indices[:, :count]
     rows = torch.arange(len(order), device=order.device)[:, None]
-    return map_fields(result, lambda field: field[rows, order])
+    return map_fields(lambda field: field[rows, order], result)
 
 
 def merge_best(result: DecodeResult, new: DecodeResult, rows: Tensor) -> DecodeResult:
@@ -47,9 +46,9 @@ def merge_best(result: DecodeResult, new: DecodeResult, rows: Tensor) -> DecodeR
     result = result._replace(sequences=_pad_to(result.sequences, new.sequences, 1))
     if result.weights is not None and new.weights is not None:
         result = result._replace(weights=_pad_to(result.weights, new.weights, 2))
-    both = _zip_fields(result, new, lambda field, new_field: torch.cat([field[rows], new_field], 1))
+    both = map_fields(lambda field, new_field: torch.cat([field[rows], new_field], 1), result, new)
     merged = best(both, result.score.shape[1])
-    return _zip_fields(result, merged, lambda field, new_field: field.index_copy(0, rows, new_field))
+    return map_fields(lambda field, new_field: field.index_copy(0, rows, new_field), result, merged)
 
 
 def trim(result: DecodeResult, has_decoder_memory: bool) -> DecodeResult:
@@ -66,9 +65,3 @@ def _pad_to(field: Tensor, target: Tensor, axes: int) -> Tensor:
     """Pad the last axes with zeros to the sizes of a target."""
     missing = [size - own_size for size, own_size in zip(target.shape[-axes:], field.shape[-axes:], strict=True)]
     return F.pad(field, [pad for count in reversed(missing) for pad in (0, count)])
-
-
-def _zip_fields(result: DecodeResult, new: DecodeResult, join: Callable[[Tensor, Tensor], Tensor]) -> DecodeResult:
-    """Join each field with the same field of another result."""
-    pairs = zip(result, new, strict=True)
-    return DecodeResult._make(None if a is None or b is None else join(a, b) for a, b in pairs)

@@ -43,7 +43,7 @@ def choose_decoding(
         defaults = {
             option: defaults[option] for option in CONSTRAINT_OPTIONS if option in defaults and option in _options(name)
         }
-    checked = {"name": name, **registry.check("decoding", name, {**defaults, **requested})}
+    checked = registry.fill_in("decoding", (name, {**defaults, **requested}))
     return checked if nbest is None else _widen(checked, requested, nbest)
 
 
@@ -62,8 +62,7 @@ def _widen(search: dict[str, Any], requested: Mapping[str, Any], nbest: int) -> 
     if beam_size < nbest and "beam_size" in requested:
         raise UserError(f"decoding.beam_size={beam_size} holds fewer than the {nbest} best; raise it, or leave it out")
     wide = {"beam_size": max(beam_size, nbest)} if "beam_size" in search else {}
-    options = {option: value for option, value in search.items() if option != "name"}
-    return {"name": name, **registry.check("decoding", name, {**options, **wide, "nbest": nbest})}
+    return registry.fill_in("decoding", {**search, **wide, "nbest": nbest})
 
 
 def _options(name: str) -> set[str]:
