@@ -24,7 +24,8 @@ def draw_split(
     problem: Problem,
     settings: Sequence[Difficulty],
     count: int,
-    seed: tuple[int, SplitName],
+    seed: int,
+    split: SplitName,
     shared: Collection[Difficulty],
 ) -> Iterator[tuple[Difficulty, Drawn]]:
     """Draw ``count`` rows of a split, its settings in turn; those of one setting come together.
@@ -32,11 +33,10 @@ def draw_split(
     ``shared`` are the settings of other splits, too. Their rows are divided by a hash, so that no row is in two splits,
     unless so few rows are different that a split would stay empty: then it gets some of another.
     """
-    number, split = seed
     for index, setting in enumerate(dict.fromkeys(settings)):
         turns = np.array([other == setting for other in settings])
         remaining = int(turns[np.arange(count) % len(settings)].sum())
-        rng = np.random.default_rng((number, ["train", "valid", "test"].index(split), index))
+        rng = np.random.default_rng((seed, ["train", "valid", "test"].index(split), index))
         rounds = 0
         while remaining:
             rows = min(MIN_ROWS + NUM_SHARES * remaining, max(1, TOKENS_PER_CHUNK // setting.length))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 from torch import Tensor
 
 from attnx.data.examples import Pair
@@ -119,15 +120,13 @@ class DistanceAccuracy(AdditiveMetric):
     def __init__(self) -> None:
         super().__init__(2, NUM_DISTANCES)
 
-    def update(self, predictions: Sequence[Sequence[str]], references: Sequence[Pair]) -> None:
-        """Add a batch of outputs, each with its pair."""
-        for output, pair in zip(predictions, references, strict=True):
-            counted = zip(pair.distances, pair.loss_mask, strict=True)
-            distances = np.array([distance for distance, is_counted in counted if is_counted])
-            is_right = np.array(right_labels(output, pair))[distances > 0]
-            group = np.log2(distances[distances > 0]).astype(int)
-            right, labels = (np.bincount(part, minlength=NUM_DISTANCES) for part in (group[is_right], group))
-            self.sums += self.sums.new_tensor(np.stack([right, labels]))
+    def terms(self, prediction: Sequence[str], reference: Pair) -> npt.NDArray[np.int64]:
+        """Return how many labels of each group are right, and how many there are, from an output and its pair."""
+        counted = zip(reference.distances, reference.loss_mask, strict=True)
+        distances = np.array([distance for distance, is_counted in counted if is_counted])
+        is_right = np.array(right_labels(prediction, reference))[distances > 0]
+        group = np.log2(distances[distances > 0]).astype(int)
+        return np.stack([np.bincount(part, minlength=NUM_DISTANCES) for part in (group[is_right], group)])
 
     def compute(self) -> dict[str, Tensor]:
         """Return the percentage of each group by its distances, ``1``, ``2_3``, ``4_7``: NaN without labels of it."""

@@ -158,7 +158,7 @@ class Probe(SequenceTask):
         self._hashes[split] = []
         shared = {*self.design.train}  # validation has them, too
         problem = self.design.test_problem if split == "test" else self.design.problem
-        for setting, drawn in draw_split(problem, settings, count, (self.seed, split), shared):
+        for setting, drawn in draw_split(problem, settings, count, self.seed, split, shared):
             self._hashes[split].append(hash_rows(drawn.inputs))
             yield setting, drawn
 
