@@ -103,15 +103,6 @@ class Programs(NamedTuple):
     decode_step: Program
 
 
-class Example(NamedTuple):
-    """Example tensors of both programs."""
-
-    source: tuple[Tensor, ...]
-    symbol: Tensor
-    state: State
-    weights: Tensor | None
-
-
 @torch.no_grad()
 def make_programs(model: Exported, make_sources: Callable[[int, int], Tensor], has_tags: bool) -> Programs:
     """The programs of a model in evaluation mode: encoding a source, and a decoding step.
@@ -121,44 +112,46 @@ def make_programs(model: Exported, make_sources: Callable[[int, int], Tensor], h
     """
     accel.disable(model)
     downsampling = getattr(_encoder(model), "downsampling", 1)  # a pyramid's; sizes must differ in states, too
-    small, large = (
+    (small, template), (large, _) = (
         _make_example(model, make_sources, has_tags, rows, steps * downsampling) for rows, steps in ((2, 5), (3, 7))
     )
-    state = [f"state_{index}" for index in range(len(flatten_state(small.state)))]
-    inputs = ["source", "source_mask", *(["tag"] if has_tags else [])]
-    outputs = ["log_probabilities", *([] if small.weights is None else ["weights"])]
-    names = [*inputs, "symbol", *state, *outputs]
     # Axes that differ between two batches of different sizes are dynamic.
     axes = {
-        name: [axis for axis in range(first.dim()) if first.shape[axis] != second.shape[axis]]
-        for name, first, second in zip(names, _list_tensors(small), _list_tensors(large), strict=True)
+        name: [axis for axis in range(part.dim()) if part.shape[axis] != large[name].shape[axis]]
+        for name, part in small.items()
     }
-    next_state = [f"{name}_after" for name in state]
-    axes |= {next_name: axes[name] for next_name, name in zip(next_state, state, strict=True)}
+    state = [name for name in small if name.startswith("state_")]
+    axes |= {f"{name}_after": axes[name] for name in state}
     encoded = ["encoded"] if _encoder(model) is not None else []
     axes |= {name: [0, 1] for name in encoded}
-    step_inputs = (small.symbol, *flatten_state(small.state))
+    inputs, step_inputs = ["source", "source_mask", *(["tag"] if has_tags else [])], ["symbol", *state]
+    outputs = [name for name in ("log_probabilities", "weights") if name in small]
+
+    def make_program(module: nn.Module, input_names: list[str], output_names: list[str]) -> Program:
+        return Program(module.eval(), tuple(small[name] for name in input_names), input_names, output_names, axes)
+
     return Programs(
-        Program(EncodeProgram(model).eval(), small.source, inputs, state + encoded, axes),
-        Program(StepProgram(model, small.state).eval(), step_inputs, ["symbol", *state], [*outputs, *next_state], axes),
+        make_program(EncodeProgram(model), inputs, state + encoded),
+        make_program(StepProgram(model, template), step_inputs, outputs + [f"{name}_after" for name in state]),
     )
 
 
 def _make_example(
     model: Any, make_sources: Callable[[int, int], Tensor], has_tags: bool, rows: int, length: int
-) -> Example:
-    """Rows of different lengths, some steps after the start, when a growing memory has as many states."""
+) -> tuple[dict[str, Tensor], State]:
+    """The tensors of both programs by name, of rows of different lengths, and the state that some of them are of.
+
+    They are some steps after the start, when a growing memory has as many states.
+    """
     source_mask = torch.arange(length) < length - torch.arange(rows)[:, None]
-    tag = [torch.zeros(rows, dtype=torch.int64)] if has_tags else []
-    source = (make_sources(rows, length), source_mask, *tag)
-    state = model.init_state(*source)
+    example = {"source": make_sources(rows, length), "source_mask": source_mask}
+    if has_tags:
+        example["tag"] = torch.zeros(rows, dtype=torch.int64)
+    state = model.init_state(*example.values())
     symbol = model.target.start_input(rows, source_mask.device)
     for _ in range(rows):
         state = model.decode_step(symbol, state, need_weights=True)[1]
-    return Example(source, symbol, state, model.decode_step(symbol, state, need_weights=True)[2].weights)
-
-
-def _list_tensors(example: Example) -> list[Tensor]:
-    """The tensors in the order of their names; log-probabilities have the dynamic axes of symbols."""
-    weights = [] if example.weights is None else [example.weights]
-    return [*example.source, example.symbol, *flatten_state(example.state), example.symbol[:, None], *weights]
+    weights = model.decode_step(symbol, state, need_weights=True)[2].weights
+    example |= {f"state_{index}": part for index, part in enumerate(flatten_state(state))}
+    example |= {"symbol": symbol, "log_probabilities": symbol[:, None]}  # the same axes are dynamic
+    return example if weights is None else {**example, "weights": weights}, state
