@@ -40,11 +40,7 @@ class Hops(nn.Module):
         is_equal = query_size == values_size
         self.project = nn.Identity() if is_equal else nn.Linear(values_size, query_size, bias=False)
         self.num_heads, self.dropout, self.needs_history = attention.num_heads, attention.dropout, False
-
-    @property
-    def is_distribution(self) -> bool:
-        """Whether weights sum to 1, as far as the normalizer declares it."""
-        return self.attention.is_distribution
+        self.is_distribution = attention.is_distribution
 
     def make_memory(
         self,

@@ -23,15 +23,11 @@ class Query(nn.Module):
         self.needs = {type(part).__name__: part.needs for part in self.inputs}
         self.rows = max((getattr(part, "rows", 1) for part in self.inputs), default=1)
         self.has_penalty = any(getattr(part, "has_penalty", False) for part in self.inputs)
+        self.is_recurrent = any(map(is_recurrent, self.inputs))
 
     def forward(self, step: QueryContext) -> Tensor:
         """Make queries (b, q, size) of the first steps."""
         return self.advance(step, self.init_carries(step.token))[0]
-
-    @property
-    def is_recurrent(self) -> bool:
-        """Whether an input carries something from step to step."""
-        return any(map(is_recurrent, self.inputs))
 
     def init_carries(self, rows: Tensor) -> tuple[Tensor, ...]:
         """What the inputs that carry something do before the first step of rows (b, ...), each (b, c)."""

@@ -28,6 +28,9 @@ class SequenceModel(nn.Module, Generic[State]):
     Decoding is that of :class:`attnx.decoding.contracts.StepModel`: ``init_state`` and ``decode_step``.
     """
 
+    # whether what attention reads at a step has no effect on later steps, given the decoder's inputs
+    reads_are_independent: bool = False
+
     def forward(
         self,
         source: Tensor,
@@ -52,11 +55,6 @@ class SequenceModel(nn.Module, Generic[State]):
         n steps whose logits to compute, in the order of rows.
         """
         raise NotImplementedError
-
-    @property
-    def reads_are_independent(self) -> bool:
-        """Whether what attention reads at a step has no effect on later steps, given the decoder's inputs."""
-        return False
 
     def select_rows(self, state: State, rows: Tensor) -> State:
         """The state of these rows, int64, which may repeat."""

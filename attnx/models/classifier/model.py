@@ -38,12 +38,7 @@ class Classifier(SequenceModel[LabelState]):
         super().__init__()
         self.source_encoder, self.query, self.attention, self.readout = source, query, attention, readout
         self.output = nn.Linear(readout.size, target.width)
-        self.target, self.dropout = target, dropout
-
-    @property
-    def is_distribution(self) -> bool:
-        """Whether the attention weights sum to 1, as far as the normalizer declares it."""
-        return self.attention.is_distribution
+        self.target, self.dropout, self.is_distribution = target, dropout, attention.is_distribution
 
     def forward(
         self,

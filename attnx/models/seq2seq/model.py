@@ -79,17 +79,8 @@ class Seq2seq(SequenceModel[DecoderState]):
         self.decoder, self.readout, self.output = parts.decoder, parts.readout, parts.output
         self.marked_states = target.marked_states(parts.readout.size)
         self.plan, self.sources, self.visible_state_offset = plan, sources, visible_state_offset
-        self.dropout = dropout
-
-    @property
-    def is_distribution(self) -> bool:
-        """Whether attention weights sum to 1, as far as the normalizer declares it; False without one."""
-        return self.attention.is_distribution
-
-    @property
-    def reads_are_independent(self) -> bool:
-        """Whether all states are known before attention reads."""
-        return "run_then_attend" in self.plan.valid_schedules
+        self.dropout, self.is_distribution = dropout, self.attention.is_distribution
+        self.reads_are_independent = "run_then_attend" in plan.valid_schedules  # all states are known before
 
     def forward(
         self,

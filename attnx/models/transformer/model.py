@@ -102,12 +102,8 @@ class Transformer(SequenceModel[TransformerState]):
         self.marked_states = target.marked_states(size)
         if tie_embeddings:
             self.output.weight = self.embedding.weight  # type: ignore[assignment]
-
-    @property
-    def is_distribution(self) -> bool:
-        """Whether the attention weights sum to 1, as far as their normalizer declares it."""
         attentions = (layer.cross_attention or layer.self_attention for layer in self.decoder.layers)
-        return all(attention.is_distribution for attention in attentions if attention is not None)
+        self.is_distribution = all(attention.is_distribution for attention in attentions if attention is not None)
 
     def forward(
         self,

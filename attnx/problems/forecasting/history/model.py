@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnx.attention import AttentionOutput
-from attnx.models.planner import Plan
 from attnx.models.seq2seq.model import DecoderState, Seq2seq
 from attnx.models.sequence_model import Output, SequenceModel
 
@@ -45,21 +44,8 @@ class History(SequenceModel[HistoryState]):
         if not isinstance(network.target, ForecastTarget):
             raise TypeError(f"the target of a history model is a ForecastTarget, not {type(network.target).__name__}")
         self.network, self.target, self.num_known = network, network.target, num_known
-
-    @property
-    def is_distribution(self) -> bool:
-        """Whether the attention weights sum to 1."""
-        return self.network.is_distribution
-
-    @property
-    def plan(self) -> Plan:
-        """The schedule, and when the context enters the recurrence."""
-        return self.network.plan
-
-    @property
-    def reads_are_independent(self) -> bool:
-        """Whether all states are known before attention reads."""
-        return self.network.reads_are_independent
+        self.plan, self.is_distribution = network.plan, network.is_distribution
+        self.reads_are_independent = network.reads_are_independent
 
     def forward(
         self,
