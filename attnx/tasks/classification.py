@@ -89,7 +89,8 @@ class Classification(SequenceTask):
         target = Vocabulary.of(pair.references[0] for pair in pairs.train)
         self._set_labels(target)
         for part in ("valid", "test"):
-            self._check_labels(part, getattr(pairs, part))
+            if any(pair.references[0][0] not in self.labels for pair in getattr(pairs, part)):
+                self._read(part if self.files[part] else "train", self.labels)  # once more, to say in which line
         marks = (FULL_STOP, SEPARATOR) if self.columns.texts == 2 else (FULL_STOP,)
         return SequenceData(pairs, Vocabulary.of([frequent], marks), target)
 
@@ -120,11 +121,6 @@ class Classification(SequenceTask):
                 f"task.train={self.files['train']}: every text has the label {self.labels[0]!r}; there is nothing to "
                 f"learn{hint}"
             )
-
-    def _check_labels(self, part: str, pairs: Sequence[Pair]) -> None:
-        """Read the file of a part once more if it has a label that the training split lacks, to say in which line."""
-        if any(pair.references[0][0] not in self.labels for pair in pairs):
-            self._read(part if self.files[part] else "train", self.labels)
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Build accuracy and macro F1, in percent."""

@@ -107,11 +107,6 @@ class PreviousRowEmbedding(nn.Module):
         self.features, self.out_features = features, size
         self.map = nn.Linear(features, size)
 
-    @property
-    def weight(self) -> Tensor:
-        """(size, features)."""
-        return self.map.weight
-
     def forward(self, rows: Tensor) -> Tensor:
         """(..., n) -> (..., size)."""
         vectors: Tensor = self.map(rows[..., : self.features])

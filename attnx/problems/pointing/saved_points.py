@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
-
 from attnx.files.atomic_files import write_arrays
 from attnx.files.bounded_files import read_arrays
 
-Points = npt.NDArray[np.float32]
+from .answers import Points
 
 POINTS_FILE: Final = "points.npz"
 MAX_SAVED_EXAMPLES: Final = 100

@@ -57,11 +57,8 @@ class Babi:
 
     def shorten(self, story: StoryQuestion, tag: str) -> StoryQuestion:
         """Return a story as it is read: its last sentences."""
-        return story._replace(sentences=story.sentences[-self.limit(tag) :])
-
-    def limit(self, tag: str) -> int:
-        """Return how many sentences of a task's stories are read."""
-        return self.sentences or SENTENCES_BY_TASK.get(tag, DEFAULT_SENTENCES)
+        most = self.sentences or SENTENCES_BY_TASK.get(tag, DEFAULT_SENTENCES)
+        return story._replace(sentences=story.sentences[-most:])
 
     def _read(self, path: Path, tag: str) -> list[StoryQuestion]:
         return [self.shorten(story, tag) for story in read_babi(path)]
