@@ -15,15 +15,7 @@ from attnx.attention.attention import Attention
 from attnx.attention.contracts import AttentionParts
 from attnx.attention.hops import Hops
 from attnx.attention.multi_head import MultiHeadAttention, head_width
-from attnx.attention.options import (
-    HEAD_LISTS,
-    SHARED_SCOPE_OPTIONS,
-    AttentionOptions,
-    check_heads,
-    check_kv_heads,
-    head_parts,
-    unshared_keys,
-)
+from attnx.attention.options import SHARED_SCOPE_OPTIONS, AttentionOptions, check_heads, unshared_keys
 from attnx.errors import UserError
 from attnx.registry import Depth, PartSpec, PositiveFloat, PositiveInt, Probability, Size, register
 
@@ -169,14 +161,13 @@ def build_standard(
         softcap,
         kv_heads,
         qk_norm,
-        hops,
         head_scorers,
         head_scopes,
         head_normalizers,
     )
+    check_heads({"heads": heads, **vars(options)}, scorer, min_projected_heads)
     attention: Attention | MultiHeadAttention
     if heads < min_projected_heads:
-        check_heads({"heads": heads, **vars(options)}, scorer)
         attention = _build_single(choices, query_size, memory_size, options)
     else:
         attention = build_multi_head(choices, query_size, memory_size, values_size, heads, options)
@@ -190,9 +181,6 @@ def build_multi_head(
     head_width(heads, values_size, "the width of the values")
     width = head_width(heads, memory_size, "the width of the memory")
     kv_heads = options.kv_heads or heads
-    for kind in HEAD_LISTS:
-        head_parts({"heads": heads, **vars(options)}, kind)
-    check_kv_heads(choices[0], heads, kv_heads)
     single_heads = build_heads(choices, width, heads, options)
     first = single_heads[0].scorer
     if kv_heads < heads and first.project_keys(torch.zeros(1, 1, width)).requires_grad:

@@ -22,7 +22,6 @@ class AttentionOptions:
     softcap: float | None = None
     kv_heads: int | None = None
     qk_norm: Literal["none", "l2", "rms"] = "none"
-    hops: int = 1
     head_scorers: Sequence[PartSpec] | None = None
     head_scopes: Sequence[PartSpec] | None = None
     head_normalizers: Sequence[PartSpec] | None = None
@@ -94,14 +93,17 @@ def check_pairs(attention: str, **parts: PartSpec) -> None:
         reject_part(kind, kind, registry.parse_spec(kind, spec)[0], f"a head of attention={attention} has two maps")
 
 
-def check_heads(options: Mapping[str, Any], scorer: object) -> None:
-    """Raise a UserError if the options of an ``attention`` node about heads contradict each other."""
+def check_heads(options: Mapping[str, Any], scorer: object, min_projected_heads: int = 2) -> None:
+    """Raise a UserError if the options of an ``attention`` node about heads contradict each other.
+
+    From ``min_projected_heads`` of them on heads have projections.
+    """
     if "heads" not in options:
         return
     for kind in HEAD_LISTS:
         head_parts(options, kind)
     check_kv_heads(scorer, options["heads"], options.get("kv_heads"))
-    if options["heads"] > 1:
+    if options["heads"] >= min_projected_heads:
         return
     if registry.describe("attention", options.get("name", "standard")).declarations.get("maps_per_head", 1) > 1:
         raise UserError(

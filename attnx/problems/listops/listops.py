@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -58,7 +58,7 @@ class ListOps(SequenceTask):
 
     def load(self) -> SequenceData:
         """Draw the data; ``notes`` then says how often the most frequent value is right."""
-        expressions = self._draw()
+        expressions = draw_expressions(self.shape, self.seed)
         test, valid = (_pairs(islice(expressions, self.num_held_out)) for _ in range(2))
         source, target = Vocabulary(SPECIALS + SYMBOLS), Vocabulary(SPECIALS + DIGITS)
         flat, lengths, targets = bytearray(), [0], []  # of training, a byte a symbol
@@ -71,12 +71,9 @@ class ListOps(SequenceTask):
         self.notes = [f"always answering {value}, the most frequent, is right in {count / len(test):.1%} of the test"]
         return SequenceData(Splits([], valid, test), source, target, rows=rows)
 
-    def _draw(self) -> Iterator[Symbols]:
-        return draw_expressions(self.shape, self.seed)
-
     def test_pairs(self) -> list[Pair]:
         """Draw the test split alone."""
-        return _pairs(islice(self._draw(), self.num_held_out))
+        return _pairs(islice(draw_expressions(self.shape, self.seed), self.num_held_out))
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Build accuracy and macro F1, in percent."""

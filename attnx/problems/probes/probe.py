@@ -10,13 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
-from attnx import registry
 from attnx.data.dataset import PairDataset, Ragged
 from attnx.data.examples import Pair, Symbols
 from attnx.data.splits import SplitName, Splits
 from attnx.data.vocabulary import NO_LABEL, PAD, SPECIALS, Vocabulary
 from attnx.errors import UserError
-from attnx.metrics.per_tag import update_all
+from attnx.metrics.per_tag import metrics_per_tag, update_all
 from attnx.registry import NonNegativeFloat, NonNegativeInt, PositiveInt, Probability, register
 from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
 
@@ -190,16 +189,9 @@ class Probe(SequenceTask):
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Build the accuracy of labels, by setting, and what else the problem measures."""
         settings = [str(setting) for setting in dict.fromkeys([*self.design.test, *self.design.train])]
-        supplied: dict[str, dict[str, Any]] = {
-            "sequence_accuracy": {"settings": settings},
-            "distance_accuracy": {},
-            "scaled_accuracy": {"settings": settings, "chance": getattr(self.design.problem, "chance", 0.0)},
-        }
-        names = self.design.problem.metrics
-        return {
-            "accuracy": registry.build("metric", "label_accuracy", settings=settings),
-            **{name: registry.build("metric", name, **supplied[name]) for name in names},
-        }
+        supplied = {"settings": settings, "chance": getattr(self.design.problem, "chance", 0.0)}
+        names = {"accuracy": "label_accuracy", **{name: name for name in self.design.problem.metrics}}
+        return metrics_per_tag(names, tags, **supplied)
 
     def update(self, metrics: nn.ModuleDict, outputs: Sequence[TaskOutput], pairs: Sequence[Pair]) -> None:
         """Update the metrics with a batch of labels."""
