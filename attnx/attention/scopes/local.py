@@ -58,13 +58,10 @@ class Local(nn.Module):
         self.include_self = include_self
         self.window, self.dilation = window, dilation
         self.sinks, self.global_tokens = sinks, global_tokens
-        self.center_predictor = (
-            nn.Sequential(
-                nn.Linear(query_size, query_size, bias=False), nn.Tanh(), nn.Linear(query_size, 1, bias=False)
-            )
-            if center == "predictive"
-            else None
-        )
+        self.center_predictor: nn.Sequential | None = None
+        if center == "predictive":
+            hidden, output = nn.Linear(query_size, query_size, bias=False), nn.Linear(query_size, 1, bias=False)
+            self.center_predictor = nn.Sequential(hidden, nn.Tanh(), output)
 
     def forward(self, queries: Tensor, steps: Tensor, memory_mask: Tensor) -> ScopeMask:
         """(b, q, query_size), steps, (b, 1 or q, m) -> the mask, its ``allowed_mask`` and ``gain`` (b, q, m)."""

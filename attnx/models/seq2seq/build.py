@@ -62,11 +62,8 @@ def build_parts(
 ) -> Seq2seqParts:
     """Build the parts around a source encoder; at equal seeds their order decides their initial weights."""
     options, config = resolved.options, resolved.config
-    tag_inputs, token_size, state_size = (
-        options.tag_inputs or [],
-        options.embedding_dim,
-        config["decoder"]["hidden_size"],
-    )
+    tag_inputs, token_size = options.tag_inputs or [], options.embedding_dim
+    state_size: int = config["decoder"]["hidden_size"]
     keys_size = options.position_dim if resolved.keys_from in POSITIONS else state_size
     values_size = state_size if resolved.sources else 0  # nothing is read
     if source is not None and "encoder" in resolved.sources:

@@ -132,11 +132,9 @@ class Seq2seq(SequenceModel[DecoderState]):
             tag = torch.zeros(rows, dtype=torch.int64, device=source.device)
         tags = None if self.tag_embedding is None else self.tag_embedding(tag)
         source_tags = tags if self.encoder_tags else None
-        encoded = (
-            None
-            if self.source_encoder is None
-            else self.source_encoder(source, source_mask, source_tags, source_lengths)
-        )
+        encoded: EncodedSource | None = None
+        if self.source_encoder is not None:
+            encoded = self.source_encoder(source, source_mask, source_tags, source_lengths)
         memory = self._init_memory(encoded, rows)
         is_fed = self.plan.feed == "next"
         return DecoderState(
