@@ -16,6 +16,8 @@ from attnx.runs.layout import ALIGNMENTS
 END = "</s>"
 MAX_REPR_LENGTH = 30  # characters of a source or an output
 Weights = NDArray[np.float32]
+Link = tuple[int, int]
+"""A source position and an output step."""
 SYMBOLS = ("source", "output", "reference", "sites", "encoder_sites", "decoder_sites", "unaligned_source")
 NUMBERS = ("weights", "heads", "encoder", "decoder", "features")
 SCALARS = {
@@ -107,6 +109,18 @@ def _shortened(text: str) -> str:
 def without_end(symbols: Iterable[str]) -> tuple[str, ...]:
     """The symbols without end symbols."""
     return tuple(symbol for symbol in symbols if symbol != END)
+
+
+def predicted_links(alignment: Alignment, weights: Weights) -> set[Link]:
+    """Link each output symbol to its source symbol of largest weight; end symbols and decoder states have no link.
+
+    Source: Luong et al. 2015, section 5.4, https://arxiv.org/abs/1508.04025
+    """
+    return {
+        (int(row.argmax()), step)
+        for step, (symbol, row) in enumerate(zip(alignment.output, weights, strict=True))
+        if symbol != END and row.argmax() < len(alignment.source_symbols) and row.max() > 0
+    }
 
 
 def read_saved_alignments(folder: Path | str) -> list[dict[Path, Alignment]]:

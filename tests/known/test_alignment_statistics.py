@@ -19,13 +19,12 @@ from attnx.reports.stats.alignment_statistics import (
     coverage,
     diagonality,
     entropy,
-    predicted_links,
     read_gold,
     run_statistics,
     statistics,
     statistics_table,
 )
-from attnx.runs.alignments import Alignment
+from attnx.runs.alignments import Alignment, predicted_links
 from attnx.runs.layout import ALIGNMENT_STATISTICS, ALIGNMENTS, FORMAT, PREDICTIONS, RUN_JSON
 
 END = "</s>"

@@ -17,12 +17,11 @@ from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import BYTE_ORDER_MARK, read_text
 from attnx.files.printable import printable
-from attnx.runs.alignments import END, Alignment, Weights, read_best_alignments, without_end
+from attnx.runs.alignments import Alignment, Link, Weights, predicted_links, read_best_alignments, without_end
 from attnx.runs.layout import ALIGNMENT_STATISTICS
 from attnx.runs.predictions import read_predictions
 from attnx.runs.run import read_run
 
-Link = tuple[int, int]
 LINK = re.compile(r"(\d+)([-p?])(\d+)")
 
 
@@ -52,18 +51,6 @@ def read_gold(path: Path | str) -> list[GoldLinks]:
             links[match[2] == "-"].add((int(match[1]), int(match[3])))
         gold.append(GoldLinks(frozenset(links[True]), frozenset(links[True] | links[False])))
     return gold
-
-
-def predicted_links(alignment: Alignment, weights: Weights) -> set[Link]:
-    """Link each output symbol to its source symbol of largest weight; end symbols and decoder states have no link.
-
-    Source: Luong et al. 2015, section 5.4, https://arxiv.org/abs/1508.04025
-    """
-    return {
-        (int(row.argmax()), step)
-        for step, (symbol, row) in enumerate(zip(alignment.output, weights, strict=True))
-        if symbol != END and row.argmax() < len(alignment.source_symbols) and row.max() > 0
-    }
 
 
 def alignment_error_rate(examples: Iterable[tuple[set[Link], GoldLinks]]) -> float | None:

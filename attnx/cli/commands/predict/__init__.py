@@ -33,8 +33,6 @@ from attnx.cli.commands.predict.write import (
     format_alignments,
     format_output,
     heatmap,
-    labels,
-    mean_weights,
 )
 from attnx.decoding.select import choose_decoding
 from attnx.errors import UserError
@@ -205,9 +203,9 @@ def _answer(
             streams[request.out].write(text.encode())
         else:
             sys.stdout.buffer.write(text_for(sys.stdout, text).encode())
-            if request.shows_weights and prediction is not None and prediction.weights is not None:
-                width, (rows, columns) = shutil.get_terminal_size().columns, labels(prediction)
-                for row in heatmap(mean_weights(prediction), rows, columns, width, prediction.num_decoder_states):
+            if request.shows_weights and prediction is not None and (alignment := prediction.alignment):
+                width, states = shutil.get_terminal_size().columns, alignment.num_decoder_states
+                for row in heatmap(alignment.weights, alignment.output, alignment.source, width, states):
                     sys.stdout.buffer.write(f"{printable(row)}\n".encode())
         if request.alignments:
             text = format_alignments(line, prediction, request.alignments.suffix, run.sites)

@@ -12,7 +12,7 @@ import numpy as np
 from rich.cells import cell_len, set_cell_size
 
 from attnx.cli.commands.predict.read import ParsedLine
-from attnx.runs.alignments import END, head_names
+from attnx.runs.alignments import Alignment, head_names, predicted_links
 
 if TYPE_CHECKING:
     from attnx.inference.predictor import Prediction
@@ -36,22 +36,6 @@ def hypotheses(prediction: Prediction) -> list[Prediction]:
     return [prediction, *prediction.alternatives]
 
 
-def labels(prediction: Prediction) -> tuple[list[str], list[str]]:
-    """The symbols of the rows (output) and columns (source) of a prediction's weights."""
-    assert prediction.weights is not None
-    steps, positions = prediction.weights.shape[-2:]
-    output = prediction.output if isinstance(prediction.output, list) else map(str, range(len(prediction.output)))
-    rows = [*output, END][:steps]
-    source = prediction.pair.source if positions > prediction.num_decoder_states else ()
-    return rows, [*source, *prediction.state_names(rows)]
-
-
-def mean_weights(prediction: Prediction) -> np.ndarray[Any, Any]:
-    """The weights (t, m), averaged over heads."""
-    assert prediction.weights is not None
-    return prediction.weights.mean(0) if prediction.weights.ndim == 3 else prediction.weights
-
-
 def output_text(prediction: Prediction, task: Any) -> str:
     """An output on one line: the task's text, or a matrix as JSON."""
     if isinstance(prediction.output, list):
@@ -72,43 +56,40 @@ def format_output(line: ParsedLine, prediction: Prediction | None, layout: Layou
     )
 
 
-def format_alignments(line: ParsedLine, prediction: Prediction | None, suffix: str, sites: Sequence[str] = ()) -> str:
+def format_alignments(line: ParsedLine, prediction: Prediction | None, suffix: str, sites: Sequence[str]) -> str:
     """The alignment lines of one input line: a line for each hypothesis, best first.
 
     ``sites`` are the model's attention layers that the heads belong to, if there are several.
     """
-    if suffix != JSON_LINES:
-        return "".join(f"{pharaoh(item)}\n" for item in hypotheses(prediction)) if prediction else "\n"
     if prediction is None:
-        return json.dumps({"line": line.line_number, "rank": 1}) + "\n"
+        return json.dumps({"line": line.line_number, "rank": 1}) + "\n" if suffix == JSON_LINES else "\n"
     lines = []
     for rank, hypothesis in enumerate(hypotheses(prediction), 1):
+        alignment = hypothesis.alignment
+        assert alignment is not None, "the weights were requested"
+        if suffix != JSON_LINES:
+            lines.append(pharaoh(alignment))
+            continue
         record: dict[str, Any] = {"line": line.line_number, "rank": rank, "score": _finite(hypothesis.score)}
         record["log_probability"] = _finite(hypothesis.log_probability)
         if hypothesis.pair.tag:
             record["tag"] = hypothesis.pair.tag
-        rows, columns = labels(hypothesis)
-        record |= {"source": columns, "output": rows, "num_decoder_states": hypothesis.num_decoder_states}
-        record["weights"] = _rounded(mean_weights(hypothesis))
-        if hypothesis.weights is not None and hypothesis.weights.ndim == 3:
-            record["names"] = head_names(sites, len(hypothesis.weights))
-            record["heads"] = _rounded(hypothesis.weights)
-        lines.append(json.dumps(record, ensure_ascii=False) + "\n")
-    return "".join(lines)
+        record |= {"source": alignment.source, "output": alignment.output}
+        record |= {"num_decoder_states": alignment.num_decoder_states, "weights": _rounded(alignment.weights)}
+        if alignment.heads is not None:
+            record["names"] = head_names(sites, len(alignment.heads))
+            record["heads"] = _rounded(alignment.heads)
+        lines.append(json.dumps(record, ensure_ascii=False))
+    return "".join(f"{text}\n" for text in lines)
 
 
-def pharaoh(prediction: Prediction) -> str:
+def pharaoh(alignment: Alignment) -> str:
     """Links ``source-output`` from 0: each output symbol to the source position with the greatest weight.
 
     A symbol with more weight on a decoder state has no link, nor has the end.
     """
-    weights = mean_weights(prediction)[: len(prediction.output)]
-    links = []
-    for step, row in enumerate(weights):
-        position = int(row.argmax())
-        if position < weights.shape[1] - prediction.num_decoder_states and row[position] > 0:
-            links.append(f"{position}-{step}")
-    return " ".join(links)
+    links = sorted(predicted_links(alignment, alignment.weights), key=lambda link: link[1])
+    return " ".join(f"{position}-{step}" for position, step in links)
 
 
 def _rounded(weights: np.ndarray[Any, Any]) -> Any:
