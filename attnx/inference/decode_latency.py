@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -19,27 +19,13 @@ REPEATS, WARM_UP_STEPS = 9, 2
 CLEAR_PEAK = "5"  # what resets the peak of a Linux process (man 5 proc)
 
 
-class Latency(NamedTuple):
-    """The median time of a decoded token after ``context`` positions, one row at a time, and the peak of memory.
-
-    The memory is the process's, or torch's on a GPU; None where the system does not report it.
-    """
-
-    context: int
-    milliseconds: float
-    memory_mb: float | None
-
-    def results(self) -> dict[str, float]:
-        """The numbers by their names in cost.json."""
-        memory = {} if self.memory_mb is None else {f"decode_memory_mb_{self.context}": self.memory_mb}
-        return {f"decode_ms_{self.context}": self.milliseconds, **memory}
-
-
 @torch.inference_mode()
-def measure_latency(run: TrainedRun, contexts: Sequence[int], device: torch.device) -> Iterator[Latency]:
-    """Measure each context, until memory runs out; the context is the source's length, if attention reads the source.
+def measure_latency(run: TrainedRun, contexts: Sequence[int], device: torch.device) -> Iterator[dict[str, float]]:
+    """Measure a decoded token after each context, one row at a time, by the names of cost.json, until memory runs out.
 
-    A context that the model does not take, such as one beyond its learned positions, ends the measurement, too.
+    The time is the median. The memory is the peak of the process, or torch's on a GPU, where the system reports it. The
+    context is the source's length, if attention reads the source. One that the model does not take, such as one beyond
+    its learned positions, ends the measurement, too.
     """
     model: Any = run.model.eval().to(device)
     reads_source = "encoder" in model.sources
@@ -58,7 +44,9 @@ def measure_latency(run: TrainedRun, contexts: Sequence[int], device: torch.devi
             if is_out_of_memory(error) or context > min(contexts):
                 return
             raise
-        yield Latency(context, 1000 * median(seconds[-REPEATS:]), _peak_mb(device))
+        memory_mb = _peak_mb(device)
+        memory = {} if memory_mb is None else {f"decode_memory_mb_{context}": memory_mb}
+        yield {f"decode_ms_{context}": 1000 * median(seconds[-REPEATS:]), **memory}
 
 
 def _first_state(model: Any, run: TrainedRun, source_length: int, device: torch.device) -> Any:

@@ -90,8 +90,8 @@ def _measure(runs: Sequence[RunRecord], contexts: Sequence[int]) -> None:
         opened = open_run(record.path)
         device, numbers = training_device(opened.config["trainer"]), dict[str, float]()
         with show_waiting(Console(), f"measuring run {number} of {len(runs)}: {printable(str(record.path))}"):
-            for latency in measure_latency(opened, contexts, device):
-                numbers |= latency.results()
+            for measured in measure_latency(opened, contexts, device):
+                numbers |= measured
         accel = opened.config.get("accel", "auto")
         setup = {"device": str(device), "threads": torch.get_num_threads(), "accel": accel}
         write_json(record.path / COST, {"format": FORMAT, **setup, **numbers})
