@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 
 from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
-from attnx.files.atomic_files import refuse_foreign
 from attnx.files.parse_number import is_count
 
 CHECKPOINT_CHOICES = ("best", "last", "average")
@@ -118,17 +117,6 @@ def whole_number(value: str) -> int:
 def number_of_jobs(value: str) -> int | str:
     """Convert the value of ``-j``: a whole number from 1, or ``auto``."""
     return value if value == "auto" else whole_number(value)
-
-
-def check_output_file(flag: str, file: str | Path, beginning: str) -> None:
-    """Refuse a file to write, named by a flag, that is a folder, lies in none, or is another one than attnx writes.
-
-    ``beginning`` is how one by attnx begins.
-    """
-    path = Path(file)
-    if path.is_dir() or not path.parent.is_dir():
-        raise UserError(f"{flag} {file}: " + ("it is a folder" if path.is_dir() else "no such folder"))
-    refuse_foreign(path, beginning)
 
 
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:

@@ -44,19 +44,6 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
         np.savez_compressed(file, **arrays)
 
 
-def refuse_foreign(path: Path, beginning: str) -> None:
-    """Refuse to replace a file that does not begin as one by attnx does; an empty one is replaced."""
-    if not path.is_file():
-        return
-    try:
-        with path.open("rb") as file:
-            content = file.read(len(beginning.encode()))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-    if content and content != beginning.encode():
-        raise UserError(f"{path}: is there already, and was not written by attnx; move it away, or name another file")
-
-
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary path that replaces ``path`` when the block ends without an exception, else is deleted.

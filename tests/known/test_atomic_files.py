@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from attnx.cli.args import check_output_file
 from attnx.errors import ExitCode, UserError, exit_code_for
 from attnx.files.atomic_files import atomic_folder, write_arrays, write_bytes, write_json, write_text
 from attnx.reports.figures.heatmaps import save_figure
-from attnx.reports.pages.html_template import BEGINNING, fill_page, write_files
+from attnx.reports.pages.html_template import fill_page, refuse_foreign, write_files
 from attnx.reports.sweep.report import PAGE, write_report
 from attnx.runs.run import Run
 
@@ -96,11 +95,11 @@ def test_a_page_replaces_pages_only(tmp_path):
     page = tmp_path / "page.html"
     page.write_text("<!doctype html>\n<title>mine</title>", encoding="utf-8")
     with pytest.raises(UserError, match=r"page\.html: is there already, and was not written by attnx; move it away"):
-        check_output_file("--out", page, BEGINNING)
+        refuse_foreign(page)
     page.write_text("", encoding="utf-8")
-    check_output_file("--out", page, BEGINNING)
+    refuse_foreign(page)
     write_files({page: fill_page(PAGE, "one", {})})
-    check_output_file("--out", page, BEGINNING)
+    refuse_foreign(page)
 
 
 def test_a_pipe_is_written_and_not_replaced(tmp_path):

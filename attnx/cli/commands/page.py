@@ -14,11 +14,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnx.cli.args import check_output_file
 from attnx.errors import UserError
 from attnx.files.printable import print_line, printable
 from attnx.registry.plugin_errors import PlugInError
-from attnx.reports.pages.html_template import BEGINNING
+from attnx.reports.pages.html_template import refuse_foreign
 from attnx.runs.layout import refuse_links
 from attnx.runs.run import read_run
 
@@ -30,22 +29,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.usage = "%(prog)s RUN [--out FILE]\n       %(prog)s RUN RUN2 --out FILE"
     parser.add_argument("runs", nargs="+", metavar="RUN", help="a run folder, or two")
-    parser.add_argument("--out", metavar="FILE", help="where to write (RUN/page.html)")
+    parser.add_argument("--out", metavar="FILE", type=Path, help="where to write (RUN/page.html)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the page and print its path."""
-    if len(arguments.runs) == 2 and arguments.out is None:
+    out = arguments.out
+    if len(arguments.runs) == 2 and out is None:
         raise UserError("two runs side by side need --out FILE: RUN/page.html is the page of that run alone")
     for folder in arguments.runs:
         run = read_run(folder)
-        if arguments.out is None:
+        if out is None:
             refuse_links(run.path)
-    if arguments.out is not None:
-        check_output_file("--out", arguments.out, BEGINNING)
+    if out is not None:
+        if out.is_dir() or not out.parent.is_dir():
+            raise UserError(f"--out {out}: " + ("it is a folder" if out.is_dir() else "no such folder"))
+        refuse_foreign(out)
     from attnx.reports.pages.run_page import write_page
 
-    print_line(write_page(arguments.runs, arguments.out, _open_traces))
+    print_line(write_page(arguments.runs, out, _open_traces))
     return 0
 
 

@@ -15,7 +15,7 @@ from attnx.files.atomic_files import write_text
 # What all pages have: the document, and the script that comes before a page's.
 DOCUMENT, DOM = (Path(__file__).with_name(name) for name in ("document.html", "dom.js"))
 
-BEGINNING = DOCUMENT.read_text(encoding="utf-8").partition("; style-src")[0]
+BEGINNING = DOCUMENT.read_bytes().partition(b"; style-src")[0]
 """How every page begins."""
 
 
@@ -31,6 +31,19 @@ def fill_page(body: Path, title: str, data: Any, parts: Sequence[str] = ()) -> s
     fields["script"] = _join([DOM, *(body.with_name(f"{name}.js") for name in names)])
     fields["body"] = fields["body"].replace("{{title}}", fields["title"])
     return re.sub(r"\{\{(\w+)\}\}", lambda match: fields[match[1]], DOCUMENT.read_text(encoding="utf-8"))
+
+
+def refuse_foreign(path: Path) -> None:
+    """Refuse to replace a file that is no page by attnx; an empty one is replaced."""
+    if not path.is_file():
+        return
+    try:
+        with path.open("rb") as file:
+            content = file.read(len(BEGINNING))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    if content and content != BEGINNING:
+        raise UserError(f"{path}: is there already, and was not written by attnx; move it away, or name another file")
 
 
 def write_files(texts: Mapping[Path, str], advice: str = "") -> list[Path]:

@@ -10,11 +10,10 @@ from typing import Final, NamedTuple
 
 from attnx.config.suite_file import Suite, merge_overrides
 from attnx.errors import UserError, suggest
-from attnx.files.atomic_files import refuse_foreign
 from attnx.files.parse_number import count_phrase
 from attnx.files.printable import csv_text
 from attnx.reports.markdown import titled_table
-from attnx.reports.pages.html_template import BEGINNING, fill_page, write_files
+from attnx.reports.pages.html_template import fill_page, refuse_foreign, write_files
 from attnx.reports.significant_digits import format_value
 from attnx.reports.suite.standings import Entry, Standings, row_of
 from attnx.reports.sweep.metrics import COSTS
@@ -46,7 +45,7 @@ def write_suite_report(standings: Standings, stem: Path) -> list[Path]:
         UserError: a file cannot be written, or the page is another program's.
     """
     files = [stem.with_name(stem.name + suffix) for suffix in SUFFIXES]
-    refuse_foreign(files[0], BEGINNING)
+    refuse_foreign(files[0])
     title = f"Suite {standings.suite.name}" + (f": {standings.challenger}" if standings.challenger else "")
     sentences, tables = [*standings.conclusions, *standings.notes, *standings.caveats], suite_tables(standings)
     made, fields = time.strftime("%Y-%m-%d %H:%M"), [table._asdict() for table in tables]

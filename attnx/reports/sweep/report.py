@@ -11,9 +11,8 @@ from functools import cached_property
 from pathlib import Path
 
 from attnx.errors import UserError, check_words
-from attnx.files.atomic_files import refuse_foreign
 from attnx.files.printable import printable
-from attnx.reports.pages.html_template import BEGINNING, fill_page, write_files
+from attnx.reports.pages.html_template import fill_page, refuse_foreign, write_files
 from attnx.reports.pages.notebook import escaped, html_table, note
 from attnx.reports.run_filters import apply_filters, check_keys, parse_filter
 from attnx.reports.sweep.ablations import Reference, parse_reference
@@ -154,7 +153,7 @@ def write_report(
     files = [page.with_suffix(suffix) for suffix in SUFFIXES]
     if tables := {path.resolve() for path in files} & {Path(folder).resolve() for folder in folders}:
         raise UserError(f"{tables.pop()}: the report would replace the table that it reads; name a folder with --out")
-    refuse_foreign(page, BEGINNING)
+    refuse_foreign(page)
     # What lies beside a page by attnx is of the same report.
     if not page.exists() and (file := next((file for file in files if file.exists()), None)):
         raise UserError(f"{file}: is there already without {page.name}; move it away, or name a folder with --out")
