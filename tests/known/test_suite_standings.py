@@ -114,7 +114,7 @@ def test_mechanisms_are_ranked_on_each_task_and_by_their_mean_rank() -> None:
         "easy": {"capped": 1.0, "attention": 2.0, "delta": 3.0},
         "hard": {"attention": 1.0, "capped": 2.0, "delta": 3.0},
     }
-    assert [FAR.mean_rank(name) for name in ("capped", "attention", "delta")] == [1.5, 1.5, 3.0]
+    assert [FAR.mean_ranks[name] for name in ("capped", "attention", "delta")] == [1.5, 1.5, 3.0]
     assert verdict(FAR.rankings["easy"], "capped") == "better"
     assert verdict(FAR.rankings["hard"], "capped") == "worse"
     assert FAR.conclusions[1] == (
@@ -159,7 +159,7 @@ def test_what_has_no_result_on_a_task_has_no_mean_rank() -> None:
         Entry("hard", "pale", ["scorer=pale"], reason="no"),
     ]
     partial = Standings(SUITE, entries, "pale")
-    assert partial.mean_rank("pale") is None
+    assert "pale" not in partial.mean_ranks
     assert partial.conclusions == ["**pale** has no result on hard."]
     (table,) = [table for table in suite_tables(partial) if table.title == "What did not work"]
     assert table.rows == [["hard", "pale", "no"]]

@@ -124,16 +124,13 @@ class Standings:
             ranks[task] = dict(zip(names, map(float, places), strict=True))
         return ranks
 
-    @property
-    def complete(self) -> list[str]:
-        """The mechanisms with results on all tasks."""
-        return [name for name in self.mechanisms if all(name in self.ranks.get(task, {}) for task in self.suite.tasks)]
-
-    def mean_rank(self, mechanism: str) -> float | None:
-        """Over all tasks; None if it has no result on one."""
-        if mechanism not in self.complete:
-            return None
-        return fmean(ranks[mechanism] for ranks in self.ranks.values())
+    @cached_property
+    def mean_ranks(self) -> dict[str, float]:
+        """The mean over all tasks of the ranks of each mechanism with results on all of them, the best first."""
+        tasks = [self.ranks.get(task, {}) for task in self.suite.tasks]
+        complete = [name for name in self.mechanisms if all(name in ranks for ranks in tasks)]
+        means = {name: fmean(ranks[name] for ranks in tasks) for name in complete}
+        return dict(sorted(means.items(), key=lambda item: item[1]))
 
     @cached_property
     def overall(self) -> Ranking | None:
@@ -142,10 +139,10 @@ class Standings:
         A difference is tested over seeds like that on one task.
         """
         metrics = {(ranking.metric.key, ranking.metric.is_higher_better) for ranking in self.rankings.values()}
-        if len(metrics) != 1 or not self.complete:
+        if len(metrics) != 1 or not self.mean_ranks:
             return None
         key, _ = metrics.pop()
-        runs = {name: self._means(name, key) for name in self.complete}
+        runs = {name: self._means(name, key) for name in self.mechanisms if name in self.mean_ranks}
         return _rank(runs) if all(runs.values()) else None
 
     def _means(self, mechanism: str, key: str) -> list[RunRecord]:
@@ -171,12 +168,12 @@ class Standings:
     @property
     def conclusions(self) -> list[str]:
         """Sentences: where the challenger stands and how surely, then on which tasks it is better and worse."""
-        name = self.challenger or next(iter(self._by_rank()), "")
-        if name not in self.complete:
+        name = self.challenger or next(iter(self.mean_ranks), "")
+        if name not in self.mean_ranks:
             missing = [task for task in self.suite.tasks if name not in self.ranks.get(task, {})]
             return [f"**{name}** has no result on {', '.join(missing)}." if name else "There is no result yet."]
-        others = {other: self.mean_rank(other) or 0.0 for other in self._by_rank() if other != name}
-        mean_rank, tasks = self.mean_rank(name) or 0.0, count_phrase(len(self.suite.tasks), "task")
+        others = {other: mean for other, mean in self.mean_ranks.items() if other != name}
+        mean_rank, tasks = self.mean_ranks[name], count_phrase(len(self.suite.tasks), "task")
         rank = 1 + sum(other < mean_rank for other in others.values())
         equals = [f"**{other}**" for other in others if others[other] == mean_rank]
         place = ("first", "second", "third")[rank - 1] if rank <= 3 else f"number {rank}"
@@ -205,9 +202,6 @@ class Standings:
             for sentence in unequal_conditions(runs):
                 tasks.setdefault(sentence, []).append(task)
         return [f"{', '.join(names)}: {sentence}" for sentence, names in tasks.items()]
-
-    def _by_rank(self) -> list[str]:
-        return sorted(self.complete, key=lambda name: self.mean_rank(name) or 0.0)
 
     def edges(self, entry: Entry) -> list[str]:
         """The keys whose chosen value is the first or the last that was tried, so that a further one may be better."""

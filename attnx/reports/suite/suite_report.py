@@ -65,9 +65,9 @@ def suite_tables(standings: Standings) -> list[Table]:
     head = ["mechanism", "mean rank"]
     head += [f"mean {label}", "95 % interval", "behind", "95 % interval", "p"] if overall else []
     rows = []
-    order = sorted(standings.mechanisms, key=lambda name: standings.mean_rank(name) or len(standings.mechanisms) + 1)
+    order = [*standings.mean_ranks, *(name for name in standings.mechanisms if name not in standings.mean_ranks)]
     for name in order:
-        rank = standings.mean_rank(name)
+        rank = standings.mean_ranks.get(name)
         cells = [_shown(standings, name), ABSENT if rank is None else f"{rank:.1f}"]
         if overall:
             row = row_of(overall, name)
