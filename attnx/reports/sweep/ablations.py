@@ -10,7 +10,6 @@ from attnx.errors import UserError, suggest
 from attnx.reports.stats.multiple_comparisons import MeanDifference, compare_with_control
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.effects import Factor, factors, has_factors
-from attnx.reports.sweep.metrics import Scale
 from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.settings import ABSENT, chosen_values, override_choice
 from attnx.runs.sweep import split_override
@@ -31,13 +30,6 @@ class Ablation(NamedTuple):
     difference: MeanDifference | None
 
 
-class Ablations(NamedTuple):
-    """The reference, and the settings that differ from it in one factor, by factor, in each the best first."""
-
-    reference: RankedSetting
-    changed: list[Ablation]
-
-
 def parse_reference(words: Sequence[str]) -> Reference:
     """Read ``scorer=additive query=[token]`` as choices.
 
@@ -54,8 +46,8 @@ def parse_reference(words: Sequence[str]) -> Reference:
     return choices
 
 
-def ablations(comparison: Comparison, reference: Reference) -> Ablations:
-    """The ablations of the setting that has the values of ``reference``, by the main metric.
+def ablations(comparison: Comparison, reference: Reference) -> tuple[RankedSetting, list[Ablation]]:
+    """The setting that has the values of ``reference``, and its ablations by factor, in each the best first.
 
     Raises:
         UserError: a key is no choice in which the settings differ, or not exactly one setting has these values.
@@ -65,17 +57,11 @@ def ablations(comparison: Comparison, reference: Reference) -> Ablations:
     changes = [(_change(comparison, compared, start.setting_index, row.setting_index), row) for row in ranking.rows]
     changed = [(*change, row) for change, row in changes if change is not None]
     changed.sort(key=lambda entry: entry[0])
-    differences = differences_from(start, [row for *_, row in changed], ranking.scale)
-    entries = zip(changed, differences, strict=True)
-    return Ablations(start, [Ablation(factor, value, row, gap) for (factor, value, row), gap in entries])
-
-
-def differences_from(
-    start: RankedSetting, changed: Sequence[RankedSetting], scale: Scale
-) -> list[MeanDifference | None]:
-    """The differences of settings from one that was chosen beforehand, in the units of the metric."""
-    groups = [row.on_scale(scale) for row in (start, *changed)]
-    return [gap and scale.difference(fmean(groups[0]), gap) for gap in compare_with_control(groups)]
+    scale = ranking.scale
+    groups = [row.on_scale(scale) for row in (start, *(row for *_, row in changed))]
+    in_units = [gap and scale.difference(fmean(groups[0]), gap) for gap in compare_with_control(groups)]
+    entries = zip(changed, in_units, strict=True)
+    return start, [Ablation(factor, value, row, gap) for (factor, value, row), gap in entries]
 
 
 def _find(comparison: Comparison, reference: Reference) -> RankedSetting:

@@ -78,11 +78,6 @@ class Comparison(NamedTuple):
         """The names of the cells of a setting."""
         return [*short_keys([*self.keys, *self.chosen_keys]), *([TRIED] if self.chosen_keys else [])]
 
-    @property
-    def heading(self) -> str:
-        """The title with a capital letter."""
-        return f"{self.title[0].upper()}{self.title[1:]}"
-
 
 def comparisons(records: Sequence[RunRecord], best_over: Sequence[str] = ()) -> list[Comparison]:
     """Comparisons of finished runs, the largest first, each setting with the best value of the keys ``best_over``.

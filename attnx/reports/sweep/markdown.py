@@ -43,7 +43,7 @@ def markdown(
     if len(compared) > 1:
         sections.append(f"The runs have {len(compared)} different tests, which are not compared with each other.")
     for comparison in compared:
-        sections += [f"## {comparison.heading}", *_comparison(comparison)]
+        sections += [f"## {comparison.title}", *_comparison(comparison)]
         if reference and comparison.rankings and (keys <= {*comparison.keys} or not some_has_keys):
             sections += ablation_section(comparison, reference)
         sections += length_section(comparison)
@@ -140,8 +140,8 @@ def length_section(comparison: Comparison) -> Iterator[str]:
 def ablation_section(comparison: Comparison, reference: Reference) -> Iterator[str]:
     """What it costs to change one choice of a reference; nothing if it is not among the settings."""
     main = comparison.rankings[0]
-    result = ablations(comparison, reference)
-    start, text = result.reference, main.metric.format
+    start, changed = ablations(comparison, reference)
+    text = main.metric.format
     yield "### One choice changed"
     yield (
         f"{main.name(start)} has {main.metric.label} {text(start.mean)}. Each row differs from it in one choice. "
@@ -149,7 +149,7 @@ def ablation_section(comparison: Comparison, reference: Reference) -> Iterator[s
     )
     rows = [
         [change.factor, change.value, text(change.row.mean), *main.metric.difference_cells(change.difference)]
-        for change in result.changed
+        for change in changed
     ]
     yield table(ABLATION_HEAD, rows)
 
