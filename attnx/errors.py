@@ -115,6 +115,11 @@ def type_and_text(error: BaseException) -> str:
     return ": ".join(filter(None, (type(error).__name__, " ".join(error_text(error).split()))))
 
 
+def one_line(error: BaseException) -> str:
+    """What an error says in one line, or its type."""
+    return " ".join(error_text(error).split()) or type(error).__name__
+
+
 def in_a_line(error: BaseException) -> str:
     r"""What an error is about, in a line: what a compiler printed, if one did.
 

@@ -118,7 +118,7 @@ def count_cost(resolved: ResolvedConfig, data: SequenceData, rows: PairDataset, 
                 decode_flops, kept_bytes = _count_decoding(model, collate([row]))
                 return cost._replace(decode_flops=decode_flops, state_bytes=kept_bytes, note="")
         except Exception as error:  # of a plug-in, anything: a run goes on without the number
-            cost = cost._replace(note=f"operations could not be counted: {' '.join(type_and_text(error).split())}")
+            cost = cost._replace(note=f"operations could not be counted: {type_and_text(error)}")
     return cost
 
 

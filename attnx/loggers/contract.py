@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from attnx import registry
-from attnx.errors import error_text
+from attnx.errors import one_line
 from attnx.runs.info import RunStatus
 
 
@@ -109,11 +109,6 @@ class Loggers:
                 self.report(f"{name}: {one_line(error)}; the run goes on without this logger")
                 self._removed[name] = self._loggers.pop(name)
         return results
-
-
-def one_line(error: BaseException) -> str:
-    """The message of an error in one line, or its type."""
-    return " ".join(error_text(error).split()) or type(error).__name__
 
 
 def add_sections(values: Mapping[str, float]) -> dict[str, float]:

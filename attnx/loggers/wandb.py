@@ -10,11 +10,12 @@ import re
 import secrets
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from attnx.loggers.contract import RunStart, one_line
+from attnx.errors import one_line
+from attnx.loggers.contract import RunStart
 from attnx.loggers.wandb_server import (
     STOP_SECONDS,
     CallTimeout,
@@ -158,7 +159,7 @@ class Wandb:
         """Finish a recording; return whether it is complete: at the server, or offline."""
         folder, is_complete = Path(self._run.dir).parent, False
         try:
-            with _silence_wandb() as output:
+            with contextlib.redirect_stderr(io.StringIO()) as output:
                 call_with_timeout(self.timeout + STOP_SECONDS, lambda: self._run.finish(exit_code=exit_code))
             is_complete = "wandb sync" not in output.getvalue()
         except TimeoutError as error:
@@ -172,7 +173,7 @@ class Wandb:
     def _init(self, mode: Literal["online", "offline", "disabled"]) -> Any:
         run = self._start
         tags = dict.fromkeys(tag[:MAX_TAG_LENGTH] for tag in (*run.tags, *self.tags))
-        with _silence_wandb():
+        with contextlib.redirect_stderr(io.StringIO()):  # attnx prints what matters in one line
             return self._wandb.init(
                 entity=self.entity,
                 project=self.project,
@@ -199,13 +200,6 @@ class Wandb:
                     silent=True,
                 ),
             )
-
-
-@contextlib.contextmanager
-def _silence_wandb() -> Iterator[io.StringIO]:
-    """Capture W&B's output; attnx prints what matters in one line."""
-    with contextlib.redirect_stderr(io.StringIO()) as output:
-        yield output
 
 
 def as_media(path: Path) -> Any:

@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from attnx.errors import ExitCode, type_and_text
+from attnx.errors import ExitCode, one_line, type_and_text
 from attnx.files.atomic_files import write_text
 from attnx.files.printable import can_redraw, print_line, printable
 from attnx.reports.markdown import titled_table
@@ -208,8 +208,8 @@ def write_sweep_report(sweep: Sweep) -> None:
 
         page, *_ = write_report([sweep.path])
     except (Exception, KeyboardInterrupt) as error:
-        reason = printable(" ".join(str(error).split()) or type(error).__name__)
         command = f"attnx report {shlex.quote(str(sweep.path))}"
+        reason = printable(one_line(error))
         print_line(f"attnx: the report could not be written: {reason}; write it with: {command}", file=sys.stderr)
     else:
         print_line(page, flush=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attnx import registry
-from attnx.errors import UserError, suggest
+from attnx.errors import UserError, one_line, suggest
 from attnx.files.printable import print_line
 from attnx.registry.dependencies import require_package
 from attnx.reports.metric_names import HIGHER_IS_BETTER, LOWER_IS_BETTER, declared_facts, is_higher_better
@@ -123,7 +123,7 @@ def _saved(saved_workspace: Any) -> str:
         saved_workspace.entity = saved_workspace.entity or str(wandb.Api().default_entity)
         saved_workspace.save()
     except Exception as error:
-        return f"wandb: {' '.join(str(error).split()) or type(error).__name__}"
+        return f"wandb: {one_line(error)}"
     return ""
 
 

@@ -12,7 +12,8 @@ from lightning.fabric.utilities import move_data_to_device
 
 from attnx.data.batches import collate
 from attnx.data.evenly_spaced import evenly_by_length
-from attnx.loggers.contract import Loggers, one_line
+from attnx.errors import one_line
+from attnx.loggers.contract import Loggers
 from attnx.reports.figures.heatmaps import MAX_PANELS_ON_PAGE, draw_alignments_page, save_figure
 from attnx.runs.layout import ALIGNMENTS_PICTURE
 from attnx.training.loaders import TrainingDataModule
