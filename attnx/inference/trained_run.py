@@ -20,6 +20,7 @@ from attnx.errors import UserError
 from attnx.files.parse_number import count_phrase
 from attnx.inference.predictor import Prediction, Predictions, Predictor
 from attnx.inference.unk_replacement import unknown_positions, with_copies
+from attnx.models.resolve import part_declarations
 from attnx.registry import PartSpec
 from attnx.runs.run import read_run
 
@@ -171,14 +172,12 @@ class TrainedRun(Predictor):
         """Refuse to copy unknown symbols unless sources and targets are symbols that attention aligns."""
         if not isinstance(self.source, Vocabulary) or not isinstance(self.target, Vocabulary):
             raise UserError("unknown=keep needs symbols as source and target; this run has matrices")
-        has_symbol_weights = registry.describe("model", self.config["model"]["name"]).declarations.get(
-            "has_symbol_weights", True
-        )
+        has_symbol_weights = part_declarations(self.config, "model").get("has_symbol_weights", True)
         if missing := "the source" if not self.reads_source else "symbols" if not has_symbol_weights else "":
             raise UserError(
                 f"unknown=keep copies symbols that attention reads; this run's attention does not read {missing}"
             )
-        if registry.describe("task", self.config["task"]["name"]).declarations.get("has_labels"):
+        if self.task.has_labels:
             raise UserError("unknown=keep copies symbols into an output of several; this run's is one label")
         if not self.has_weights():
             raise UserError("unknown=keep needs attention weights, and the weights of these runs cannot be averaged")

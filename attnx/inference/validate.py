@@ -12,6 +12,7 @@ from attnx.config.compose import ATTENTION_KINDS, MODEL_KINDS
 from attnx.config.groups import PART_GROUPS, SCALARS, check_placement, check_scalar
 from attnx.data.paths import check_task_files
 from attnx.errors import UserError, suggest
+from attnx.models.resolve import part_declarations
 from attnx.runs import layout
 from attnx.runs.info import RunStatus
 from attnx.runs.plugin_copies import changed_code_message, refuse_missing
@@ -97,7 +98,7 @@ def _check_config(config: Mapping[str, Any], needed: Sequence[str]) -> dict[str,
             check_scalar(key, value)
     check_placement(config.get("placement"))
     complete = registry.with_defaults(config)
-    uses = registry.describe("model", complete["model"]["name"]).declarations.get("uses", MODEL_KINDS)
+    uses = part_declarations(complete, "model").get("uses", MODEL_KINDS)
     has_none = complete.get("attention", {}).get("name") == "none"
     _refuse_missing_keys(complete, [kind for kind in uses if not (has_none and kind in ATTENTION_KINDS)])
     return complete

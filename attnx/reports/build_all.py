@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from attnx.reports.figures.curves import draw_curves, draw_numeric_predictions
-from attnx.reports.figures.heatmaps import Format, PictureOptions, draw_alignments
+from attnx.reports.figures.heatmaps import DEFAULT_OPTIONS, Format, PictureOptions, draw_alignments
 from attnx.reports.pages.run_page import write_page
 from attnx.reports.run.readme import write_run_readme
 from attnx.reports.run.task_declarations import task_drawing
 from attnx.reports.stats.alignment_statistics import run_statistics, write_statistics
 from attnx.runs.run import read_run
-
-DEFAULT_OPTIONS = PictureOptions()
 
 
 def draw_attention(folder: Path, form: Format = "png", options: PictureOptions = DEFAULT_OPTIONS) -> list[Path]:

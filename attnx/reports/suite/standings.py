@@ -229,12 +229,10 @@ def row_of(ranking: Ranking, mechanism: str) -> RankedSetting | None:
 
 def verdict(ranking: Ranking, mechanism: str) -> str:
     """Whether a mechanism is significantly ``better`` than each other, ``worse`` than the best, or ``neither``."""
-    row, others = row_of(ranking, mechanism), [row for row in ranking.rows if row is not row_of(ranking, mechanism)]
-    if row is None or not others:
-        return "neither"
-    if row is ranking.rows[0]:
+    row = row_of(ranking, mechanism)
+    if row is not None and row is ranking.rows[0]:
         return "better" if ranking.has_winner else "neither"
-    return "worse" if row.difference and row.difference.p < SIGNIFICANCE_LEVEL else "neither"
+    return "worse" if row and row.difference and row.difference.p < SIGNIFICANCE_LEVEL else "neither"
 
 
 def against_best(ranking: Ranking, mechanism: str) -> str:
