@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_arrays
+from attnx.files.printable import quoted
 from attnx.runs.layout import ALIGNMENTS
 
 END = "</s>"
@@ -58,7 +59,8 @@ class Alignment(NamedTuple):
     def __repr__(self) -> str:
         read, wrote = " ".join(self.source_symbols), " ".join(self.output)
         heads = "" if self.heads is None else f", {len(self.heads)} heads"
-        return f"Alignment({_shortened(self.name or read)} -> {_shortened(wrote)}, weights {self.weights.shape}{heads})"
+        source, output = (quoted(text, MAX_REPR_LENGTH) for text in (self.name or read, wrote))
+        return f"Alignment({source} -> {output}, weights {self.weights.shape}{heads})"
 
     @property
     def source_symbols(self) -> tuple[str, ...]:
@@ -100,10 +102,6 @@ def head_names(sites: Sequence[str], heads: int) -> list[str]:
         head = f"head {sites[: index + 1].count(site)}" if sites.count(site) > 1 or not site else ""
         names.append(", ".join(filter(None, (site, head))))
     return names
-
-
-def _shortened(text: str) -> str:
-    return repr(text if len(text) <= MAX_REPR_LENGTH else f"{text[: MAX_REPR_LENGTH - 1]}\u2026")
 
 
 def without_end(symbols: Iterable[str]) -> tuple[str, ...]:

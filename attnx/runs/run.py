@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -239,29 +239,25 @@ def lock_run(folder: Path) -> AbstractContextManager[None]:
 
 
 def find_runs(roots: Sequence[Path]) -> tuple[list[Run], list[str]]:
-    """The runs in some folders, each once, and a message for each that cannot be read."""
+    """The runs in some folders and below, each once, and a message for each folder that cannot be read.
+
+    Links and hidden folders are skipped.
+    """
     runs: dict[Path, Run] = {}
     messages: list[str] = []
     for root in roots:
         if not root.is_dir():
             raise UserError(f"{root}: not a folder")
-        for path in run_folders(root, lambda error: messages.append(f"{error.filename}: {error.strerror}")):
+        walk = os.walk(root, onerror=lambda error: messages.append(f"{error.filename}: {error.strerror}"))
+        for folder, names, files in walk:
+            names[:] = sorted(name for name in names if not name.startswith("."))
+            if RUN_JSON not in files:
+                continue
+            names.clear()  # a run holds no other
             try:
-                run = Run(path).load()
+                run = Run(folder).load()
                 _ = run.status
-                runs.setdefault(path.resolve() if len(roots) > 1 else path, run)
+                runs.setdefault(run.path.resolve() if len(roots) > 1 else run.path, run)
             except (UserError, OSError) as error:
                 messages.append(str(error))
     return list(runs.values()), messages
-
-
-def run_folders(root: Path, report: Callable[[OSError], object] | None = None) -> Iterator[Path]:
-    """The run folders below a folder, itself included; links and hidden folders are skipped.
-
-    ``report`` is told of each folder that cannot be read.
-    """
-    for folder, names, files in os.walk(root, onerror=report):
-        if RUN_JSON in files:
-            yield Path(folder)
-            names.clear()
-        names[:] = sorted(name for name in names if not name.startswith("."))
