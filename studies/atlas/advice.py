@@ -38,7 +38,7 @@ def advise(comparison: Comparison, tasks: Mapping[str, Task]) -> Advice | None:
     main, points = comparison.rankings[0], {point.name: point for point in cost_points(comparison)}
     is_tested = main.has_seeds
     equals = [main.rows[0], *main.undecided] if is_tested else main.rows
-    candidates = [point for row in equals if (point := points.get(comparison.settings[row.setting_index].name))]
+    candidates = [point for row in equals if (point := points.get(row.setting.name))]
     if not candidates:
         return None
     default = next((point for point in candidates if _words(task, comparison, point.name) == DEFAULTS), None)
@@ -52,7 +52,7 @@ def advise(comparison: Comparison, tasks: Mapping[str, Task]) -> Advice | None:
         words=_words(task, comparison, choice.name),
         quality=f"{main.metric.label} {main.metric.format(choice.mean)}",
         baseline="" if baseline is None else main.metric.format(baseline.mean),
-        cost=_cost(choice, None if baseline is None else points.get(comparison.settings[baseline.setting_index].name)),
+        cost=_cost(choice, None if baseline is None else points.get(baseline.setting.name)),
         certainty=_certainty(len(equals), len(main.rows), _baseline_difference(task, comparison), is_tested=is_tested),
     )
 

@@ -60,7 +60,7 @@ class Appendix(NamedTuple):
     def single_changes(self) -> Shown:
         """The changes of each task, with intervals."""
         for comparison in self.report.comparisons:
-            yield f"#### {comparison.heading}: one choice changed"
+            yield f"#### {comparison.title}: one choice changed"
             yield table(CHANGE_HEAD, change_rows(self.changes_of(comparison)))
 
     def findings(self) -> Shown:
@@ -71,7 +71,7 @@ class Appendix(NamedTuple):
         """What each choice does: pictures and F-tests."""
         for comparison in self.report.comparisons:
             main = comparison.rankings[0]
-            yield f"#### {comparison.heading}: {sum(len(setting.runs) for setting in comparison.settings)} runs"
+            yield f"#### {comparison.title}: {sum(len(setting.runs) for setting in comparison.settings)} runs"
             yield " ".join(main.verdict)
             if estimated_effects(comparison):
                 yield draw_main_effects(comparison)
@@ -86,13 +86,13 @@ class Appendix(NamedTuple):
         for comparison in self.all_rates.comparisons:
             head, rows = rate_table(self.tasks[comparison.constant["task"]], comparison)
             if rows:
-                yield f"#### {comparison.heading}: learning rates"
+                yield f"#### {comparison.title}: learning rates"
                 yield table(head, rows)
 
     def best_settings(self) -> Shown:
         """The best ten of each task."""
         for comparison in self.report.comparisons:
-            yield f"#### {comparison.heading}, the best ten"
+            yield f"#### {comparison.title}, the best ten"
             yield table(ranking_head(comparison), list(ranking_rows(comparison))[:10])
 
     def costs(self) -> Shown:
@@ -104,7 +104,7 @@ class Appendix(NamedTuple):
                 [str(rank), name, main.metric.format(mean), f"{cpu_seconds:.0f}", f"{memory:.0f}"]
                 for rank, (cpu_seconds, mean, memory, name) in enumerate(front, start=1)
             ]
-            yield f"#### {comparison.heading}: cost"
+            yield f"#### {comparison.title}: cost"
             if unknown := len(main.rows) - len(points):
                 yield f"{unknown} of {len(main.rows)} settings are left out: their CPU time was not recorded."
             yield draw_cost(comparison)
@@ -114,10 +114,10 @@ class Appendix(NamedTuple):
         """The errors by source length, drawn."""
         for comparison in self.report.comparisons:
             if (rates := comparison.length_rates) is not None and len(rates.groups) > 1:
-                yield f"#### {comparison.heading}: by length"
+                yield f"#### {comparison.title}: by length"
                 yield draw_lengths(comparison, rates, self.changes_of(comparison).default.setting_index)
 
     def length_tables(self) -> Shown:
         """The errors by source length, as tables."""
         for comparison in self.report.comparisons:
-            yield from (text.replace("### ", f"#### {comparison.heading}: ") for text in length_section(comparison))
+            yield from (text.replace("### ", f"#### {comparison.title}: ") for text in length_section(comparison))

@@ -73,10 +73,7 @@ def find_baseline(comparison: Comparison) -> RankedSetting | None:
 
 def rows_by_choices(comparison: Comparison) -> dict[frozenset[tuple[str, str]], RankedSetting]:
     """The rows of the main ranking by the choices that they make."""
-    return {
-        frozenset(chosen_values(comparison.keys, comparison.settings[row.setting_index]).items()): row
-        for row in comparison.rankings[0].rows
-    }
+    return {frozenset(chosen_values(comparison.keys, row.setting).items()): row for row in comparison.rankings[0].rows}
 
 
 def default_reference(task: Task, comparison: Comparison) -> Reference:

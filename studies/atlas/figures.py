@@ -161,7 +161,7 @@ def cost_points(comparison: Comparison) -> list[CostPoint]:
     """The settings whose runs have their CPU time, means over seeds."""
     points = []
     for row in comparison.rankings[0].rows:
-        setting = comparison.settings[row.setting_index]
+        setting = row.setting
         seconds = [run.results[CPU_SECONDS] for run in setting.runs if CPU_SECONDS in run.results]
         memory = [run.results[MEMORY] for run in setting.runs]
         if seconds:

@@ -39,7 +39,7 @@ def draw_task(ranking: Ranking, linear_error: float | None = None) -> Figure:
         if row.interval is not None:
             axes.plot(row.interval, [place, place], color=color, linewidth=2)
         axes.plot(ranking.scale_mean(row), place, "o", color=color, markersize=6)
-        names.append(ranking.settings[row.setting_index].name)
+        names.append(row.setting.name)
     if linear_error is not None:
         axes.axvline(linear_error, color=ORANGE, linestyle="--", linewidth=1, label=LINEAR_MAP)
         axes.legend(frameon=False, fontsize=8)

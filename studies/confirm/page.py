@@ -128,7 +128,7 @@ def expectations_text(answers: Sequence[Compared]) -> str:
 def _take(ranking: Ranking, default: str) -> str:
     row = row_of(ranking, default)
     is_worse = row is not None and row.difference is not None and row.difference.p < SIGNIFICANCE_LEVEL
-    return ranking.settings[ranking.rows[0].setting_index].name if is_worse or row is None else default
+    return ranking.rows[0].setting.name if is_worse or row is None else default
 
 
 def _advice_row(problem: str, taken: str, compared: Compared, ranking: Ranking, runs: Runs) -> list[str]:

@@ -62,7 +62,7 @@ def test_validation_chooses_and_the_test_reports(sweep):
     comparison = only(sweep, "optimizer.lr")
     assert comparison.keys == ["scorer"]
     assert comparison.columns == ["scorer", "lr", "tried"]
-    rows = {comparison.settings[row.setting_index].cells: row.mean for row in comparison.rankings[0].rows}
+    rows = {row.setting.cells: row.mean for row in comparison.rankings[0].rows}
     assert rows == {("dot", "0.004", "2"): pytest.approx(7.7), ("additive", "0.01", "3"): pytest.approx(8.6)}
     assert [setting.name for setting in comparison.settings] == ["additive", "dot"]
     assert [setting.is_default for setting in comparison.settings] == [True, False]

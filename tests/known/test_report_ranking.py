@@ -82,7 +82,7 @@ def only(folders: list[Path]) -> Comparison:
 
 
 def names(actual: Comparison) -> list[str]:
-    return [actual.settings[row.setting_index].name for row in actual.rankings[0].rows]
+    return [row.setting.name for row in actual.rankings[0].rows]
 
 
 def test_an_unreadable_run_does_not_hide_the_readable_ones(write, tmp_path):
@@ -183,7 +183,7 @@ def test_a_winner_is_named(write):
 def test_an_equally_good_setting_prevents_a_winner(write):
     """``additive`` is far behind, ``mlp`` as near as seeds are."""
     comparison = only(three(write, additive=(1.0, 1.0, 1.0), mlp=(0.2, 0.2, 0.2)))
-    rows = {comparison.settings[row.setting_index].name: row.difference for row in comparison.rankings[0].rows}
+    rows = {row.setting.name: row.difference for row in comparison.rankings[0].rows}
     assert rows["dot"] is None
     assert rows["additive"] is not None
     assert rows["additive"].p < 0.05
@@ -221,7 +221,7 @@ def test_a_setting_with_one_seed_is_not_compared(write):
     """It neither wins nor loses against settings with several, however good its value."""
     comparison = only([*three(write, additive=(1.0, 1.0, 1.0)), write("once", 2.0, 0, scorer="mlp")])
     ranking = comparison.rankings[0]
-    assert [ranking.settings[row.setting_index].name for row in ranking.rows] == ["dot", "additive", "mlp"]
+    assert [row.setting.name for row in ranking.rows] == ["dot", "additive", "mlp"]
     assert ranking.rows[2].difference is None
     assert ranking.has_winner
     assert "Not compared, since one seed says nothing about others: **mlp**." in ranking.verdict

@@ -98,7 +98,7 @@ def test_tables_and_folders_merge(table, write):
     added = write("more/0", 4.0, 3, "mlp", "global")
     report = attnx.report([table, added])
     assert report.ranking is not None
-    values = {report.ranking.settings[row.setting_index].values: row.values for row in report.ranking.rows}
+    values = {row.setting.values: row.values for row in report.ranking.rows}
     assert values["mlp", "global"] == pytest.approx({1: 9.1, 2: 10.2, 3: 4.0})
     assert len(load_runs([table, table])) == 9
 

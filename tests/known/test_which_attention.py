@@ -123,7 +123,7 @@ def test_validation_of_reverse(page):
     assert (len(earlier), len(curves)) == (50, 153)
     assert sum(min(curve.values()) == 0 for curve in earlier) == 48
     location = page.changes["reverse"].by_words["scorer=location"].row
-    runs = page.comparison("reverse").settings[location.setting_index].runs
+    runs = location.setting.runs
     curves = [run.curves[run.monitor] for run in runs]
     assert [min(curve, key=curve.__getitem__) for curve in curves] == [300, 300, 300]
     assert round(location.mean) == 20
@@ -254,10 +254,7 @@ def test_long_words(page):
 def test_what_solves_long_words_pronounces(page):
     solving = "feed=now, heads=4, location, encoder_decoder, query=[previous_state,token], softmax"
     best = {
-        task: [
-            page.comparison(task).settings[row.setting_index].name for row in page.comparison(task).rankings[0].rows[:3]
-        ]
-        for task in ("reverse", "g2p")
+        task: [row.setting.name for row in page.comparison(task).rankings[0].rows[:3]] for task in ("reverse", "g2p")
     }
     assert best["reverse"][0] == solving
     assert solving in best["g2p"]

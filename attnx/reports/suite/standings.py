@@ -120,7 +120,7 @@ class Standings:
         ranks = {}
         for task, ranking in self.rankings.items():
             places = rankdata([fmean(row.on_scale(ranking.scale)) for row in ranking.rows])
-            names = [ranking.settings[row.setting_index].name for row in ranking.rows]
+            names = [row.setting.name for row in ranking.rows]
             ranks[task] = dict(zip(names, map(float, places), strict=True))
         return ranks
 
@@ -224,7 +224,7 @@ def _rank(runs_of: Mapping[str, Sequence[RunRecord]]) -> Ranking:
 
 def row_of(ranking: Ranking, mechanism: str) -> RankedSetting | None:
     """The row of a mechanism."""
-    return next((row for row in ranking.rows if ranking.settings[row.setting_index].name == mechanism), None)
+    return next((row for row in ranking.rows if row.setting.name == mechanism), None)
 
 
 def verdict(ranking: Ranking, mechanism: str) -> str:

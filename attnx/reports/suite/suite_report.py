@@ -89,9 +89,9 @@ def suite_tables(standings: Standings) -> list[Table]:
         ranks, metric = standings.ranks[task], ranking.metric
         rows = []
         for row in ranking.rows:
-            name, search = ranking.settings[row.setting_index].name, standings.suite.search
+            name, search = row.setting.name, standings.suite.search
             chosen = by_name[name].chosen([*search])
-            cells = [f"{ranks[name]:g}", _shown(standings, name), *_figures(ranking, row), ranking.seed_count(row)]
+            cells = [f"{ranks[name]:g}", _shown(standings, name), *_figures(ranking, row), row.seed_count]
             rows.append([*cells, *(chosen.get(key, "") for key in search)])
         head = ["rank", "mechanism", f"{metric.label}{f', {metric.unit}' if metric.unit else ''}", "95 % interval"]
         tables.append(Table(task, [*head, "behind", "95 % interval", "p", "seeds", *standings.suite.search], rows))

@@ -10,6 +10,7 @@ from attnx.errors import UserError, suggest
 from attnx.reports.stats.multiple_comparisons import MeanDifference, compare_with_control
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.effects import Factor, factors, has_factors
+from attnx.reports.sweep.metrics import Scale
 from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.settings import ABSENT, chosen_values, override_choice
 from attnx.runs.sweep import split_override
@@ -57,23 +58,29 @@ def ablations(comparison: Comparison, reference: Reference) -> tuple[RankedSetti
     changes = [(_change(comparison, compared, start.setting_index, row.setting_index), row) for row in ranking.rows]
     changed = [(*change, row) for change, row in changes if change is not None]
     changed.sort(key=lambda entry: entry[0])
-    scale = ranking.scale
-    groups = [row.on_scale(scale) for row in (start, *(row for *_, row in changed))]
-    in_units = [gap and scale.difference(fmean(groups[0]), gap) for gap in compare_with_control(groups)]
-    entries = zip(changed, in_units, strict=True)
+    differences = differences_from(start, [row for *_, row in changed], ranking.scale)
+    entries = zip(changed, differences, strict=True)
     return start, [Ablation(factor, value, row, gap) for (factor, value, row), gap in entries]
+
+
+def differences_from(
+    start: RankedSetting, changed: Sequence[RankedSetting], scale: Scale
+) -> list[MeanDifference | None]:
+    """The differences of settings from one that was chosen beforehand, in the units of the metric."""
+    groups = [row.on_scale(scale) for row in (start, *changed)]
+    return [gap and scale.difference(fmean(groups[0]), gap) for gap in compare_with_control(groups)]
 
 
 def _find(comparison: Comparison, reference: Reference) -> RankedSetting:
     """The setting with the values of the reference, or the one that makes the fewest choices if there are several."""
-    keys, rows = comparison.keys, comparison.rankings[0].rows
+    keys = comparison.keys
     for key in reference:
         if key not in keys:
             raise UserError(f"--reference {key}: the settings do not differ in it{suggest(key, keys)}")
-    choices = {row.setting_index: chosen_values(keys, comparison.settings[row.setting_index]) for row in rows}
-    rows = [row for row in rows if reference.items() <= choices[row.setting_index].items()]
-    fewest = min((len(choices[row.setting_index]) for row in rows), default=0)
-    rows = [row for row in rows if len(choices[row.setting_index]) == fewest]
+    choices = [(row, chosen_values(keys, row.setting)) for row in comparison.rankings[0].rows]
+    matches = [(row, values) for row, values in choices if reference.items() <= values.items()]
+    fewest = min((len(values) for _, values in matches), default=0)
+    rows = [row for row, values in matches if len(values) == fewest]
     if len(rows) != 1:
         words = " ".join(f"{key}={value}" for key, value in reference.items())
         further = [key for key in keys if key not in reference]

@@ -60,7 +60,7 @@ def _equality(ranking: Ranking) -> list[str]:
     value = f"{ranking.metric.label} {' to '.join(ends)}{ranking.metric.percent_sign}"
     start = f"All {len(ranking.rows)} settings are {word}, with {value}"
     if not ranking.has_learned:
-        steps = steps_range([run for row in ranking.rows for run in ranking.settings[row.setting_index].runs])
+        steps = steps_range([run for row in ranking.rows for run in row.setting.runs])
         duration = f" after {steps} steps" if steps else ""
         return [
             f"{start}: training was too short{duration}, and nothing was learned. Train longer (`trainer.max_steps`)."
@@ -100,7 +100,7 @@ def _near_best(ranking: Ranking, equal: Sequence[RankedSetting], validated: int 
     if len(equal) == 2:
         return f"{first} or {_marked(ranking, equal[1])}; they cannot be told apart."
     listed = equal[is_chosen:]
-    default = [row for row in listed[MAX_NAMES:] if ranking.settings[row.setting_index].is_default]
+    default = [row for row in listed[MAX_NAMES:] if row.setting.is_default]
     names = []
     for row in [*listed[: MAX_NAMES - len(default)], *default]:
         distance = f", {amount(ranking, row.difference.difference)} behind" if row.difference else ""
@@ -111,7 +111,7 @@ def _near_best(ranking: Ranking, equal: Sequence[RankedSetting], validated: int 
 
 
 def _marked(ranking: Ranking, row: RankedSetting) -> str:
-    return ranking.name(row) + (" (the defaults)" if ranking.settings[row.setting_index].is_default else "")
+    return ranking.name(row) + (" (the defaults)" if row.setting.is_default else "")
 
 
 def _lead(ranking: Ranking, row: RankedSetting) -> str:
@@ -212,7 +212,7 @@ def _choice_in_validation(further: Sequence[Ranking]) -> int | None:
 
 def _place_of_defaults(ranking: Ranking) -> list[str]:
     """How far the setting whose choices all are attnx's defaults is from the best, if that is sure."""
-    row = next((row for row in ranking.rows[1:] if ranking.settings[row.setting_index].is_default), None)
+    row = next((row for row in ranking.rows[1:] if row.setting.is_default), None)
     if row is None or row.difference is None or row in ranking.undecided:
         return []
     amount_text, p = amount(ranking, row.difference.difference), p_text(row.difference.p)
@@ -235,12 +235,12 @@ def choice_in_validation(rankings: Sequence[Ranking]) -> list[str]:
 
 def unusable_values(ranking: Ranking) -> list[str]:
     """Settings without a value, or with fewer values than seeds, and what follows."""
-    ranked, label, settings = {row.setting_index for row in ranking.rows}, ranking.metric.label, ranking.settings
-    names = [f"**{item.name}**" for index, item in enumerate(settings) if item.runs and index not in ranked]
+    ranked, label = {row.setting_index for row in ranking.rows}, ranking.metric.label
+    names = [f"**{item.name}**" for index, item in enumerate(ranking.settings) if item.runs and index not in ranked]
     partial = [
-        f"{ranking.name(row)} ({lacking} of {settings[row.setting_index].num_seeds})"
+        f"{ranking.name(row)} ({lacking} of {row.setting.num_seeds})"
         for row in ranking.rows
-        if (lacking := settings[row.setting_index].num_seeds - len(row.values))
+        if (lacking := row.setting.num_seeds - len(row.values))
     ]
     sentences = [f"Not ranked, since {label} is no number: {first_few(names)}."] if names else []
     if partial:

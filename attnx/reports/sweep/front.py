@@ -56,13 +56,9 @@ def cost_points(comparison: Comparison, key: str) -> list[CostPoint]:
     main = comparison.rankings[0]
     points = []
     for row in main.rows:
-        runs = [
-            run for run in comparison.settings[row.setting_index].runs if run.seed in row.values and key in run.results
-        ]
-        if runs:
-            cost = fmean(run.results[key] for run in runs)
-            name, seeds = comparison.settings[row.setting_index].name, main.seed_count(row)
-            points.append(CostPoint(name, cost, main.scale_mean(row), row.interval, seeds, is_ahead=False))
+        if costs := [run.results[key] for run in row.runs if key in run.results]:
+            mean, seeds = main.scale_mean(row), row.seed_count
+            points.append(CostPoint(row.setting.name, fmean(costs), mean, row.interval, seeds, is_ahead=False))
     cheap, good = -1 if key in MORE_IS_CHEAPER else 1, -1 if main.metric.is_higher_better else 1
 
     def is_beaten(one: CostPoint) -> bool:

@@ -37,7 +37,7 @@ def length_rates(ranking: Ranking) -> LengthRates | None:
     or if no metric compares outputs with references: of points in any order, or of continuations, edits say nothing.
     """
     counted = COUNTED.get(metric_base(ranking.metric.key, COUNTED), SYMBOLS)
-    runs_of = {row.setting_index: ranking.settings[row.setting_index].runs for row in ranking.rows}
+    runs_of = {row.setting_index: row.setting.runs for row in ranking.rows}
     counts = {setting: [run.examples.length_errors for run in runs] for setting, runs in runs_of.items()}
     has_rates = any(metric_base(name, COMPARED) for runs in runs_of.values() for run in runs for name in run.results)
     if not has_rates or not all(errors for runs in counts.values() for errors in runs):

@@ -97,9 +97,9 @@ def ranking_rows(comparison: Comparison) -> Iterator[list[str]]:
     """The settings by the main metric, best first, with their differences from the best, as text."""
     main = comparison.rankings[0]
     for rank, row in enumerate(main.rows, start=1):
-        text, setting = main.metric.format, comparison.settings[row.setting_index]
-        cells = [str(rank), *setting.cells, text(row.mean), "" if row.sd is None else text(row.sd)]
-        cells += [main.seed_count(row), steps_range(setting.runs)]
+        text = main.metric.format
+        cells = [str(rank), *row.setting.cells, text(row.mean), "" if row.sd is None else text(row.sd)]
+        cells += [row.seed_count, steps_range(row.setting.runs)]
         yield [*cells, *main.metric.difference_cells(row.difference)]
 
 

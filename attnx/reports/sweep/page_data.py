@@ -157,7 +157,7 @@ def _attention_maps(comparison: Comparison) -> dict[str, Any] | None:
     selected: list[tuple[int, RunRecord, dict[ExampleKey, Alignment]]] = []
     for row in comparison.rankings[0].rows:
         seed = best(row.values, key=row.values.__getitem__)
-        run = next(run for run in comparison.settings[row.setting_index].runs if run.seed == seed)
+        run = next(run for run in row.runs if run.seed == seed)
         with suppress(UserError):  # what cannot be read hides no result
             bests = read_best_alignments(run.path) if len(selected) < MAX_MAP_SETTINGS else []
             selected += [(row.setting_index, run, {example_key(best): best for best in bests})] if bests else []

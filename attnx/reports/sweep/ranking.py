@@ -39,10 +39,22 @@ class RankedSetting(NamedTuple):
     """
 
     setting_index: int
+    setting: Setting
     values: dict[Any, float]
     interval: tuple[float, float] | None = None
     difference: MeanDifference | None = None
     both_sources: tuple[float, float] | None = None
+
+    @property
+    def runs(self) -> list[RunRecord]:
+        """The runs that have a value."""
+        return [run for run in self.setting.runs if run.seed in self.values]
+
+    @property
+    def seed_count(self) -> str:
+        """How many seeds have a value, and of how many if some have none: ``2 of 3``."""
+        total = self.setting.num_seeds
+        return str(total) if len(self.values) == total else f"{len(self.values)} of {total}"
 
     @property
     def mean(self) -> float:
@@ -102,11 +114,9 @@ class Ranking:
     @property
     def why_no_winner(self) -> str:
         """Why the first setting could not win, whatever its lead; empty if it could."""
-        best = self.rows[0]
-        setting = self.settings[best.setting_index]
-        if failed := setting.num_seeds - len(best.values):
-            return f"{failed} of its {setting.num_seeds} seeds failed, which is a failure of the setting"
-        return ""
+        best, total = self.rows[0], self.rows[0].setting.num_seeds
+        failed = total - len(best.values)
+        return f"{failed} of its {total} seeds failed, which is a failure of the setting" if failed else ""
 
     def scale_mean(self, row: RankedSetting) -> float:
         """The mean on the scale, which is the one that the row's interval is of."""
@@ -119,12 +129,7 @@ class Ranking:
 
     def name(self, row: RankedSetting) -> str:
         """A setting's name in double asterisks."""
-        return f"**{self.settings[row.setting_index].name}**"
-
-    def seed_count(self, row: RankedSetting) -> str:
-        """How many seeds have a value, and of how many if some have none: ``2 of 3``."""
-        total = self.settings[row.setting_index].num_seeds
-        return str(total) if len(row.values) == total else f"{len(row.values)} of {total}"
+        return f"**{row.setting.name}**"
 
 
 def rank_settings(settings: Sequence[Setting], metric: Metric) -> Ranking:
@@ -137,16 +142,13 @@ def rank_settings(settings: Sequence[Setting], metric: Metric) -> Ranking:
     for index, setting in enumerate(settings):
         values = {run.seed: run_value(run, metric.key) for run in setting.runs}
         usable = {seed: value for seed, value in values.items() if value is not None and abs(value) < MAX_VALUE}
-        rows += [RankedSetting(index, usable)] if usable else []
+        rows += [RankedSetting(index, setting, usable)] if usable else []
     examples = max((run.results.get("test_examples", 1.0) for setting in settings for run in setting.runs), default=1.0)
     scale = choose_scale(metric, [value for row in rows for value in row.values.values()], examples)
     rows.sort(key=lambda row: (len(row.values) == 1, fmean(row.on_scale(scale))))
     groups = [row.on_scale(scale) for row in rows]
     repeated = [group for group in groups if len(group) > 1]
-    runs_of = {
-        row.setting_index: [run for run in settings[row.setting_index].runs if run.seed in row.values] for row in rows
-    }
-    draws = {} if len(rows) < 2 else _draws(runs_of, metric, scale)
+    draws = {} if len(rows) < 2 else _draws(rows, metric, scale)
     ranking = Ranking(settings, metric, rows, scale)
     if moderate_variances(repeated).degrees.any():
         compared = compare_with_best(repeated)
@@ -207,17 +209,17 @@ def _rows_over_seeds(
     return result
 
 
-def _draws(runs_of: Mapping[int, Sequence[RunRecord]], metric: Metric, scale: Scale) -> dict[int, Numbers]:
+def _draws(rows: Sequence[RankedSetting], metric: Metric, scale: Scale) -> dict[int, Numbers]:
     """(samples,) per setting: its mean on the scale on resampled test examples, the same samples for all runs.
 
     They are read from the runs' bootstrap files; settings with a run that has none are left out.
     """
-    runs = [run for group in runs_of.values() for run in group]
+    runs = [run for row in rows for run in row.runs]
     tests = {run.path: run.examples for run in runs if metric.key in run.examples.resampled}
     if len({test.order for test in tests.values()}) != 1:  # tests of different orders do not share samples
         return {}
     return {
-        index: scale.apply([tests[run.path].resampled[metric.key] for run in group]).mean(axis=0)
-        for index, group in runs_of.items()
-        if all(run.path in tests for run in group)
+        row.setting_index: scale.apply([tests[run.path].resampled[metric.key] for run in row.runs]).mean(axis=0)
+        for row in rows
+        if all(run.path in tests for run in row.runs)
     }

@@ -42,7 +42,7 @@ def ranking_csv(compared: Sequence[Comparison]) -> str:
         columns = [*choices, *comparison.columns[len(choices) :]]
         keys |= dict.fromkeys(columns)
         for rank, main_row in enumerate(comparison.rankings[0].rows if comparison.rankings else [], start=1):
-            setting = comparison.settings[main_row.setting_index]
+            setting = main_row.setting
             fields = {"test": comparison.title, "rank": str(rank), **dict(zip(columns, setting.cells, strict=True))}
             fields["seeds"] = " ".join(str(run.seed) for run in setting.runs)
             fields["unfinished_seeds"] = " ".join(map(str, setting.unfinished_seeds))
@@ -98,13 +98,12 @@ def _latex_ranking(comparison: Comparison, main: RankingAnalysis) -> Iterator[st
     has_logarithms = main.scale.least is not None
     yield from _head(keys, [metric.label, "sd", *(["mean of logs"] if has_logarithms else []), *RANKING_FIGURES])
     for rank, row in enumerate(main.rows):
-        setting = comparison.settings[row.setting_index]
-        words = [*setting.cells, metric.format(row.mean)]
+        words = [*row.setting.cells, metric.format(row.mean)]
         low, high = row.interval or (None, None)
         figures = ["" if row.sd is None else metric.format(row.sd)]
         figures += [metric.format(main.scale_mean(row))] if has_logarithms else []
         figures += [metric.interval_cell(low, high, LATEX_INTERVAL)]
-        figures += [main.seed_count(row), steps_range(setting.runs)]
+        figures += [row.seed_count, steps_range(row.setting.runs)]
         figures += metric.difference_cells(row.difference, LATEX_INTERVAL)
         cells = [_escape(cell) for cell in (*words, *figures)]
         if rank == 0 and main.has_winner:
