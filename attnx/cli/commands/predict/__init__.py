@@ -99,31 +99,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_checkpoint(parser)
 
 
-class Outcome(NamedTuple):
-    """How many lines were read, how many of them were not understood, and the error in the line that ended it all."""
-
-    lines: int
-    unreadable: int
-    error: str = ""
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Write the output for each line."""
     request = check_args(arguments)
     lines = numbered_lines(request.lines, has_feature_files(request.runs[0].config))
     try:
         reader = _open_reader(request)
-        outcome = _stream(reader, lines, request)
+        num_lines, unreadable = _stream(reader, lines, request)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"{request.out} was not written" if request.out else "") from None
-    if outcome.error:
-        raise UserError(outcome.error)
-    if outcome.unreadable:
-        print_line(f"attnx: {outcome.unreadable:,} of {outcome.lines:,} lines could not be read", file=sys.stderr)
+    if unreadable:
+        print_line(f"attnx: {unreadable:,} of {num_lines:,} lines could not be read", file=sys.stderr)
     if reader.unknown_symbols:
         print(f"attnx: {printable(reader.unknown_note)}", file=sys.stderr)
     if request.out:
-        print_line(f"{request.out}: {outcome.lines:,} lines")
+        print_line(f"{request.out}: {num_lines:,} lines")
     return 0
 
 
@@ -158,9 +148,12 @@ def _open_outputs(request: PredictArgs) -> Iterator[dict[Path, BinaryIO]]:
         yield streams
 
 
-def _stream(reader: LineReader, lines: Iterator[tuple[int, bytes]], request: PredictArgs) -> Outcome:
-    """Answer the lines, window by window; a line that ends it keeps the outputs of the lines before it."""
-    num_lines = unreadable = 0
+def _stream(reader: LineReader, lines: Iterator[tuple[int, bytes]], request: PredictArgs) -> tuple[int, int]:
+    """Answer the lines, window by window; return how many there are, and how many of them cannot be read.
+
+    A line that ends it keeps the outputs of the lines before it, and raises a UserError.
+    """
+    num_lines, unreadable, reason = 0, 0, ""
     # A progress bar is on the terminal if the output goes elsewhere.
     console, file = Console(stderr=True), request.lines.file
     is_shown = can_redraw(console) and (request.out is not None or not sys.stdout.isatty())
@@ -176,14 +169,17 @@ def _stream(reader: LineReader, lines: Iterator[tuple[int, bytes]], request: Pre
             _answer(reader.run, parsed[:done], request, streams)
             num_lines += done
             progress.update(bar, advance=sum(len(raw) for _, raw in window[:done]), lines=num_lines)
-            if must_stop and not num_lines:
-                raise UserError(errors[0].error)
             if must_stop:
-                return Outcome(num_lines, unreadable, errors[0].error)
+                reason = errors[0].error
+                break
             for line in errors:
                 print(f"attnx: {printable(line.error)}", file=sys.stderr)
             unreadable += len(errors)
-    return Outcome(num_lines, unreadable)
+        if reason and not num_lines:
+            raise UserError(reason)  # within the block, so that no file appears
+    if reason:
+        raise UserError(reason)
+    return num_lines, unreadable
 
 
 def _answer(
