@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -176,7 +175,7 @@ def _parse_job(index: int, record: dict[str, Any]) -> SweepJob:
             raise ValueError(f"{name} of job {index} is not a text")
     if not isinstance(job.best, float | int | None):
         raise ValueError(f"best of job {index} is not a number")
-    if type(job.attempts) is not int or not isinstance(job.seconds, float | int) or not math.isfinite(job.seconds):
+    if type(job.attempts) is not int or not isinstance(job.seconds, float | int):
         raise ValueError(f"attempts or seconds of job {index} is not a number")
     return job
 
@@ -206,7 +205,7 @@ def read_step_time(sweep: Path) -> StepTime | None:
     try:
         step_time = StepTime(**content)
         has_types = type(step_time.job) is int and type(step_time.steps) is int
-        if has_types and 0 < step_time.seconds_per_step < math.inf and seconds(step_time.max_time) is not None:
+        if has_types and step_time.seconds_per_step > 0 and seconds(step_time.max_time) is not None:
             return step_time
     except TypeError:
         pass

@@ -101,6 +101,7 @@ def _read_row(row: dict[str, str], choices: Iterable[str], where: str) -> RunRec
     values: dict[str, Any] = {name.removeprefix(CHOICE): row.pop(name) for name in choices if name in row}
     try:
         results = {name: number for name, cell in row.items() if math.isfinite(number := float(cell))}
+        ends = {f"{name}{end}" for name in results for end in (LOW, HIGH)}
         curve: Curve = {step: float(value) for step, value in _split(details["curve"])}
         errors = {length: LengthErrors(*map(int, cell.split("/"))) for length, cell in _split(details["length_errors"])}
         if any(counts.examples < 1 for counts in errors.values()):
@@ -115,11 +116,7 @@ def _read_row(row: dict[str, str], choices: Iterable[str], where: str) -> RunRec
             status=status,
             seed=int(facts["seed"]) if facts["seed"] else None,
             choices=values,
-            results={
-                name: value
-                for name, value in results.items()
-                if not any(name.endswith(end) and name.removesuffix(end) in results for end in (LOW, HIGH))
-            },
+            results={name: value for name, value in results.items() if name not in ends},
             intervals={
                 name: Interval(results[f"{name}{LOW}"], results[f"{name}{HIGH}"])
                 for name in results

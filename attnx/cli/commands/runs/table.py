@@ -90,7 +90,7 @@ def columns_of(runs: Sequence[Run]) -> list[Column]:
     """The columns of a table of runs, with the options in which they differ."""
 
     def column(name: str, text: Callable[[Any], str], value: Callable[[Run], Any], right: bool = False) -> Column:
-        return Column(name, [ABSENT if value(run) is None else text(value(run)) for run in runs], RANKS[name], right)
+        return Column(name, [ABSENT if item is None else text(item) for item in map(value, runs)], RANKS[name], right)
 
     def cells(key: str) -> list[str]:
         return [value_text(values[key]) if key in values else ABSENT for values in options]
@@ -125,7 +125,7 @@ def _metric_columns(runs: Sequence[Run]) -> list[Column]:
 
 
 def _metric_column(name: str, values: Mapping[int, Any], rows: int, maximize: bool, rank: float) -> Column:
-    numbers = {row: value for row, value in values.items() if isinstance(value, int | float) and value == value}
+    numbers = {row: value for row, value in values.items() if value is not None}
     best = (max if maximize else min)(numbers.values(), default=None)
     best_rows = frozenset(row for row, value in numbers.items() if value == best) if len(numbers) > 1 else frozenset()
     cells = [format_value(float(numbers[row])) if row in numbers else ABSENT for row in range(rows)]
