@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import shutil
 import signal
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,16 +28,16 @@ WAITING = "attnx: waiting for the process of an earlier command, which still tra
 
 
 class JobSpec(NamedTuple):
-    """What the process of a job needs, in values that JSON can hold; ``config`` has the job's own ``folder``.
+    """What the process of a job needs; ``config`` has the job's own ``folder``.
 
-    ``target`` is the function to call with the configuration and the overrides, as ``module:function``.
+    ``target`` is called with the configuration and the overrides in place of training.
     """
 
     config: Mapping[str, Any]
     overrides: Sequence[str]
     environment: Mapping[str, str]
     working_folder: str
-    target: str = "attnx.sweeps.job_process:train_or_resume"
+    target: Callable[[Mapping[str, Any], Sequence[str]], None] | None = None
 
 
 def run_job(spec: JobSpec) -> int:
@@ -53,8 +52,7 @@ def run_job(spec: JobSpec) -> int:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
         setup_process(spec, progress)
         ignore_slurm_signals()
-        module, _, name = spec.target.partition(":")
-        getattr(importlib.import_module(module), name)(spec.config, spec.overrides)
+        (spec.target or train_or_resume)(spec.config, spec.overrides)
         progress.unlink(missing_ok=True)
     except BaseException as error:
         code = exit_code_for(error)

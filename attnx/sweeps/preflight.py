@@ -26,7 +26,7 @@ from attnx.sweeps.processes import ForkServerProcesses
 from attnx.sweeps.session import Configs
 
 WAITING = "checking what the jobs will read ..."
-CHECK_TARGET, ERRORS_FILE, CHECK_JOB, WAIT_SECONDS = "attnx.sweeps.preflight:check_settings", "refused.json", -1, 60.0
+ERRORS_FILE, CHECK_JOB, WAIT_SECONDS = "refused.json", -1, 60.0
 MAX_DRAWN_EXAMPLES = 1000  # of a task that draws its training split; all of them have the same form
 
 
@@ -48,7 +48,7 @@ def find_errors(
     """
     with TemporaryDirectory(prefix="attnx-") as folder, show_waiting(Console(), WAITING):
         config = {"folder": folder, "settings": settings}
-        processes.start(CHECK_JOB, JobSpec(config, [], environment, str(Path.cwd()), CHECK_TARGET))
+        processes.start(CHECK_JOB, JobSpec(config, [], environment, str(Path.cwd()), check_settings))
         while not processes.wait(WAIT_SECONDS):
             pass
         return [*read_mapping(Path(folder, ERRORS_FILE)).values()]
@@ -86,18 +86,15 @@ def check_settings(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
 
     Settings with the same task share its data, which are read once. Nothing is trained or compiled.
     """
+    by_task: dict[str, dict[int, Mapping[str, Any]]] = {}
+    for index, setting in enumerate(config["settings"]):
+        by_task.setdefault(json.dumps(setting["task"]), {})[index] = setting
     errors: dict[int, str] = {}
-    by_task = sorted(enumerate(config["settings"]), key=_task_key)
-    for _, group in itertools.groupby(by_task, key=_task_key):
-        settings = dict(group)
+    for settings in by_task.values():
         data, error = _attempt(report_plug_in_errors()(read_task_data), next(iter(settings.values())))
         for index, setting in settings.items():
             errors[index] = error if data is None else _attempt(report_plug_in_errors()(_prepare), setting, data)[1]
     write_json(Path(config["folder"], ERRORS_FILE), dict(sorted(errors.items())))
-
-
-def _task_key(indexed: tuple[int, Mapping[str, Any]]) -> str:
-    return json.dumps(indexed[1]["task"])
 
 
 def read_task_data(config: Mapping[str, Any]) -> Any:

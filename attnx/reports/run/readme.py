@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -66,7 +65,7 @@ def write_run_readme(run_folder: Path | str) -> Path:
     facts += [f"{key} {run.info[key]}" for key in ("created", "status") if run.info.get(key)]
     lines = [f"# {run.name}", "", f"{', '.join(facts)}."]
     if command := run.info.get("command"):
-        lines += ["", "```sh", command if isinstance(command, str) else shlex.join(map(str, command)), "```"]
+        lines += ["", "```sh", str(command), "```"]
     if run.info.get("status") == "failed" and (error := run.info.get("error")):
         lines += ["", "## Error", "", " ".join(str(error).split())]
     sections = ["\n".join(lines), notes, configuration, results_section(run), files]
