@@ -32,8 +32,8 @@ def shown(run: Run, is_verbose: bool = False) -> list[list[str]]:
 
 def test_the_default_run_shows_its_composition():
     rows = list(option_rows(make_run()))
-    assert [row.key for row in rows] == COMPOSITION
-    assert not any(row.is_override for row in rows)
+    assert [key for key, _, _ in rows] == COMPOSITION
+    assert not any(mark for _, _, mark in rows)
     assert changed_options(attnx.compose([])) == {}
 
 
@@ -49,21 +49,20 @@ def test_the_default_run_shows_its_composition():
     ids=str,
 )  # fmt: skip
 def test_overrides_are_marked(overrides, expected):
-    rows = [row for row in option_rows(make_run(*overrides)) if row.is_override]
-    assert {row.key: row.value for row in rows} == expected
-    unmarked = {row.key for row in option_rows(make_run(*overrides)) if not row.is_override}
-    assert unmarked == {*COMPOSITION} - set(expected)
+    rows = list(option_rows(make_run(*overrides)))
+    assert {key: value for key, value, mark in rows if mark} == expected
+    assert {key for key, _, mark in rows if not mark} == {*COMPOSITION} - set(expected)
 
 
 def test_what_a_recipe_sets_is_shown_without_a_mark():
     """Luong et al. 2015 multiply, and predict the center of a window; an override wins, and is marked."""
     run = make_run("recipe=luong_local_p", "scope.window=3")
-    rows = {row.key: (row.value, row.is_override) for row in option_rows(run)}
-    assert rows["recipe"] == ("luong_local_p", True)
-    assert rows["scorer"] == ("multiplicative", False)
-    assert rows["scope.center"] == ("predictive", False)
-    assert rows["scope.window"] == ("3", True)
-    assert {key for key, (_, is_override) in rows.items() if is_override} == {"recipe", "scope.window"}
+    rows = {key: (value, mark) for key, value, mark in option_rows(run)}
+    assert rows["recipe"] == ("luong_local_p", "override")
+    assert rows["scorer"] == ("multiplicative", "")
+    assert rows["scope.center"] == ("predictive", "")
+    assert rows["scope.window"] == ("3", "override")
+    assert {key for key, (_, mark) in rows.items() if mark} == {"recipe", "scope.window"}
 
 
 def test_the_table_continues_with_the_schedule_and_kernels():

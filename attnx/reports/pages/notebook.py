@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from attnx.errors import UserError
 from attnx.files.printable import printable
-from attnx.reports.run.tables import OVERRIDE, option_rows, result_rows
+from attnx.reports.run.tables import option_rows, result_rows
 from attnx.runs.alignments import Weights, read_best_alignments
 from attnx.runs.layout import PAGE
 from attnx.runs.run import Run
@@ -73,9 +73,8 @@ def run_html(run: Run, remark: str = "") -> str:
     # Links are relative to where the notebook runs if the run's path is.
     links = [f'<a href="{escaped(quote(path.as_posix()))}">{escaped(text)}</a>' for path, text in targets.items()]
     heading = f"<div><b>{escaped(run.name)}</b>, {escaped(run.status)}: {', '.join(links)}</div>"
-    options = ((row.key, row.value, OVERRIDE if row.is_override else "") for row in option_rows(run))
-    results = html_table(("metric", "value", "95 % interval", ""), result_rows(run))
-    blocks = [html_table(("option", "value", ""), options), results]
+    options = html_table(("option", "value", ""), option_rows(run))
+    blocks = [options, html_table(("metric", "value", "95 % interval", ""), result_rows(run))]
     with suppress(UserError):  # what cannot be read hides no result
         fitting = [alignment for alignment in read_best_alignments(run.path) if has_room(alignment.weights)]
         longest = max(fitting, key=lambda alignment: alignment.weights.size, default=None)

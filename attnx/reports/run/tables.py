@@ -39,14 +39,6 @@ OTHER_OPTIONS = "the other options have their defaults: attnx -v, or config.yaml
 CAPTION = "95 % confidence intervals: exact for error rates of whole outputs, bootstrap over test examples otherwise"
 
 
-class OptionRow(NamedTuple):
-    """A key as the command line takes it, its value, and whether an override of the user set it."""
-
-    key: str
-    value: str
-    is_override: bool
-
-
 def start_table(run: Run, is_verbose: bool = False) -> Table:
     """The options, the schedule with its reason, derived options, and sizes of model and data.
 
@@ -58,8 +50,8 @@ def start_table(run: Run, is_verbose: bool = False) -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     table.add_column(style="dim", no_wrap=True)
-    for row in option_rows(run, is_verbose):
-        table.add_row(printable(row.key), Text(printable(row.value)), OVERRIDE if row.is_override else "")
+    for key, value, mark in option_rows(run, is_verbose):
+        table.add_row(printable(key), Text(printable(value)), mark)
     for key in FACTS:
         if value := run.info.get(key):
             text = f"{value:,}" if isinstance(value, int) else str(value)
@@ -75,18 +67,21 @@ def start_table(run: Run, is_verbose: bool = False) -> Table:
     return table
 
 
-def option_rows(run: Run, is_complete: bool = False) -> Iterator[OptionRow]:
-    """The options that were chosen or differ from the defaults; all of them if ``is_complete``."""
-    overrides = dict(word.lstrip("+~").partition("=")[::2] for word in run.info.get("overrides", []))
+def option_rows(run: Run, is_complete: bool = False) -> Iterator[tuple[str, str, str]]:
+    """The options that were chosen or differ from the defaults; all of them if ``is_complete``.
+
+    Each has its key as the command line takes it, its value, and ``override`` if an override of the user set it.
+    """
+    overrides = dict(word.lstrip("+~").partition("=")[::2] for word in run.info.get("overrides") or [])
     for key in PRESETS:
         if key in overrides:
-            yield OptionRow(key, overrides[key], True)
+            yield key, overrides[key], OVERRIDE
     order = [*CONFIG_KEYS, *run.config]
     config = {key: run.config[key] for key in dict.fromkeys(order) if key in run.config}
     changed = changed_options(config)
     for key, value in dotted_keys(config).items():
         if is_complete or key in overrides or key in changed or key in COMPOSITION:
-            yield OptionRow(key, value_text(value), key in overrides)
+            yield key, value_text(value), OVERRIDE if key in overrides else ""
 
 
 def _flops_text(flops: Mapping[str, Any]) -> str:
