@@ -183,14 +183,10 @@ class TrainedRun(Predictor):
             raise UserError("unknown=keep needs attention weights, and the weights of these runs cannot be averaged")
 
     @property
-    def has_attention(self) -> bool:
-        """Whether the model is built of attention."""
-        return bool(self.config.get("attention", {}).get("name", "none") != "none")
-
-    @property
     def reads_source(self) -> bool:
         """Whether there are attention weights over the source."""
-        return self.has_attention and "encoder" in getattr(self.model, "sources", ())
+        has_attention = self.config.get("attention", {}).get("name", "none") != "none"
+        return has_attention and "encoder" in getattr(self.model, "sources", ())
 
     def has_weights(self) -> bool:
         """Whether predictions have attention weights; an ensemble of different models has none."""

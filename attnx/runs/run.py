@@ -16,7 +16,7 @@ from attnx.errors import UserError
 from attnx.files.bounded_files import read_mapping
 from attnx.files.file_lock import is_lock_held, is_lock_left, lock_while
 from attnx.runs.info import RunStatus, read_config, read_info
-from attnx.runs.layout import CHECKPOINTS, CONFIG_YAML, LAST, LOG_TXT, METRICS, PROGRESS, README, RUN_JSON, RUN_LOCK
+from attnx.runs.layout import CHECKPOINTS, CONFIG_YAML, LAST, METRICS, PROGRESS, README, RUN_JSON, RUN_LOCK
 from attnx.runs.results import Curve, Results, read_curves, read_results
 from attnx.runs.sweep import is_sweep, sweep_of
 
@@ -140,11 +140,6 @@ class Run:
     def has_checkpoint(self) -> bool:
         """Whether the run can resume from its last checkpoint."""
         return (self.path / CHECKPOINTS / LAST).is_file()
-
-    @property
-    def log(self) -> Path | None:
-        """The output of the job, if it was saved."""
-        return self.path / LOG_TXT if (self.path / LOG_TXT).is_file() else None
 
     @cached_property
     def curves(self) -> dict[str, Curve]:

@@ -15,7 +15,7 @@ from attnx.reports.sweep.run_table import read_run_table
 from attnx.reports.sweep.settings import override_choice
 from attnx.reports.varied_keys import DATA
 from attnx.runs.info import RunStatus, plugin_records
-from attnx.runs.layout import RUN_JSON, RUNS
+from attnx.runs.layout import LOG_TXT, RUN_JSON, RUNS
 from attnx.runs.results import read_costs
 from attnx.runs.run import Run
 from attnx.runs.sweep import SweepJob, is_locked, is_sweep, read_sweep, split_override
@@ -102,7 +102,7 @@ def _load(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
     status = recorded if is_finished or job is None else job.status
     if status == RunStatus.FINISHED and not is_finished:
         status = RunStatus.WITHOUT_RESULTS
-    results = {**run.results, **read_costs(run.path)}
+    results, log = {**run.results, **read_costs(run.path)}, run.path / LOG_TXT
     examples = EvaluatedExamples()
     with suppress(OSError, UserError, ValueError, KeyError):  # what cannot be read hides no result
         examples = read_examples(run.path) if status == RunStatus.FINISHED else examples
@@ -124,6 +124,6 @@ def _load(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
         machine=str(info.get("machine") or ""),
         data=str(info.get("fingerprint") or ""),
         examples=examples,
-        log=run.log,
+        log=log if log.is_file() else None,
         error="" if status == RunStatus.FINISHED else str(error),
     )
