@@ -90,9 +90,9 @@ def _match(config: Config, target: float, measure: Callable[[Config], float]) ->
 
     width, value = _nearest(lead, own, target, cost)
     chosen = widened(width)
-    close = Match((), value, value / target - 1)
-    if not close.is_close and "feedforward_size" in config["model"] and config["model"]["feedforward_size"] != 0:
-        units = config["model"]["feedforward_size"] or 4 * width
+    units = config["model"].get("feedforward_size", 0)  # None is four times the width
+    if abs(value / target - 1) > TOLERANCE and units != 0:
+        units = units or 4 * width
 
         def cost_of_units(count: int) -> float | None:
             return _attempt(measure, with_values(config, {**chosen, FEEDFORWARD: count}))
