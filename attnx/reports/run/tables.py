@@ -50,8 +50,8 @@ def start_table(run: Run, is_verbose: bool = False) -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     table.add_column(style="dim", no_wrap=True)
-    for key, value, mark in option_rows(run, is_verbose):
-        table.add_row(printable(key), Text(printable(value)), mark)
+    for option, choice, mark in option_rows(run, is_verbose):
+        table.add_row(printable(option), Text(printable(choice)), mark)
     for key in FACTS:
         if value := run.info.get(key):
             text = f"{value:,}" if isinstance(value, int) else str(value)
