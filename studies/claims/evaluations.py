@@ -64,6 +64,6 @@ def evaluate_claim(claim: Claim, folders: Sequence[Path]) -> EvaluatedClaim:
     if process.returncode:
         raise UserError(f"{claim.name}: attnx evaluate: {process.stderr.strip()}")
     evaluation = Evaluation(Path(process.stdout.splitlines()[-1].partition(": ")[0]))
-    value, interval = evaluation.results[claim.metric], evaluation.measured.intervals.get(claim.metric)
+    value, interval = evaluation.results[claim.metric], evaluation.intervals.get(claim.metric)
     low, high = interval or (value, value)
     return EvaluatedClaim(claim.name, str(len(folders)), " ".join(claim.evaluate), value, low, high)
