@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,7 +18,7 @@ from attnx.files.bounded_files import read_mapping
 from attnx.files.file_lock import is_lock_held, is_lock_left, lock_while
 from attnx.runs.info import RunStatus, read_config, read_info
 from attnx.runs.layout import CHECKPOINTS, CONFIG_YAML, LAST, METRICS, PROGRESS, README, RUN_JSON, RUN_LOCK
-from attnx.runs.results import Curve, Results, read_curves, read_results
+from attnx.runs.results import BaselineDifference, Curve, Interval, Results, read_curves, read_results
 from attnx.runs.sweep import is_sweep, sweep_of
 
 # Time without a write after which a run that says it is running counts as stopped, where its lock is not seen.
@@ -79,6 +80,21 @@ class Run:
     def results(self) -> dict[str, Any]:
         """The numbers of results.json; None for what could not be measured."""
         return self.measured.numbers
+
+    @property
+    def intervals(self) -> Mapping[str, Interval]:
+        """The 95 % interval of each metric that has one."""
+        return self.measured.intervals
+
+    @property
+    def baselines(self) -> Mapping[str, Mapping[str, BaselineDifference]]:
+        """The difference from each baseline in each metric."""
+        return self.measured.baselines
+
+    @property
+    def signatures(self) -> Mapping[str, str]:
+        """The exact definition of each metric that has one (BLEU, chrF, TER)."""
+        return self.measured.signatures
 
     @property
     def name(self) -> str:
@@ -193,7 +209,8 @@ class Run:
     @property
     def train_seconds(self) -> float | None:
         """The seconds of training; of an unfinished run, from its creation to the last row of metrics.csv."""
-        if (seconds := self.results.get("train_seconds")) is not None:
+        seconds = self.results.get("train_seconds")
+        if isinstance(seconds, int | float) and math.isfinite(seconds):
             return float(seconds)
         if not self.created:
             return None

@@ -96,11 +96,9 @@ def test_evaluation_accepts_other_data_and_searches(extra_words, command, runs):
         assert title in answer.out
     wrong = sum(edit > 0 for edit in edits)
     exact = binomtest(wrong, 7).proportion_ci(method="exact")
-    assert read_run_or_evaluation(folder).measured.intervals["test_wer"] == pytest.approx(
-        (100 * exact.low, 100 * exact.high)
-    )
+    assert read_run_or_evaluation(folder).intervals["test_wer"] == pytest.approx((100 * exact.low, 100 * exact.high))
     for text in (page, answer.out):
-        assert format_interval(*read_run_or_evaluation(folder).measured.intervals["test_per"]) in text
+        assert format_interval(*read_run_or_evaluation(folder).intervals["test_per"]) in text
     info = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
     assert info["settings"]["decoding"]["beam_size"] == 3
 
@@ -275,7 +273,7 @@ def test_evaluations_are_compared_as_runs_are(extra_words, runs, command):
     assert rows["metric"] == ["one/more", "two/more", "one"]
     for folder, cell in zip(folders, rows["test_wer"], strict=True):
         assert cell == format_with_interval(
-            results(folder)["test_wer"], *read_run_or_evaluation(folder).measured.intervals["test_wer"]
+            results(folder)["test_wer"], *read_run_or_evaluation(folder).intervals["test_wer"]
         )
     assert rows["test_examples"][:2] == ["7", "7"]
     assert not any("against the first" in name for name in rows)  # the run itself had another test

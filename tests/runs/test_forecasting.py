@@ -126,10 +126,10 @@ BASELINES = {"naive": "the last value", "seasonal": "the last season", "linear":
 def _beats_its_baselines(folder: str) -> None:
     """For each metric, with the interval of the differences in the same draws of the same windows."""
     run = read_run(folder)
-    assert run.measured.baselines.keys() == BASELINES.keys()
+    assert run.baselines.keys() == BASELINES.keys()
     rows = {row.metric: row.remark for row in result_rows(run)}
     with np.load(f"{folder}/resampled.npz") as drawn:
-        for baseline, differences in run.measured.baselines.items():
+        for baseline, differences in run.baselines.items():
             assert (
                 {"test_mse", "test_mae", "test_rse"}
                 <= differences.keys()

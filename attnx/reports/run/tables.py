@@ -113,7 +113,7 @@ def results_table(run: Run) -> Table:
     table = Table(title="results", title_justify="left", show_header=False, pad_edge=False, box=None)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
-    if run.measured.intervals:
+    if run.intervals:
         table.add_column(style="dim", no_wrap=True)
         table.caption, table.caption_justify = CAPTION, "left"
     table.add_column(overflow="fold")
@@ -130,11 +130,11 @@ def results_section(run: Run) -> str:
 
 def result_rows(run: Run) -> list[ResultRow]:
     """A row per result, in order."""
-    rows, verdicts, signatures = [], baseline_verdicts(run), run.measured.signatures
+    rows, verdicts = [], baseline_verdicts(run)
     for name, value in run.results.items():
-        interval = run.measured.intervals.get(name)
+        interval = run.intervals.get(name)
         text = format_interval(*interval) if interval else ""
-        remark = metric_unit(name) or signatures.get(metric_base(name, signatures), "")
+        remark = metric_unit(name) or run.signatures.get(metric_base(name, run.signatures), "")
         if name == "steps":
             remark = end_of_run(run)
         if name in verdicts:
@@ -160,7 +160,7 @@ def end_of_run(run: Run) -> str:
 
 def _cells(run: Run, row: ResultRow) -> list[str]:
     """A row, without the interval if no result has one."""
-    return [row.metric, row.value, *([row.interval] if run.measured.intervals else []), row.remark]
+    return [row.metric, row.value, *([row.interval] if run.intervals else []), row.remark]
 
 
 def file_list(folder: Path) -> str:
@@ -173,7 +173,7 @@ def file_list(folder: Path) -> str:
 def baseline_verdicts(run: Run) -> dict[str, str]:
     """The comparison with each baseline in each metric, by the name of the baseline's metric."""
     names, verdicts = baseline_names(run), {}
-    for baseline, differences in run.measured.baselines.items():
+    for baseline, differences in run.baselines.items():
         for metric, difference in differences.items():
             verdict = baseline_verdict(names.get(baseline, baseline), metric, difference)
             verdicts[f"{TEST}{baseline}_{metric.removeprefix(TEST)}"] = verdict

@@ -81,12 +81,12 @@ def compare(folders: Sequence[Path | str]) -> Table:
     table.add_section()
     for metric in dict.fromkeys(name for item in runs for name in item.run.results):
         values = [item.run.results.get(metric) for item in runs]
-        intervals = [item.run.measured.intervals.get(metric) for item in runs]
+        intervals = [item.run.intervals.get(metric) for item in runs]
         is_higher = None if differ and metric.startswith(TEST) else is_higher_better(metric)
         _add_row(table, metric, values, intervals, None if is_higher is None else max if is_higher else min)
     # Scores with different definitions cannot be compared.
-    for name in dict.fromkeys(name for item in runs for name in item.run.measured.signatures):
-        signatures = [item.run.measured.signatures.get(name, ABSENT) for item in runs]
+    for name in dict.fromkeys(name for item in runs for name in item.run.signatures):
+        signatures = [item.run.signatures.get(name, ABSENT) for item in runs]
         warning = ": different, so not comparable" if len(set(signatures) - {ABSENT}) > 1 else ""
         heading = Text(printable(f"{metric_label(name)}, signature{warning}"))
         table.add_row(heading, *(Text(printable(signature)) for signature in signatures))
