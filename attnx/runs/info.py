@@ -55,7 +55,7 @@ INFO_TYPES: Final[dict[str, tuple[type, str]]] = {
     **dict.fromkeys(("name", "status", "created", "monitor", "error", "data", "budget", "machine"), (str, "a text")),
     **dict.fromkeys(("fingerprint", "valid_fingerprint", "test_fingerprint"), (str, "a text")),
     **dict.fromkeys(("overrides", "notes", "deleted"), (list, "a list of texts")),
-    **dict.fromkeys(("versions", "git"), (dict, "names with values")),
+    **dict.fromkeys(("versions", "git", "uploads"), (dict, "names with values")),
     "steps": (int, "a whole number"),
     "maximize": (bool, "true or false"),
 }
@@ -118,9 +118,11 @@ def read_config(file: Path) -> dict[str, Any]:
     """Read config.yaml; empty without the file.
 
     Raises:
-        UserError: it cannot be read, or a part in it is a number or a word.
+        UserError: it cannot be read, the seed is no whole number, or a part in it is a number or a word.
     """
     config = read_mapping(file)
+    if type(config.get("seed", 0)) is not int:
+        raise UserError(f"{file}: seed: expected a whole number, found {config['seed']!r}")
     for kind in KINDS:
         if isinstance(config.get(kind), str | int | float):
             raise UserError(f"{file}: {kind}: expected a name and options, found {config[kind]!r}")

@@ -70,7 +70,7 @@ def write_run_readme(run_folder: Path | str) -> Path:
         lines += ["", "## Error", "", " ".join(str(error).split())]
     sections = ["\n".join(lines), notes, configuration, results_section(run), files]
     if commands := run.info.get("uploads"):
-        uploads = "\n".join(commands.values())
+        uploads = "\n".join(map(str, commands.values()))
         sections.append(f"## Uploads\n\nTo upload what was recorded offline:\n\n```sh\n{uploads}\n```")
     current, path = Path.cwd(), run.path.resolve()
     folder = path.relative_to(current) if path.is_relative_to(current) else path
