@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import attnx
+from attnx.config.view import dotted_keys
 from attnx.errors import UserError
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.runs.info import RunStatus
@@ -29,18 +30,24 @@ def claims():
     return read_claims(HERE / "claims.yaml")
 
 
-def test_each_experiment_with_a_claim_is_trained(claims, tmp_path):
+def test_each_experiment_with_a_claim_is_trained(claims):
     """All but the search, which is a sweep of its own, and the experiments that claim nothing."""
-    jobs = [job for claim in claims.values() for job in claim.jobs if job.seed == 1]
-    write_experiments(tmp_path, jobs, {name: claim.experiment for name, claim in claims.items()})
-    configs = {job.task: attnx.compose([f"experiment={job.experiment}"], str(tmp_path)) for job in jobs}
-    assert configs["hull_10"]["encoder"]["hidden_size"] == 256
-    assert configs["hull_10"]["task"]["problem"] == "hull"
     trained = {claim.base for claim in claims.values() if not claim.runs}
     files = {file.stem: file.read_text("utf-8") for file in (ROOT / "conf" / "experiment").glob("*.yaml")}
+    assert trained <= files.keys()
     claimless = {name for name, text in files.items() if "# Claim: none." in text}
     assert files.keys() - trained - claimless == {"g2p_search", "g2p_transformer"}
     assert all(claims[claim.runs].ensemble is False for claim in claims.values() if claim.runs)
+
+
+def test_what_a_claim_changes_of_its_experiment_can_be_composed(claims, tmp_path):
+    """One claim for each set of options of an experiment."""
+    changing = [claim for claim in claims.values() if claim.config and not claim.runs]
+    jobs = {(claim.base, *dotted_keys(claim.config)): claim.jobs[0] for claim in changing}
+    write_experiments(tmp_path, jobs.values(), {claim.name: claim.experiment for claim in changing})
+    configs = {job.task: attnx.compose([f"experiment={job.experiment}"], str(tmp_path)) for job in jobs.values()}
+    assert configs["hull_10"]["encoder"]["hidden_size"] == 256
+    assert configs["hull_10"]["task"]["problem"] == "hull"
 
 
 def record(seed: int, value: float, validation: float, interval: tuple[float, float] | None = None) -> RunRecord:
