@@ -1,4 +1,4 @@
-"""Counters of what operations allocate, and Triton in its interpreter."""
+"""Counters of what operations allocate, plug-ins, and Triton in its interpreter."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import contextlib
 import functools
 import importlib
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +19,7 @@ from torch.utils._pytree import tree_leaves
 
 from attnx.accel.attention import additive
 from attnx.accel.attention.additive.triton_jit import OLDEST_TRITON
+from attnx.registry.source_scan import scan_files
 
 OLDEST_INTERPRETER = "3.7"  # that of older ones takes arrays of one element for numbers, which NumPy 2.4 refuses
 
@@ -54,6 +57,31 @@ def allocated_sizes():
         return mode.sizes
 
     return list_sizes
+
+
+@pytest.fixture
+def no_plugins(monkeypatch, tmp_path):
+    """No folder of plug-ins is in force that a test does not name."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.delenv("ATTNX_PLUGINS", raising=False)
+
+
+@pytest.fixture
+def write_plugin(monkeypatch, tmp_path):
+    """Write a plug-in file into a folder that is in force."""
+    folder = tmp_path / "in_force"
+    folder.mkdir()
+    monkeypatch.setenv("ATTNX_PLUGINS", str(folder))
+
+    def write(name: str, text: str) -> Path:
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(textwrap.dedent(text), encoding="utf-8")
+        scan_files.cache_clear()
+        return file
+
+    return write
 
 
 def _is_kernel_module(name: str) -> bool:

@@ -6,7 +6,6 @@ import sys
 import textwrap
 import types
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,30 +16,7 @@ from attnx.attention.scorers.mlp import Mlp
 from attnx.errors import UserError, suggest
 from attnx.models.resolve import DataSizes, resolve_model
 
-Write = Callable[..., Path]
-
-
-@pytest.fixture(autouse=True)
-def _no_plug_ins(monkeypatch, tmp_path, new_parts_are_forgotten):
-    """No folder is in force that a test does not name, and what a test registers is forgotten after it."""
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    monkeypatch.delenv("ATTNX_PLUGINS", raising=False)
-
-
-@pytest.fixture
-def write(tmp_path, monkeypatch):
-    """Write a plug-in file into a folder that is in force."""
-    folder = tmp_path / "in_force"
-    folder.mkdir()
-    monkeypatch.setenv("ATTNX_PLUGINS", str(folder))
-
-    def write(name: str, text: str) -> Path:
-        file = folder / name
-        file.write_text(textwrap.dedent(text))
-        return file
-
-    return write
+pytestmark = pytest.mark.usefixtures("no_plugins", "new_parts_are_forgotten")
 
 
 @pytest.fixture
@@ -399,8 +375,8 @@ class Sound:
 """
 
 
-def test_a_plug_in_is_built(write):
-    write("registry_sound.py", SOUND)
+def test_a_plug_in_is_built(write_plugin):
+    write_plugin("registry_sound.py", SOUND)
     assert registry.build("scorer", ("sound_of_registry", {"width": 5}), query_size=2).width == 5
 
 
@@ -413,30 +389,30 @@ def test_a_plug_in_is_built(write):
         ("undefined", "NameError: name 'undefined' is not defined"),
     ],
 )
-def test_a_plug_in_import_error_is_reported(write, line, message):
+def test_a_plug_in_import_error_is_reported(write_plugin, line, message):
     """The line of the file that fails is named, and it is named again the next time."""
-    file = write("registry_failing.py", f"x = 1\n\n{line}\n{SOUND}")
+    file = write_plugin("registry_failing.py", f"x = 1\n\n{line}\n{SOUND}")
     for _ in range(2):
         assert refusal_message(registry.find, "scorer", "sound_of_registry").startswith(
             f"the scorer 'sound_of_registry', {file}:3: {message}"
         )
 
 
-def test_a_broken_import_of_a_plug_in_is_reported(write, tmp_path, monkeypatch):
+def test_a_broken_import_of_a_plug_in_is_reported(write_plugin, tmp_path, monkeypatch):
     """A file that is no Python is named itself."""
     (tmp_path / "lib").mkdir()
     broken_file = tmp_path / "lib" / "half_written_module.py"
     broken_file.write_text("x = 1\ny = (\n")
     monkeypatch.syspath_prepend(str(tmp_path / "lib"))
-    write("registry_importing.py", f"import half_written_module\n{SOUND}")
+    write_plugin("registry_importing.py", f"import half_written_module\n{SOUND}")
     assert refusal_message(registry.find, "scorer", "sound_of_registry").startswith(
         f"the scorer 'sound_of_registry', {broken_file}:2: SyntaxError"
     )
 
 
-def test_a_name_missing_after_import_is_reported(write):
+def test_a_name_missing_after_import_is_reported(write_plugin):
     """The source promises a part that importing does not register."""
-    file = write("registry_fickle.py", SOUND + "\nimport attnx.registry\nattnx.registry._registered.popitem()\n")
+    file = write_plugin("registry_fickle.py", SOUND + "\nimport attnx.registry\nattnx.registry._registered.popitem()\n")
     message = refusal_message(registry.find, "scorer", "sound_of_registry")
     assert message == (
         f"{file}:4: importing attnx.plugins.registry_fickle did not register the scorer 'sound_of_registry'"

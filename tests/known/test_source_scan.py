@@ -12,7 +12,6 @@ import re
 import struct
 import sys
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,35 +25,10 @@ from attnx.registry.python_parts import describe_class
 from attnx.registry.source_scan import Catalog, catalog, entry_points, scan_files
 
 OWNED = pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners here")
-Write = Callable[..., Path]
+pytestmark = pytest.mark.usefixtures("no_plugins")
 
 EVERY = sorted(catalog().parts)
 CORE = {key for key, info in catalog().parts.items() if info.origin == "core"}
-
-
-@pytest.fixture(autouse=True)
-def _no_folder_here(monkeypatch, tmp_path):
-    """Only the folders that a test names are in force."""
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    monkeypatch.delenv("ATTNX_PLUGINS", raising=False)
-
-
-@pytest.fixture
-def write(tmp_path, monkeypatch):
-    """Write a plug-in file into a folder that is in force."""
-    folder = tmp_path / "in_force"
-    folder.mkdir()
-    monkeypatch.setenv("ATTNX_PLUGINS", str(folder))
-
-    def write(name: str, text: str) -> Path:
-        file = folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(textwrap.dedent(text), encoding="utf-8")
-        scan_files.cache_clear()
-        return file
-
-    return write
 
 
 def part_of(item: Any, info: Part) -> list[tuple[str, Any, Any]]:
@@ -126,8 +100,8 @@ GOOD = '''
 '''
 
 
-def test_a_plug_in_is_read_without_execution(write):
-    file = write("sound_a.py", GOOD + "\n    raise RuntimeError('run')\n")
+def test_a_plug_in_is_read_without_execution(write_plugin):
+    file = write_plugin("sound_a.py", GOOD + "\n    raise RuntimeError('run')\n")
     info = catalog().parts["scorer", "sound"]
     assert [(option.name, option.annotation, option.default) for option in info.options] == [
         ("width", "PositiveInt", 5),
@@ -218,10 +192,10 @@ def test_a_part_registered_in_python_has_the_same_description():
 
 
 @pytest.mark.parametrize(("text", "line", "message"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_plug_in_leaves_the_rest_usable(write, text, line, message):
+def test_a_broken_plug_in_leaves_the_rest_usable(write_plugin, text, line, message):
     """One line says where and what; the rest of the folder and the core work on."""
-    write("sound_b.py", GOOD)
-    file = write("broken.py", text)
+    write_plugin("sound_b.py", GOOD)
+    file = write_plugin("broken.py", text)
     parts = catalog()
     (broken_part,) = parts.broken
     assert broken_part.startswith(f"{file}:{line}: ")
@@ -231,23 +205,23 @@ def test_a_broken_plug_in_leaves_the_rest_usable(write, text, line, message):
     assert {key for key, info in parts.parts.items() if info.origin == "core"} == CORE
 
 
-def test_an_unhashable_attribute_is_no_declaration(write):
-    write("odd.py", "@register('scorer', 'odd')\nclass Odd:\n    x = {[]: 1}\n    requires_equal_dims = True\n")
+def test_an_unhashable_attribute_is_no_declaration(write_plugin):
+    write_plugin("odd.py", "@register('scorer', 'odd')\nclass Odd:\n    x = {[]: 1}\n    requires_equal_dims = True\n")
     assert catalog().broken == []
     assert catalog().parts["scorer", "odd"].declarations == {"requires_equal_dims": True}
 
 
-def test_a_plug_in_that_is_not_text_is_broken(write):
-    file = write("latin.py", "x = 1\n")
+def test_a_plug_in_that_is_not_text_is_broken(write_plugin):
+    file = write_plugin("latin.py", "x = 1\n")
     file.write_bytes("x = 'é'\n".encode("latin-1"))
     (broken_part,) = catalog().broken
     assert broken_part.startswith(f"{file}:1: not UTF-8 text")
 
 
-def test_a_plug_in_may_be_a_folder(write):
+def test_a_plug_in_may_be_a_folder(write_plugin):
     """The package, its files and the packages in it; what begins with an underscore is left to those that import it."""
     for place in ("pack/__init__", "pack/part", "pack/deep/__init__", "pack/deep/part", "pack/_shared", "_kept/part"):
-        write(f"{place}.py", GOOD.replace("sound", place.replace("/", "_").strip("_")))
+        write_plugin(f"{place}.py", GOOD.replace("sound", place.replace("/", "_").strip("_")))
     parts = {key: part for key, part in catalog().parts.items() if part.origin != "core"}
     assert not catalog().broken
     assert {(part.name, part.module, part.origin, part.package) for part in parts.values()} == {
@@ -258,25 +232,25 @@ def test_a_plug_in_may_be_a_folder(write):
     }
 
 
-def test_a_folder_of_python_files_needs_an_init(write):
+def test_a_folder_of_python_files_needs_an_init(write_plugin):
     """It is told what is missing; a folder of other files is none of ours."""
-    folder = write("pack/part.py", GOOD).parent
-    write("data/words.tsv", "")
+    folder = write_plugin("pack/part.py", GOOD).parent
+    write_plugin("data/words.tsv", "")
     assert catalog().broken == [
         f"{folder}: its Python files are plug-ins only beside an __init__.py; write an empty one"
     ]
-    write("pack/__init__.py", "")
+    write_plugin("pack/__init__.py", "")
     assert not catalog().broken
     assert "sound" in catalog().names("scorer")
 
 
 @OWNED
 @pytest.mark.parametrize("open_place", ["pack", "pack/deep", "pack/deep/__init__.py", "pack/deep/part.py"])
-def test_what_others_may_write_to_in_a_folder_is_left_out(write, open_place):
+def test_what_others_may_write_to_in_a_folder_is_left_out(write_plugin, open_place):
     """With all that lies in it; importing it by its name is refused, too."""
-    write("pack/__init__.py", "")
-    write("pack/deep/__init__.py", "")
-    folder = write("pack/deep/part.py", GOOD).parents[2]
+    write_plugin("pack/__init__.py", "")
+    write_plugin("pack/deep/__init__.py", "")
+    folder = write_plugin("pack/deep/part.py", GOOD).parents[2]
     (folder / open_place).chmod(0o777)
     assert "sound" not in catalog().names("scorer")
     (broken_part,) = catalog().broken
@@ -285,11 +259,11 @@ def test_what_others_may_write_to_in_a_folder_is_left_out(write, open_place):
         importlib.import_module("attnx.plugins.pack.deep.part")
 
 
-def test_a_folder_and_a_file_of_one_name_are_reported(write, tmp_path):
+def test_a_folder_and_a_file_of_one_name_are_reported(write_plugin, tmp_path):
     """As Python does, the first folder's comes first, and there the package; nothing of the others is offered."""
-    write("pack/__init__.py", "")
-    write("pack/part.py", GOOD)
-    file = write("pack.py", GOOD.replace("sound", "loud"))
+    write_plugin("pack/__init__.py", "")
+    write_plugin("pack/part.py", GOOD)
+    file = write_plugin("pack.py", GOOD.replace("sound", "loud"))
     other = tmp_path / "other" / "pack"
     other.mkdir(parents=True)
     (other / "__init__.py").write_text("")
@@ -303,10 +277,10 @@ def test_a_folder_and_a_file_of_one_name_are_reported(write, tmp_path):
     assert plugin_files.locate("attnx.plugins.pack.further") is None
 
 
-def test_folders_are_searched_again_when_asked_to(write):
+def test_folders_are_searched_again_when_asked_to(write_plugin):
     """Not by every question for a part; but for one that nobody knows."""
-    part = write("pack/part.py", GOOD)
-    write("pack/__init__.py", "")
+    part = write_plugin("pack/part.py", GOOD)
+    write_plugin("pack/__init__.py", "")
     assert catalog() is catalog()
     part.write_text(textwrap.dedent(GOOD).replace("sound", "loud"))
     assert "loud" not in catalog().names("scorer")
@@ -316,16 +290,16 @@ def test_folders_are_searched_again_when_asked_to(write):
     assert "loud" not in catalog().names("scorer")
 
 
-def test_two_plug_ins_of_one_name_clash(write):
+def test_two_plug_ins_of_one_name_clash(write_plugin):
     """The first file stays, in alphabetical order; the line names both."""
-    first, second = write("a_first.py", GOOD), write("b_second.py", GOOD)
+    first, second = write_plugin("a_first.py", GOOD), write_plugin("b_second.py", GOOD)
     parts = catalog()
     assert parts.parts["scorer", "sound"].file == first
     assert parts.broken == [f"{second}:5: the scorer 'sound' is already registered at {first}:5; rename one"]
 
 
-def test_one_name_may_serve_two_kinds(write):
-    write("both.py", GOOD + textwrap.dedent(GOOD).replace('"scorer"', '"scope"').replace("\n", "\n    "))
+def test_one_name_may_serve_two_kinds(write_plugin):
+    write_plugin("both.py", GOOD + textwrap.dedent(GOOD).replace('"scorer"', '"scope"').replace("\n", "\n    "))
     assert not catalog().broken
     assert "sound" in catalog().names("scorer")
     assert "sound" in catalog().names("scope")
@@ -348,10 +322,10 @@ class Cap:
 """
 
 
-def test_bases_are_read(write):
+def test_bases_are_read(write_plugin):
     """Of the file itself, of another plug-in and of attnx: options and declarations as Python inherits them."""
-    write("_bases.py", BASES)
-    write(
+    write_plugin("_bases.py", BASES)
+    write_plugin(
         "derived.py",
         """
         from __future__ import annotations
@@ -395,15 +369,15 @@ def test_bases_are_read(write):
     assert deep.declarations == mlp.declarations
 
 
-def test_a_mistake_in_a_base_is_reported_where_it_is(write):
-    base = write("_bases.py", "class Base:\n    def __init__(self, width=3): ...\n")
-    write("derived.py", "from attnx.plugins._bases import Base\n@register('scorer', 'a')\nclass A(Base): ...\n")
+def test_a_mistake_in_a_base_is_reported_where_it_is(write_plugin):
+    base = write_plugin("_bases.py", "class Base:\n    def __init__(self, width=3): ...\n")
+    write_plugin("derived.py", "from attnx.plugins._bases import Base\n@register('scorer', 'a')\nclass A(Base): ...\n")
     assert catalog().broken == [f"{base}:2: option 'width': needs a type, such as width: int = ..."]
 
 
-def test_bases_that_cannot_be_read_are_left_to_the_import(write):
-    write("_bases.py", "def f(:\n")
-    write(
+def test_bases_that_cannot_be_read_are_left_to_the_import(write_plugin):
+    write_plugin("_bases.py", "def f(:\n")
+    write_plugin(
         "derived.py",
         """
         from attnx.plugins._bases import Base
@@ -416,19 +390,19 @@ def test_bases_that_cannot_be_read_are_left_to_the_import(write):
     assert "a" in catalog().names("scorer")
 
 
-def test_a_class_that_is_its_own_base_is_broken(write):
-    file = write("circle.py", "@register('scorer', 'a')\nclass A(A): ...\n")
+def test_a_class_that_is_its_own_base_is_broken(write_plugin):
+    file = write_plugin("circle.py", "@register('scorer', 'a')\nclass A(A): ...\n")
     assert catalog().broken == [f"{file}:1: a class is its own base"]
 
 
-def test_files_with_an_underscore_are_skipped(write):
-    write("_shared.py", GOOD)
+def test_files_with_an_underscore_are_skipped(write_plugin):
+    write_plugin("_shared.py", GOOD)
     assert "sound" not in catalog().names("scorer")
 
 
-def test_other_functions_called_register_are_ignored(write):
+def test_other_functions_called_register_are_ignored(write_plugin):
     """A plug-in may use decorators of that name that have nothing to do with parts."""
-    write(
+    write_plugin(
         "dispatching.py",
         GOOD
         + """
@@ -491,9 +465,9 @@ def test_a_folder_must_belong_to_the_user(tmp_path, monkeypatch):
 
 
 @OWNED
-def test_a_world_writable_file_is_left_out(write):
-    write("fine.py", GOOD)
-    file = write("open.py", GOOD.replace('"sound"', '"loud"'))
+def test_a_world_writable_file_is_left_out(write_plugin):
+    write_plugin("fine.py", GOOD)
+    file = write_plugin("open.py", GOOD.replace('"sound"', '"loud"'))
     file.chmod(0o646)
     parts = catalog()
     assert parts.names("scorer")[-1] == "sound"
@@ -507,10 +481,10 @@ def test_a_world_writable_file_is_left_out(write):
 
 
 @OWNED
-def test_a_file_of_another_user_is_left_out(write, monkeypatch):
+def test_a_file_of_another_user_is_left_out(write_plugin, monkeypatch):
     """In a folder of one's own, too."""
-    write("fine.py", GOOD)
-    foreign_file = write("theirs.py", GOOD.replace('"sound"', '"loud"'))
+    write_plugin("fine.py", GOOD)
+    foreign_file = write_plugin("theirs.py", GOOD.replace('"sound"', '"loud"'))
     stat = Path.stat
 
     def stat_of_another_user(path: Path, **how: bool) -> os.stat_result:
@@ -525,17 +499,17 @@ def test_a_file_of_another_user_is_left_out(write, monkeypatch):
 
 
 @OWNED
-def test_imports_of_a_plug_in_obey_the_same_rule(write):
-    write("outer.py", "from attnx.plugins._inner import ONE\n" + textwrap.dedent(GOOD))
-    inner = write("_inner.py", "ONE = 1\n")
+def test_imports_of_a_plug_in_obey_the_same_rule(write_plugin):
+    write_plugin("outer.py", "from attnx.plugins._inner import ONE\n" + textwrap.dedent(GOOD))
+    inner = write_plugin("_inner.py", "ONE = 1\n")
     inner.chmod(0o666)
     with pytest.raises(UserError, match=f"outer.py:1: ImportError: {re.escape(str(inner))}: anybody may write to it"):
         registry.find("scorer", "sound")
 
 
-def test_cached_bytecode_of_a_plug_in_is_not_run(write):
+def test_cached_bytecode_of_a_plug_in_is_not_run(write_plugin):
     """It may be outdated or foreign: here it claims to fit and has other code."""
-    file, second_file = write("cached.py", "VALUE = 'source'\n"), write("_other.py", "VALUE = 'cached'\n")
+    file, second_file = write_plugin("cached.py", "VALUE = 'source'\n"), write_plugin("_other.py", "VALUE = 'cached'\n")
     compiled = Path(py_compile.compile(str(second_file), importlib.util.cache_from_source(str(file))))
     data, status = bytearray(compiled.read_bytes()), file.stat()
     data[8:16] = struct.pack("<II", int(status.st_mtime), status.st_size)
