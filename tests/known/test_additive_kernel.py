@@ -221,9 +221,6 @@ def test_a_copied_and_pickled_scorer_matches(both):
         assert torch.equal(read(copied, queries, states), read(both[0], queries, states))
 
 
-# ---- blocks ----
-
-
 # ---- memory ----
 
 

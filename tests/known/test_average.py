@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import torch
 
 from attnx.files.atomic_files import atomic_write
@@ -68,30 +69,21 @@ def saved_steps(folder: Path) -> dict[str, int]:
 RESULTS = [5.0, 3.0, 7.0, 3.0, math.nan, 2.0, 11.0]
 
 
-def test_the_best_checkpoints_are_kept_by_rank(tmp_path):
-    """2 was the sixth, the first 3 the second, the other the fourth; nothing but these and the last is there."""
-    validate(CheckpointManager(tmp_path, "valid_per", count=3), RESULTS)
-    assert saved_steps(tmp_path) == {"best": 5, "best-2": 1, "best-3": 3, "last": 6}
-
-
-def test_of_equal_results_the_lowest_loss_is_the_best(tmp_path):
-    validate(CheckpointManager(tmp_path, "valid_per", count=2), [0.0, 0.0, 0.0, 0.0], [5.0, 3.0, 2.0, 11.0])
-    assert saved_steps(tmp_path) == {"best": 2, "best-2": 1, "last": 3}
-
-
-def test_one_checkpoint_is_kept_by_default(tmp_path):
-    validate(CheckpointManager(tmp_path, "valid_per"), RESULTS[:5])
-    assert saved_steps(tmp_path) == {"best": 1, "last": 4}
-
-
-def test_the_highest_are_kept_if_the_metric_is_maximized(tmp_path):
-    validate(CheckpointManager(tmp_path, "valid_per", maximize=True, count=2), RESULTS)
-    assert saved_steps(tmp_path) == {"best": 6, "best-2": 2, "last": 6}
-
-
-def test_some_checkpoint_is_the_best_though_no_value_is_finite(tmp_path):
-    validate(CheckpointManager(tmp_path, "valid_per", count=2), [math.inf, math.nan, math.nan])
-    assert saved_steps(tmp_path) == {"best": 0, "best-2": 1, "last": 2}
+@pytest.mark.parametrize(
+    ("options", "results", "losses", "kept"),
+    [
+        # 2 was the sixth, the first 3 the second, the other the fourth.
+        ({"count": 3}, RESULTS, None, {"best": 5, "best-2": 1, "best-3": 3, "last": 6}),
+        ({}, RESULTS[:5], None, {"best": 1, "last": 4}),
+        ({"count": 2, "maximize": True}, RESULTS, None, {"best": 6, "best-2": 2, "last": 6}),
+        ({"count": 2}, [0.0] * 4, [5.0, 3.0, 2.0, 11.0], {"best": 2, "best-2": 1, "last": 3}),  # by the loss
+        ({"count": 2}, [math.inf, math.nan, math.nan], None, {"best": 0, "best-2": 1, "last": 2}),
+    ],
+)
+def test_the_best_checkpoints_and_the_last_are_kept(options, results, losses, kept, tmp_path):
+    """By rank, nothing but these: one by default, of equal results the lowest loss, and some if no value is finite."""
+    validate(CheckpointManager(tmp_path, "valid_per", **options), results, losses)
+    assert saved_steps(tmp_path) == kept
 
 
 def test_a_resumed_run_remembers_the_best_value(tmp_path):

@@ -10,7 +10,6 @@ import torch
 
 from attnx import registry
 from attnx.attention import QueryContext, build
-from attnx.config.compose import compose
 from attnx.data.batches import Batch
 from attnx.data.readers.labeled_texts import Columns, read_labeled_texts, split_sentences
 from attnx.data.vocabulary import EOS, SEP, STOP, Vocabulary
@@ -20,6 +19,7 @@ from attnx.metrics.labels import Accuracy, MacroF1
 from attnx.nn.contracts import EncoderOutput
 from attnx.tasks.classification import Classification
 from attnx.tasks.loss import token_loss
+from tests.known.overrides import compose_parts
 
 TEXTS = ["it rains", "the sun shines! now", "rain, rain", "sun. sun", "what rain?", "a sunny day", "it is wet", "dry"]
 LABELS = ["wet", "dry"]
@@ -53,21 +53,29 @@ def test_either_column_may_be_the_label(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
+    ("texts", "content", "problem"),
     [
-        ("good day\n", r":1: 1 column; expected a text, a tab and its label"),
-        ("a\tb\nc\td\te\n", r":2: 3 columns; .* the line is 'c\\td\\te'"),
-        ("\tb\n", r":1: the text is empty"),
-        ("a\t\n", r":1: the label is empty"),
-        ("text\tlabel\n", r"holds no texts"),
-        ("\ntext\tlabel\n", r"holds no texts"),
-        ("\n", r"holds no texts"),
+        (1, "good day\n", r":1: 1 column; expected a text, a tab and its label"),
+        (1, "a\tb\nc\td\te\n", r":2: 3 columns; .* the line is 'c\\td\\te'"),
+        (1, "a\tb\tc\n", r"3 columns; .*; pairs of texts need task\.texts=2"),
+        (1, "\tb\n", r":1: the text is empty"),
+        (1, "a\t\n", r":1: the label is empty"),
+        (1, "text\tlabel\n", r"holds no texts"),
+        (1, "\ntext\tlabel\n", r"holds no texts"),
+        (1, "\n", r"holds no texts"),
+        (2, "a\tb\tc\na\tb\n", r":2: 2 columns; expected two texts and their label, .*task\.texts=2"),
+        (2, "a\tb\tc\td\n", r":1: 4 columns; expected two texts"),
+        (2, "\tb\tc\n", r":1: the first text is empty"),
+        (2, "a\t \tc\n", r":1: the second text is empty"),
+        (2, "a\tb\t\n", r":1: the label is empty"),
+        (2, "Premise\tHypothesis\tgold_label\n", r"holds no texts"),
+        (2, "", r"holds no texts"),
     ],
 )
-def test_a_bad_line_is_named(tmp_path, text, problem):
-    (tmp_path / "bad.tsv").write_text(text, encoding="utf-8")
+def test_a_bad_line_is_named(tmp_path, texts, content, problem):
+    (tmp_path / "bad.tsv").write_text(content, encoding="utf-8")
     with pytest.raises(UserError, match=rf"bad\.tsv.*{problem}"):
-        read_labeled_texts(tmp_path / "bad.tsv")
+        read_labeled_texts(tmp_path / "bad.tsv", Columns(texts))
 
 
 @pytest.mark.parametrize("label", ["first", "last"])
@@ -79,30 +87,6 @@ def test_two_texts_are_one_sequence(tmp_path, label):
     (pair,) = read_labeled_texts(tmp_path / "pairs.tsv", Columns(2, label))
     assert pair.source == ("it", "rains", ".", "why", "?", ".", "<sep>", "<", "sep", ">", "it", ".")
     assert pair.references == (("wet",),)
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("a\tb\tc\na\tb\n", r":2: 2 columns; expected two texts and their label, .*task\.texts=2"),
-        ("a\tb\tc\td\n", r":1: 4 columns; expected two texts"),
-        ("\tb\tc\n", r":1: the first text is empty"),
-        ("a\t \tc\n", r":1: the second text is empty"),
-        ("a\tb\t\n", r":1: the label is empty"),
-        ("Premise\tHypothesis\tgold_label\n", r"holds no texts"),
-        ("", r"holds no texts"),
-    ],
-)
-def test_a_bad_line_of_two_texts_is_named(tmp_path, text, problem):
-    (tmp_path / "bad.tsv").write_text(text, encoding="utf-8")
-    with pytest.raises(UserError, match=rf"bad\.tsv.*{problem}"):
-        read_labeled_texts(tmp_path / "bad.tsv", Columns(texts=2))
-
-
-def test_pairs_in_a_file_of_one_text_are_hinted_at(tmp_path):
-    (tmp_path / "pairs.tsv").write_text("a\tb\tc\n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"3 columns; .*; pairs of texts need task\.texts=2"):
-        read_labeled_texts(tmp_path / "pairs.tsv")
 
 
 def test_pairs_with_the_same_first_text_stay_together(tmp_path):
@@ -254,7 +238,7 @@ def test_choices_without_effect_are_refused(override):
     query = ["query=self_attentive"] if "hops" in override else []
     task = [] if override.startswith("task") else ["task=classification"]
     with pytest.raises(UserError, match=REFUSALS[override]):
-        compose([*task, "model=classifier", *query, override])
+        compose_parts([*task, "model=classifier", *query, override])
 
 
 def test_rows_are_for_a_classifier():
@@ -262,5 +246,5 @@ def test_rows_are_for_a_classifier():
         UserError,
         match=r"query\.self_attentive\.rows=2 has no effect beside model=seq2seq; .*classifier",
     ):
-        compose(["+query=self_attentive", "query.self_attentive.rows=2"])
-    assert compose(["+query=self_attentive"])["query"]["self_attentive"]["rows"] == 1
+        compose_parts(["+query=self_attentive", "query.self_attentive.rows=2"])
+    assert compose_parts(["+query=self_attentive"])["query"]["self_attentive"]["rows"] == 1
