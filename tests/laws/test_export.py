@@ -49,7 +49,13 @@ COMPOSITIONS: list[dict[str, Any]] = [
         }
         for first, two, three, four in ROUND
     ],
-    {"scope": ("local", {"center": "predictive"}), "query": ["previous_state", "last_context"]},
+    {
+        "scope": ("local", {"center": "predictive"}),
+        "query": ["previous_state", "last_context"],
+        "model": {"keys_from": "inputs", "values_from": "states"},
+        "encoder": {"cell": "rnn"},
+        "decoder": {"cell": "rnn"},
+    },
     {"attention": "none", "encoder": {"cell": "gru", "layers": 2}, "decoder": {"cell": "gru", "layers": 2}},
     {
         "attention": ("standard", {"bias": {"name": "distance", "buckets": 4, "max_distance": 3}}),
@@ -59,20 +65,12 @@ COMPOSITIONS: list[dict[str, Any]] = [
     {"encoder": {"name": "pyramid", "layers": 2}, "scorer": "location", "model": {"feed": "next"}},
     {"encoder": {"name": "pyramid", "layers": 3}, "output": "copy", "scope": "encoder_decoder"},
     {"output": "copy", "scorer": "coverage", "scope": "encoder_decoder", "attention": ("standard", {"heads": 2})},
-    {
-        "model": {"keys_from": "inputs", "values_from": "states"},
-        "encoder": {"cell": "rnn"},
-        "decoder": {"cell": "rnn"},
-    },
     {"model": {"keys_from": "one_hot", "feed": "next", "tag_inputs": ["encoder", "decoder"]}},
     {"attention": ("differential", {"heads": 2}), "scorer": "scaled"},
     {
-        **transformer(layers=2, norm_type="rms"),
-        "scorer": "scaled",
+        **transformer(norm_type="rms", position_encoding="learned", cross_scope="local"),
         "attention": ("standard", {"heads": 2, "qk_norm": "rms"}),
-    },
-    {
-        **transformer(position_encoding="learned", cross_scope="local"),
+        "scorer": "scaled",
         "scope": "history",
         "normalizer": "sparsemax",
     },
