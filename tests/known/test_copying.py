@@ -87,17 +87,6 @@ def test_a_closed_gate_keeps_finite_log_probs(gate: float, dtype: torch.dtype) -
     assert all(value.grad.isfinite().all() for value in output.parameters() if value.grad is not None)
 
 
-def test_gradients_are_the_derivative() -> None:
-    output = Copying(size=3, width=7, tied=None, state_size=2, context_size=5, token_size=1)
-    symbols = torch.tensor([[5, 0, 5, 6], [4, 3, 0, 0]])
-
-    def log_probs(vectors: Tensor, states: Tensor, contexts: Tensor, tokens: Tensor, scores: Tensor) -> Tensor:
-        return output(vectors, OutputInputs(states, contexts, tokens, scores.softmax(-1), symbols))
-
-    inputs = [torch.randn(2, 3, size, requires_grad=True) for size in (3, 2, 5, 1, 4)]
-    assert torch.autograd.gradcheck(log_probs, inputs)
-
-
 @pytest.mark.parametrize("heads", [1, 2])
 def test_copying_works_in_a_model(build_model: BuildModel, heads: int) -> None:
     """All parameters 0: weights 1/2 each on 5 and 7, gate 1/2, every symbol 1/17, so P(5) = P(7) = 1/34 + 1/4.

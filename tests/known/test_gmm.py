@@ -95,17 +95,6 @@ def test_it_starts_with_its_steps_and_widths(form):
     torch.testing.assert_close(scores[0, 0, 1] - scores[0, 0, 6], torch.tensor(5**2 / (2 * 5**2)))
 
 
-def test_the_centers_are_carried():
-    """Three steps in two calls are as in one."""
-    scorer = Gmm(query_size=3, components=2)
-    keys, queries = scorer.project_keys(torch.zeros(1, 7, 13)), scorer.project_queries(torch.randn(1, 3, 3))
-    scores, centers = scorer.score(queries, keys, scorer.init_carry(keys))
-    first, carry = scorer.score(queries[:, :1], keys, scorer.init_carry(keys))
-    second, last = scorer.score(queries[:, 1:], keys, carry)
-    torch.testing.assert_close(torch.cat([first, second], 1), scores)
-    torch.testing.assert_close(last, centers)
-
-
 def test_centers_far_from_the_start_in_16_bits():
     """16 bits hold every other whole number above 256; a center that moves by 1 a step is still at each of them."""
     scorer = constant("exponential", [0.0], [0.0], [0.0])

@@ -28,16 +28,12 @@ HEARD = {
 
 @pytest.mark.parametrize("choices", HEARD.values(), ids=HEARD)
 def test_different_tags_give_different_queries(build_model, compose_config, choices):
-    """One source in three rows: those of one tag are alike, that of another is not, and each is what it is alone."""
+    """One source in three rows: those of one tag are alike, that of another is not."""
     assert resolve_model(compose_config(**choices)).needs_tags
     model = build_model(**choices).eval()
     logits = model(SOURCE, SOURCE_MASK, INPUTS, TAG).logits
     torch.testing.assert_close(logits[0], logits[2])
     assert not torch.allclose(logits[0], logits[1])
-    for row in range(3):
-        pick = slice(row, row + 1)
-        alone = model(SOURCE[pick], SOURCE_MASK[pick], INPUTS[pick], TAG[pick]).logits
-        torch.testing.assert_close(alone, logits[pick])
 
 
 def test_a_model_without_tag_inputs_ignores_the_tag(build_model, compose_config):

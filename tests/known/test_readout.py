@@ -64,9 +64,3 @@ def test_a_size_without_tanh_is_linear():
     readout = joint(tanh=False, hidden_size=5)
     once, twice = readout(STATE, CONTEXT, TOKEN), readout(2 * STATE, 2 * CONTEXT, TOKEN)
     torch.testing.assert_close(twice, 2 * once)
-
-
-def test_a_readout_keeps_leading_dimensions():
-    readout = joint()
-    wide = readout(*(tensor[:, None].expand(-1, 3, -1) for tensor in (STATE, CONTEXT, TOKEN)))
-    torch.testing.assert_close(wide[:, 2], readout(STATE, CONTEXT, TOKEN))
