@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 import torch
 
-import attnx
 from attnx import accel, registry
 from attnx.errors import UserError
+from attnx.laws.model import INPUTS, SOURCE, SOURCE_MASK, ModelLaws
 from attnx.models.transformer.config import TransformerConfig
 from attnx.models.transformer.layer_choices import LayerChoice
 from attnx.models.transformer.model import Transformer
 from attnx.models.transformer.parts import TransformerParts
 from attnx.nn.targets.symbols import Symbols
+from tests.known.overrides import compose_parts
 
 LN3 = math.log(3)
 
@@ -83,6 +84,7 @@ def test_it_is_the_difference_of_two_attentions(scorer):
     torch.testing.assert_close(fast.context, read.context)
 
 
+@pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize(
     ("position_encoding", "layers", "hops"),
     [
@@ -93,22 +95,14 @@ def test_it_is_the_difference_of_two_attentions(scorer):
 )
 def test_a_transformer_takes_any_attention(position_encoding, layers, hops):
     """Steps give what one pass gives, and every parameter learns."""
-    torch.manual_seed(0)
     choices = tuple(LayerChoice("attention", name) for name in layers)
     options = TransformerConfig("decoder_only", 16, layers=3, position_encoding=position_encoding, dropout=0.0)
     parts = TransformerParts(layer_choices=choices, attention={"heads": 2, "hops": hops})
-    model = Transformer(Symbols(17), Symbols(17), options, parts).eval()
-    source, inputs = torch.randint(4, 17, (3, 4)), torch.randint(4, 17, (3, 5))
-    output = model(source, source > 0, inputs, need_weights=True)
+    model = Transformer(Symbols(23), Symbols(17), options, parts).eval()
     attending = sum(layers[index % len(layers)] != "none" for index in range(3))
-    assert output.weights.shape[:3] == (3, 2 * attending, 5)
-    state, expected = model.init_state(source, source > 0), output.logits.log_softmax(-1)
-    with torch.no_grad():
-        for step in range(5):
-            log_probs, state, _ = model.decode_step(inputs[:, step], state)
-            torch.testing.assert_close(log_probs, expected[:, step], rtol=1e-4, atol=1e-4)
-    output.logits.square().sum().backward()
-    assert [name for name, weight in model.named_parameters() if weight.grad is None] == []
+    assert model(SOURCE, SOURCE_MASK, INPUTS, need_weights=True).weights.shape[:3] == (2, 2 * attending, 4)
+    ModelLaws(model).steps_equal_the_pass()
+    ModelLaws(model).every_parameter_has_a_gradient()
 
 
 @pytest.mark.parametrize(
@@ -127,9 +121,9 @@ def test_a_transformer_takes_any_attention(position_encoding, layers, hops):
 )
 def test_what_has_no_difference_is_refused(words, message):
     with pytest.raises(UserError, match=message):
-        attnx.compose(["attention=differential", *words.split()])
+        compose_parts(["attention=differential", *words.split()])
 
 
 @pytest.mark.parametrize("words", ["model=transformer scorer=scaled attention.heads=1", "model.feed=next", ""])
 def test_models_compose_with_it(words):
-    assert attnx.compose(["attention=differential", *words.split()])["attention"]["name"] == "differential"
+    assert compose_parts(["attention=differential", *words.split()])["attention"]["name"] == "differential"

@@ -9,16 +9,17 @@ import pytest
 import torch
 from torch import Tensor
 
-import attnx
 from attnx import accel
 from attnx.attention.factory import build
 from attnx.attention.multi_head import MultiHeadAttention
 from attnx.attention.scorers.multiplicative import Multiplicative
 from attnx.errors import UserError
+from attnx.laws.model import SOURCE, SOURCE_MASK, ModelLaws
 from attnx.models.transformer.config import TransformerConfig
 from attnx.models.transformer.model import Transformer
 from attnx.models.transformer.parts import AttentionSite, TransformerParts
 from attnx.nn.targets.symbols import Symbols
+from tests.known.overrides import compose_parts
 
 LN3 = math.log(3)
 WIDTH, HEADS = 12, 4
@@ -98,22 +99,17 @@ def test_one_row_of_queries_reads_every_memory():
     assert shared(queries[:, :0], shared.make_memory(states[:1])).context.shape == (1, 0, WIDTH)
 
 
+@pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])
 def test_a_transformer_decodes_with_a_smaller_cache(kv_heads):
     """Steps give what one pass gives; keys and values of a position take kv_heads / heads of the bytes."""
-    torch.manual_seed(0)
     options = TransformerConfig("decoder_only", WIDTH * 2, layers=2, position_encoding="rotary", dropout=0.0)
     attention = {"heads": HEADS, "kv_heads": kv_heads, "qk_norm": "rms"}
     parts = TransformerParts(AttentionSite(scope="history"), attention=attention)
-    model = Transformer(None, Symbols(17), options, parts).eval()
-    source, inputs = torch.zeros(3, 0, dtype=torch.int64), torch.randint(4, 17, (3, 5))
-    expected = model(source, source > 0, inputs).logits.log_softmax(-1)
-    state = model.init_state(source, source > 0)
-    for step in range(5):
-        log_probs, state, _ = model.decode_step(inputs[:, step], state)
-        torch.testing.assert_close(log_probs, expected[:, step], rtol=1e-4, atol=1e-4)
-    for memory in state.self_memories:
-        assert memory.keys[:, :, :5].shape == memory.values[:, :, :5].shape == (3, kv_heads, 5, 6)
+    model = Transformer(Symbols(23), Symbols(17), options, parts).eval()
+    ModelLaws(model).steps_equal_the_pass()
+    for memory in model.init_state(SOURCE, SOURCE_MASK).self_memories:
+        assert memory.keys[:, :, :7].shape == memory.values[:, :, :7].shape == (2, kv_heads, 7, 6)
 
 
 def test_rms_norm_by_hand():
@@ -175,7 +171,7 @@ def attnx_rotated(vectors: Tensor, rotation: Tensor) -> Tensor:
 )
 def test_what_cannot_be_shared_is_refused(words, message):
     with pytest.raises(UserError, match=message):
-        attnx.compose(words.split())
+        compose_parts(words.split())
 
 
 def test_a_scorer_given_as_an_instance_is_checked_when_it_is_built():
