@@ -111,6 +111,7 @@ def test_a_decoded_step_of_attention_reads_each_position_once():
     ],
 )
 def test_operations_are_the_same_without_numbers(choices, monkeypatch):
+    monkeypatch.setattr(model_cost, "SOURCE_CONTEXTS", (8, 16, 24))
     counted = cost_of(**choices)
     monkeypatch.setattr(model_cost, "MIN_META_FLOPS", 0)
     assert counted.train_flops
@@ -125,11 +126,15 @@ def test_what_looks_at_its_numbers_is_counted_with_them(monkeypatch):
     assert cost.decode_flops == {}  # the output is one label
 
 
-@pytest.mark.parametrize("choices", [{}, {"model": decoder_only(mixer="delta")}, {"model": decoder_only()}])
-def test_long_rows_lie_on_a_parabola(choices, monkeypatch):
-    data = data_of(tuple("abcd" * 64), tuple("vwxy" * 64)[:-1])
+@pytest.mark.parametrize(
+    ("choices", "shortest"),
+    [({}, 8), ({"model": decoder_only(mixer="delta")}, 64), ({"model": decoder_only()}, 8)],  # of delta a whole chunk
+)
+def test_long_rows_lie_on_a_parabola(choices, shortest, monkeypatch):
+    data = data_of(tuple("abcd" * shortest), tuple("vwxy" * shortest)[:-1])
     counted = cost_of(data, **choices)
-    monkeypatch.setattr(model_cost, "MAX_COUNTED_LENGTH", 255)
+    monkeypatch.setattr(model_cost, "SHORT_LENGTHS", (shortest, 2 * shortest, 3 * shortest))
+    monkeypatch.setattr(model_cost, "MAX_COUNTED_LENGTH", 4 * shortest - 1)
     extrapolated = cost_of(data, **choices)
     assert counted.train_flops == pytest.approx(extrapolated.train_flops)
 
