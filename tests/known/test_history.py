@@ -64,16 +64,6 @@ def test_training_matches_the_explicit_loop(looping):
         torch.testing.assert_close(actual, expected)
 
 
-def test_decoding_matches_the_explicit_loop(looping):
-    """Step by step the same; at the first two there is nothing to read, and the context is zeros."""
-    logits, _ = by_hand(looping, INPUTS)
-    state = looping.init_state(SOURCE, SOURCE_MASK)
-    for step in range(5):
-        result, state, read = looping.decode_step(INPUTS[:, step], state)
-        torch.testing.assert_close(result, torch.log_softmax(logits[:, step], -1))
-        assert (read.context == 0).all() == (step < 2)
-
-
 @pytest.mark.parametrize("schedule", ["run_then_attend", "step_by_step"])
 @pytest.mark.parametrize("include_self", [False, True])
 def test_three_steps_by_hand(build_model, include_self, schedule):

@@ -155,19 +155,6 @@ def test_invalid_members_are_refused(members, message):
     assert refusal_message(registry.with_defaults, {"logger": members}) == message
 
 
-def test_check_fills_in_the_defaults():
-    assert registry.check("scope", "local", {}) == {
-        "center": "monotonic",
-        "window": 3,
-        "sources": ["encoder"],
-        "include_self": False,
-        "dilation": 1,
-        "sinks": 0,
-        "global_tokens": 0,
-    }
-    assert registry.check("scope", "local", {"window": 5})["window"] == 5
-
-
 def test_a_mutable_default_is_not_shared():
     """Changing a default list changes no other part."""
     registry.check("scorer", "mlp", {})["hidden_sizes"].append(7)

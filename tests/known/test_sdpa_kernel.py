@@ -85,15 +85,6 @@ def test_the_kernel_matches_the_definition(scorer, scope):
     the_same(fast, plain, single, MEMORY_MASK, steps=torch.tensor([[3], [2], [0], [5]]))
 
 
-@pytest.mark.usefixtures("float64")
-def test_gradients():
-    attention, _ = both("scaled")
-    assert torch.autograd.gradcheck(
-        lambda *tensors: attention(tensors[0], attention.make_memory(tensors[1], MEMORY_MASK, tensors[2])).context,
-        random_operands(),
-    )
-
-
 def test_unsupported_reads_are_left_to_the_definition(monkeypatch):
     """Weights to show or to drop, values that are narrower or far wider, gradients of wide queries."""
     fast, _ = both()

@@ -110,17 +110,6 @@ def test_present_may_have_holes_and_differ_by_query():
     the_same(fast, plain, lambda *parts: hide_future(padded_memory(*parts), first))
 
 
-@pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("scorer", ["dot", "additive"])
-def test_gradients(scorer):
-    attention, _ = both(scorer, options={"center": "predictive", "window": 1})
-    assert torch.autograd.gradcheck(
-        lambda queries, *parts: attention(queries, padded_memory(attention, *parts)).context,
-        random_operands(),
-        fast_mode=True,
-    )
-
-
 def long_read(scorer: str, positions: int, **kwargs: Any) -> tuple[Any, Tensor, Memory]:
     attention: Any = accel.enable(
         build_attention(scorer, ("local", {"window": 1, **kwargs}), "softmax", WIDTH, KEYS, VALUES, {})
