@@ -111,7 +111,6 @@ def test_a_decoded_step_of_attention_reads_each_position_once():
     ],
 )
 def test_operations_are_the_same_without_numbers(choices, monkeypatch):
-    monkeypatch.setattr(model_cost, "SOURCE_CONTEXTS", (8, 16, 24))
     counted = cost_of(**choices)
     monkeypatch.setattr(model_cost, "MIN_META_FLOPS", 0)
     assert counted.train_flops
