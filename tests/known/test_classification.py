@@ -10,6 +10,7 @@ import torch
 
 from attnx import registry
 from attnx.attention import QueryContext, build
+from attnx.config.compose import compose
 from attnx.data.batches import Batch
 from attnx.data.readers.labeled_texts import Columns, read_labeled_texts, split_sentences
 from attnx.data.vocabulary import EOS, SEP, STOP, Vocabulary
@@ -19,7 +20,6 @@ from attnx.metrics.labels import Accuracy, MacroF1
 from attnx.nn.contracts import EncoderOutput
 from attnx.tasks.classification import Classification
 from attnx.tasks.loss import token_loss
-from tests.known.overrides import compose_parts
 
 TEXTS = ["it rains", "the sun shines! now", "rain, rain", "sun. sun", "what rain?", "a sunny day", "it is wet", "dry"]
 LABELS = ["wet", "dry"]
@@ -238,7 +238,7 @@ def test_choices_without_effect_are_refused(override):
     query = ["query=self_attentive"] if "hops" in override else []
     task = [] if override.startswith("task") else ["task=classification"]
     with pytest.raises(UserError, match=REFUSALS[override]):
-        compose_parts([*task, "model=classifier", *query, override])
+        compose([*task, "model=classifier", *query, override])
 
 
 def test_rows_are_for_a_classifier():
@@ -246,5 +246,5 @@ def test_rows_are_for_a_classifier():
         UserError,
         match=r"query\.self_attentive\.rows=2 has no effect beside model=seq2seq; .*classifier",
     ):
-        compose_parts(["+query=self_attentive", "query.self_attentive.rows=2"])
-    assert compose_parts(["+query=self_attentive"])["query"]["self_attentive"]["rows"] == 1
+        compose(["+query=self_attentive", "query.self_attentive.rows=2"])
+    assert compose(["+query=self_attentive"])["query"]["self_attentive"]["rows"] == 1

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from attnx import accel, registry
+from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.laws.model import INPUTS, SOURCE, SOURCE_MASK, ModelLaws
 from attnx.models.transformer.config import TransformerConfig
@@ -16,7 +17,6 @@ from attnx.models.transformer.layer_choices import LayerChoice
 from attnx.models.transformer.model import Transformer
 from attnx.models.transformer.parts import TransformerParts
 from attnx.nn.targets.symbols import Symbols
-from tests.known.overrides import compose_parts
 
 LN3 = math.log(3)
 
@@ -121,9 +121,9 @@ def test_a_transformer_takes_any_attention(position_encoding, layers, hops):
 )
 def test_what_has_no_difference_is_refused(words, message):
     with pytest.raises(UserError, match=message):
-        compose_parts(["attention=differential", *words.split()])
+        compose(["attention=differential", *words.split()])
 
 
 @pytest.mark.parametrize("words", ["model=transformer scorer=scaled attention.heads=1", "model.feed=next", ""])
 def test_models_compose_with_it(words):
-    assert compose_parts(["attention=differential", *words.split()])["attention"]["name"] == "differential"
+    assert compose(["attention=differential", *words.split()])["attention"]["name"] == "differential"

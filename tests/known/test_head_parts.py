@@ -9,13 +9,13 @@ import torch
 
 from attnx import accel
 from attnx.attention.factory import build
+from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.laws.model import ModelLaws
 from attnx.models.transformer.config import TransformerConfig
 from attnx.models.transformer.model import Transformer
 from attnx.models.transformer.parts import AttentionSite, TransformerParts
 from attnx.nn.targets.symbols import Symbols
-from tests.known.overrides import compose_parts
 
 WIDTH, HEADS = 12, 4
 WINDOW = ("local", {"window": 0})
@@ -80,7 +80,7 @@ def test_a_transformer_decodes_as_it_trains():
     ],
 )
 def test_a_list_composes(words):
-    compose_parts(words.split())
+    compose(words.split())
 
 
 @pytest.mark.parametrize(
@@ -113,4 +113,4 @@ def test_a_list_composes(words):
 )
 def test_a_list_that_cannot_be_is_refused(words, message):
     with pytest.raises(UserError, match=message):
-        compose_parts(words.split())
+        compose(words.split())

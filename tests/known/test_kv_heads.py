@@ -13,13 +13,13 @@ from attnx import accel
 from attnx.attention.factory import build
 from attnx.attention.multi_head import MultiHeadAttention
 from attnx.attention.scorers.multiplicative import Multiplicative
+from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.laws.model import SOURCE, SOURCE_MASK, ModelLaws
 from attnx.models.transformer.config import TransformerConfig
 from attnx.models.transformer.model import Transformer
 from attnx.models.transformer.parts import AttentionSite, TransformerParts
 from attnx.nn.targets.symbols import Symbols
-from tests.known.overrides import compose_parts
 
 LN3 = math.log(3)
 WIDTH, HEADS = 12, 4
@@ -171,7 +171,7 @@ def attnx_rotated(vectors: Tensor, rotation: Tensor) -> Tensor:
 )
 def test_what_cannot_be_shared_is_refused(words, message):
     with pytest.raises(UserError, match=message):
-        compose_parts(words.split())
+        compose(words.split())
 
 
 def test_a_scorer_given_as_an_instance_is_checked_when_it_is_built():
