@@ -15,11 +15,11 @@ from attnx.attention.types import AttentionHistory
 from attnx.laws.candidate import Candidate, LawSkipped
 from attnx.laws.violation import (
     describe_type,
+    gradient_error,
     require,
     require_close,
     require_equal,
     require_finite,
-    require_gradients,
 )
 from attnx.registry.part import REQUIRED
 
@@ -198,7 +198,8 @@ class TensorLaws(PartLaws):
         def compute(*tensors: Tensor) -> Tensor:
             return self._compute(**{**inputs, **dict(zip(leaves, tensors, strict=True))})
 
-        require_gradients(compute, list(leaves.values()), self.part, self.member)
+        error = gradient_error(compute, list(leaves.values()), self.part)
+        require(not error, self.member, f"the gradient is not the derivative: {error}")
 
     def bfloat16_is_supported(self) -> None:
         """Results and gradients in bfloat16 are finite and bfloat16."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from attnx.laws.laws import TensorLaws, quick
+from attnx.laws.model import require_same_results
 from attnx.laws.violation import require, require_close, require_tensor
 from attnx.ops import at_least_float32
 
@@ -16,9 +17,7 @@ ROWS, STEPS, WIDTH = 3, 11, 24
 # Rows of 11 positions, of 7 and of none.
 MASK = torch.arange(STEPS) < torch.tensor([11, 7, 0])[:, None]
 CHUNKS = (1, 2, 3, 5, 16)
-CUTS = (4, 1, 6)  # calls one after another
-# Forms of one recurrence sum in different orders.
-TOLERANCE = {"rtol": 1e-7, "atol": 1e-9}
+CUTS = [4, 1, 6]  # calls one after another
 State = tuple[Tensor, ...]
 
 
@@ -77,19 +76,13 @@ class MixerLaws(TensorLaws):
             wide = all(part.dtype == at_least_float32(states.dtype) for part in state)
             require(wide, member, f"the state is in {', '.join({str(part.dtype) for part in state})}")
 
-    def one_call_equals_a_call_for_each_position(self) -> None:
-        """One call for all positions gives the outputs, the state and the gradients of a call for each."""
-        self._compare([STEPS], [1] * STEPS, "a call for each position gives other")
-
     def calls_follow_each_other(self) -> None:
-        """Calls for the parts of a sequence, one after another, give what one call for all of it gives."""
-        self._compare([STEPS], list(CUTS), "several calls one after another give other")
-
-    def _compare(self, first: list[int], second: list[int], difference: str) -> None:
+        """Calls for the parts of a sequence, or for each position, give what one call for all of it gives."""
         states, slope = torch.randn(ROWS, STEPS, WIDTH), torch.randn(ROWS, STEPS, WIDTH)
-        expected, actual = (self._results(states, slope, sizes) for sizes in (first, second))
-        for name, tensor in expected.items():
-            require_close(actual[name], tensor, "forward", f"{difference} {name}", **TOLERANCE)
+        expected = self._results(states, slope, [STEPS])
+        for sizes in ([1] * STEPS, CUTS):
+            actual = self._results(states, slope, sizes)
+            require_same_results(actual, expected, f"{len(sizes)} calls one after another are not one call")
 
     def _results(self, states: Tensor, slope: Tensor, sizes: list[int], part: Any = None) -> dict[str, Tensor]:
         """The outputs, the state and the gradients, of calls of these sizes one after another on ragged rows."""
@@ -117,8 +110,7 @@ class MixerLaws(TensorLaws):
             part = self.candidate.with_options(chunk=chunk).build(**self.sizes)
             part.load_state_dict(self.part.state_dict())
             actual = self._results(states, slope, [STEPS], part)
-            for name, tensor in expected.items():
-                require_close(actual[name], tensor, "forward", f"chunk={chunk} gives other {name}", **TOLERANCE)
+            require_same_results(actual, expected, f"with chunk={chunk}")
 
     def padding_has_no_effect(self) -> None:
         """A row gives what it gives without its padding, even of NaN, and its state is that of its last position."""

@@ -142,10 +142,8 @@ class DecoderLaws(TensorLaws):
     def steps_equal_one_run(self) -> None:
         """Steps one after another give the states (b, t, size) of one run over all of them."""
         inputs = self._inputs()
-        states, full = (
-            self._layers({name: inputs[name] for name in inputs if name != "inputs"}),
-            self._compute(**inputs),
-        )
+        full = self._compute(**inputs)
+        states = self._layers({name: inputs[name] for name in inputs if name != "inputs"})
         for step in range(DECODER_STEPS):
             states = self.part.step([inputs["inputs"][:, step]], states)
             require_close(states[-1][0], full[:, step], "", f"step {step} differs from the run")

@@ -11,7 +11,7 @@ from torch import Tensor
 from attnx.laws.candidate import Candidate
 from attnx.laws.laws import TensorLaws, quick
 from attnx.laws.small import without_noise
-from attnx.laws.violation import Violation, gradient_error, require, require_close, require_finite, require_tensor
+from attnx.laws.violation import gradient_error, require, require_close, require_finite, require_tensor
 
 # The masks of four rows: all, some, one and none of 7 positions allowed.
 ALLOWED_MASK = torch.tensor(
@@ -91,21 +91,15 @@ class NormalizerLaws(TensorLaws):
                 expected = ALLOWED_MASK.any(-1).to(weights.dtype)
                 require_close(weights.sum(-1), expected, "forward", "a row does not sum to 1, or to 0 where it must")
 
-    def masked_scores_have_no_effect(self) -> None:
-        """Scores of masked positions have no effect on the weights."""
-        scores = torch.randn(4, 7)
-        changed = torch.where(ALLOWED_MASK, scores, 1e3 * torch.randn(4, 7))
-        same = torch.equal(self._compute(scores), self._compute(changed))
-        require(same, "forward", "scores of masked positions changed the weights")
-
     @quick
-    def masked_scores_may_be_nan(self) -> None:
-        """Weights and gradients are finite for any score of a masked position, NaN included, and its gradient is 0."""
+    def masked_scores_have_no_effect(self) -> None:
+        """A masked score, NaN included, changes no weight; its gradient is 0, and all others are finite."""
+        plain = torch.randn(4, 7)
+        expected = self._compute(plain)
         for poison in (torch.inf, -torch.inf, torch.nan, 1e4):
-            scores = torch.randn(4, 7).masked_fill(~ALLOWED_MASK, poison).requires_grad_()
+            scores = plain.masked_fill(~ALLOWED_MASK, poison).requires_grad_()
             weights = self._compute(scores)
-            require_finite(weights, "forward", f"weights next to a masked score of {poison}")
-            require((weights[3] == 0).all(), "forward", "it gave weight to a row that is masked entirely")
+            require(torch.equal(weights, expected), "forward", f"a masked score of {poison} changed the weights")
             if weights.requires_grad:
                 (weights * torch.randn(4, 7)).sum().backward()  # type: ignore[no-untyped-call]
             require_finite(scores.grad, "forward", f"gradients of the scores next to a masked {poison}")
@@ -153,8 +147,7 @@ class NormalizerLaws(TensorLaws):
         """Gradients agree with finite differences; those of ``is_differentiable = False`` do not."""
         declared = self._declares("is_differentiable", True)
         error = gradient_error(self._compute, [torch.randn(4, 7)], self.part, fast=False)
-        if error and declared:
-            raise Violation("forward", f"the gradient is not the derivative: {error}")
+        require(not error or not declared, "forward", f"the gradient is not the derivative: {error}")
         require(error or declared, "is_differentiable", "it declares False, but its gradient is the derivative")
 
     def temperature_divides_the_scores(self) -> None:

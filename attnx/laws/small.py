@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from attnx import registry
@@ -23,8 +22,6 @@ SMALL: dict[tuple[str, str], dict[str, Any]] = {
     ("query", "self_attentive"): {"size": 5},
     ("model", "transformer"): {"hidden_size": 20, "feedforward_size": 23, "layers": 2, "dropout": 0.0},
 }
-# Laws compare numbers, so nothing random is added.
-NOISE = "noise"
 DEFAULT_MODEL_PARTS = {"model": "seq2seq", "encoder": "recurrent", "decoder": "recurrent", "readout": "joint"}
 ATTENTION_KINDS = ("scorer", "scope", "normalizer", "query")
 # Symbols from 4 to 16 are in both vocabularies, so that they can be copied.
@@ -39,8 +36,8 @@ def small_config(**choices: Any) -> dict[str, Any]:
     config: dict[str, Any] = {}
     for kind, choice in nodes.items():
         name, options = registry.parse_spec(kind, choice)
-        small = {**_no_noise(kind, name), **SMALL.get((kind, name), {})}
-        config[kind] = {"name": name, **registry.check(kind, name, {**small, **options})}
+        small = without_noise(Candidate(kind, name, {**SMALL.get((kind, name), {}), **options}))
+        config[kind] = registry.fill_in(kind, (name, small.options))
     query = choices.get("query", ["current_state"])
     query_options = query if isinstance(query, Mapping) else {name: SMALL.get(("query", name), {}) for name in query}
     config["query"] = {name: registry.check("query", name, options) for name, options in query_options.items()}
@@ -50,12 +47,9 @@ def small_config(**choices: Any) -> dict[str, Any]:
 
 
 def without_noise(candidate: Candidate) -> Candidate:
-    """The candidate with its option ``noise`` at 0, if it has one that is not set."""
-    return replace(candidate, options={**_no_noise(candidate.kind, candidate.name), **candidate.options})
-
-
-def _no_noise(kind: str, name: str) -> dict[str, Any]:
-    return {NOISE: 0.0} if NOISE in [option.name for option in registry.describe(kind, name).options] else {}
+    """The candidate with its option ``noise`` at 0, if it has one that is not set: laws compare numbers."""
+    is_noisy = candidate.has_option("noise") and "noise" not in candidate.options
+    return candidate.with_options(noise=0.0) if is_noisy else candidate
 
 
 def _sized(choices: Mapping[str, Any], heads: int) -> dict[str, Any]:

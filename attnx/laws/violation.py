@@ -90,12 +90,6 @@ def gradient_error(compute: Callable[..., Tensor], inputs: Sequence[Tensor], par
     return ""
 
 
-def require_gradients(compute: Callable[..., Tensor], inputs: Sequence[Tensor], part: Any, member: str) -> None:
-    """Check that gradients agree with finite differences; see :func:`gradient_error`."""
-    if error := gradient_error(compute, inputs, part):
-        raise Violation(member, f"the gradient is not the derivative: {error}")
-
-
 def describe_type(value: Any) -> str:
     """A value in a message: None as it is, anything else by its type."""
     return "None" if value is None else f"a {type(value).__name__}"
