@@ -10,8 +10,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from lightning.pytorch.utilities import rank_zero_only
-
 from attnx.errors import (
     Interrupted,
     RunFailed,
@@ -106,6 +104,5 @@ def failure_line(error: BaseException, folder: Path, trainer: Mapping[str, Any])
 
 def _update_info(folder: Path, **facts: Any) -> None:
     """Write to run.json if that is possible: the disk may be full."""
-    if getattr(rank_zero_only, "rank", 0) == 0:
-        with suppress(OSError, ValueError):
-            update_info(folder, **facts)
+    with suppress(OSError, ValueError):
+        update_info(folder, **facts)

@@ -108,7 +108,6 @@ class TrainerOptions:
             logger=False,  # loggers are attnx.loggers
             enable_progress_bar=False,
             enable_model_summary=False,
-            enable_checkpointing=True,
         )
 
     def _devices(self, placed: Mapping[str, torch.device]) -> dict[str, Any]:
@@ -144,7 +143,6 @@ def silence_warnings() -> None:
         ".*your dataloader is not resumable.*",
         ".*sync_dist=True.*",  # values are summed over ranks before they are logged
         ".*overridden `on_after_batch_transfer`.*",  # the module remembers the batch
-        ".*exists and is not empty.*",
         ".*PyTorch Profiler default schedule will be overridden.*",  # of a validation with few batches
         ".*Profiler clears events at the end of each cycle.*",
         ".*The `srun` command is available.*",  # which a job needs only for several processes (docs/distributed.md)
