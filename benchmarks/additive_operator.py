@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
@@ -122,9 +122,9 @@ def contenders(options: argparse.Namespace, console: Console) -> tuple[dict[str,
     ready: dict[str, Measure] = {
         ATTNX: partial(measure_here, partial(by_attnx, accelerated=True)),
         BROADCAST: partial(measure_here, partial(by_attnx, accelerated=False)),
-        COMPILED: partial(measure_here, lambda _: compiled()),
     }
-    ready = {name: measure for name, measure in ready.items() if name != COMPILED or "compile" in options.also}
+    if "compile" in options.also:
+        ready[COMPILED] = partial(measure_here, lambda _: compiled())
     if "keras" not in options.also:
         return ready, {}
     try:
@@ -221,7 +221,7 @@ def show(results: dict[str, Any], console: Console) -> None:
         console.print(f"{name}: {problem}", style="red", highlight=False, markup=False)
 
 
-def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+def read_options() -> argparse.Namespace:
     cached = ROOT / ".benchmarks"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
@@ -233,7 +233,7 @@ def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--largest", type=float, default=3.0, help="gigabytes of the largest tensor to try")
     add("--envs", type=Path, default=cached, help="folder of the peers' environments")
     add("--out", type=Path, default=cached / "additive_operator.json", help="JSON file to write")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     if min(options.rounds, options.threads) < 1:
         parser.error("--rounds and --threads must be at least 1")
     try:
@@ -248,8 +248,6 @@ def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     options, console = read_options(), Console()
     torch.set_num_threads(options.threads)
-    options.envs = options.envs.resolve()
-    options.envs.mkdir(parents=True, exist_ok=True)
     cpus_used = watch_neighbors()
     ready, problems = contenders(options, console)
     measured = []
@@ -267,7 +265,6 @@ def main() -> None:
         "cpus_used_by_other_programs": used,
     }
     record(options.out, {"rounds": options.rounds, "threads": options.threads}, results)
-    console.print(f"written to {options.out}", highlight=False)
 
 
 if __name__ == "__main__":

@@ -58,16 +58,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("checkouts", nargs="+", type=Path, help="folders; the first is what others are compared with")
     checkouts = [folder.resolve() for folder in parser.parse_args().checkouts]
-    from peers.training import draw, write_pairs
+    from peers.training import draw_pairs, write_pairs
     from training_speed import SCHEDULES
-
-    from attnx.data.readers.cmudict import read_cmudict
 
     environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "WANDB_MODE": "disabled"}
     fastest: dict[tuple[str, Path], list[float]] = {}
     with tempfile.TemporaryDirectory() as parent:
         pairs = Path(parent) / "pairs.tsv"
-        write_pairs(draw(read_cmudict(), 128 * (STEPS + 1)), pairs)
+        write_pairs(draw_pairs(128 * (STEPS + 1)), pairs)
         for round_index in range(ROUNDS):
             for row in SCHEDULES:
                 for checkout in checkouts[:: 1 if round_index % 2 == 0 else -1]:

@@ -19,16 +19,14 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
-from peers.contest import Rounds, by_row, measure_round, show_trouble, table
+from peers.contest import Rounds, by_row, measure_rounds, show_trouble, table
 from peers.environments import PEERS, FailedError, Peer, find, run
 from peers.record import record
-from peers.training import LIKE, SIZES, draw, train_attnx, write_pairs
+from peers.training import LIKE, SIZES, draw_pairs, train_attnx, write_pairs
 from rich.console import Console
 from rich.table import Table
 
-from attnx.data.examples import Pair, Symbols, read_pairs
-from attnx.data.readers.cmudict import read_cmudict
-from attnx.errors import UserError
+from attnx.data.examples import Pair, Symbols
 from attnx.metrics.error_rates import PhoneErrorRate
 from attnx.version import __version__
 
@@ -239,10 +237,7 @@ def compete(
         for peer, python in pythons.items()
     }
     measures = {row: measure for row, (_, _, measure) in entrants.items()}
-    results = [
-        measure_round(f"round {number} of {rounds}", measures, problems, console) for number in range(1, rounds + 1)
-    ]
-    speeds, busy_cpus = [speed for speed, _ in results], [busy for _, busy in results]
+    speeds, busy_cpus = measure_rounds(rounds, measures, problems, console)
     references = [pair.references for pair in work.words]
     outputs = {"the references": compare([first for first, *_ in references], references)}
     for row in by_row(speeds):
@@ -254,9 +249,7 @@ def compete(
 def prepare(work: Work, options: argparse.Namespace, console: Console) -> tuple[dict[Peer, Path], dict[str, str]]:
     """Install and train all packages; which are ready, and why others are not."""
     work.write()
-    envs = options.envs.resolve()
-    envs.mkdir(parents=True, exist_ok=True)
-    pythons, problems = find([peer for peer in PEERS if peer.name in options.only], envs, console)
+    pythons, problems = find([peer for peer in PEERS if peer.name in options.only], options.envs, console)
     if ATTNX in options.only:
         models = [peer for peer in PEERS if peer.name in options.only] or PEERS  # alone it has everybody's
         pythons |= {MATCHED[peer]: Path(sys.executable) for peer in models}
@@ -297,13 +290,7 @@ def read_options() -> argparse.Namespace:
 def main() -> None:
     options, console = read_options(), Console()
     count = options.steps * SIZES["batch"]
-    try:
-        pairs = read_pairs(options.pairs) if options.pairs else read_cmudict()
-        if (needed := count + options.words) > len(pairs):
-            raise UserError(f"--steps and --words need {needed} pairs, there are {len(pairs)}: ask for fewer")
-    except UserError as error:
-        raise SystemExit(f"error: {error}") from error
-    sample = draw(pairs, needed)
+    sample = draw_pairs(count + options.words, options.pairs)
     chosen_options = {name: getattr(options, name) for name in ("words", "single", "steps")} | SIZES
     measurements: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -314,7 +301,6 @@ def main() -> None:
             measured.show(console)
             measurements[f"threads {threads}"] = measured.as_json()
             record(options.out, chosen_options, measurements)
-    console.print(f"written to {options.out}", highlight=False)
 
 
 if __name__ == "__main__":

@@ -158,7 +158,6 @@ def main() -> None:
     chosen_options = {name: getattr(options, name) for name in ("rounds", "repeats", "threads")}
     measured = {title: by_row(rounds) for title, rounds in tables.items()}
     record(options.out, chosen_options, {"cpus_used_by_other_programs": used, **measured})
-    console.print(f"written to {options.out}", highlight=False)
 
 
 if __name__ == "__main__":

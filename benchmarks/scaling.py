@@ -39,10 +39,7 @@ MIB = 2**20
 
 def compositions(only: list[str]) -> Iterator[tuple[str, Scope]]:
     """Every scorer with every scope, and with the predictive center of local."""
-    names = registry.names("scope")
-    scopes: list[Scope] = [(name, {}) for name in names]
-    if "local" in names:
-        scopes.insert(names.index("local") + 1, ("local", {"center": "predictive"}))
+    scopes: list[Scope] = [*((name, {}) for name in registry.names("scope")), ("local", {"center": "predictive"})]
     for scorer in registry.names("scorer"):
         if not only or scorer in only:
             yield from ((scorer, scope) for scope in scopes)
@@ -162,7 +159,6 @@ def main() -> None:
     if (used or 0) >= BUSY:
         console.print("other programs were busy: trust the memory, and no time", style="red")
     write(options, rows, used)
-    console.print(f"written to {options.out}", highlight=False)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ speeds and their ratios to those of one process in the same round.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 import tempfile
@@ -17,15 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from peers.contest import Rounds, by_row, measure_round, show_trouble, table
-from peers.environments import ROOT, FailedError, run
+from peers.contest import Rounds, by_row, measure_rounds, show_trouble, table
+from peers.environments import ROOT, run
 from peers.record import record
-from peers.training import ATTNX, SIZES, draw, write_pairs
+from peers.training import ATTNX, SIZES, draw_pairs, read_speed, write_pairs
 from rich.console import Console
 from training_speed import SCHEDULES
-
-from attnx.data.readers.cmudict import read_cmudict
-from attnx.errors import UserError
 
 WARMUP = 3
 """Steps that attnx does not count."""
@@ -71,19 +67,6 @@ def measure(way: Way, overrides: Sequence[str], request: dict[str, Any], limit: 
         return sum(read_speed(Path(folder) / name) for name in way.folders)
 
 
-def read_speed(folder: Path) -> float:
-    """Words per second of a run.
-
-    Raises:
-        FailedError: its folder does not state it.
-    """
-    try:
-        results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-        return float(results["train_examples_per_second"])
-    except (OSError, KeyError) as error:
-        raise FailedError(f"its run folder does not state its speed: {error}") from error
-
-
 def ratios(speeds: Rounds, schedules: Sequence[str]) -> Rounds:
     """For each round, the speed of each way relative to that of one process."""
     return [
@@ -97,7 +80,7 @@ def ratios(speeds: Rounds, schedules: Sequence[str]) -> Rounds:
     ]
 
 
-def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+def read_options() -> argparse.Namespace:
     names = [row.removeprefix("attnx, ") for row in SCHEDULES]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
@@ -106,7 +89,7 @@ def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--schedules", nargs="+", choices=names, default=names, help="orders of recurrence and attention")
     add("--limit", type=float, default=900.0, help="time limit of a measurement in seconds")
     add("--out", type=Path, default=ROOT / ".benchmarks" / "scaling_ddp.json", help="JSON file to write")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     if min(options.rounds, options.words) < 1:
         parser.error("--rounds and --words must be at least 1")
     return options
@@ -118,19 +101,14 @@ def main() -> None:
     problems: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
         pairs = Path(folder) / "pairs.tsv"
-        try:
-            write_pairs(draw(read_cmudict(), (WARMUP + steps + 1) * SIZES["batch"]), pairs)
-        except (UserError, ValueError) as error:
-            raise SystemExit(f"error: --words {options.words}: {error}") from error
+        write_pairs(draw_pairs((WARMUP + steps + 1) * SIZES["batch"]), pairs)
         request = {**SIZES, "pairs": str(pairs), "updates": WARMUP + steps}
         entrants: Rows = {
             f"{schedule}: {name}": partial(measure, way, SCHEDULES[f"attnx, {schedule}"], request, options.limit)
             for schedule in options.schedules
             for name, way in WAYS.items()
         }
-        titles = [f"round {number} of {options.rounds}" for number in range(1, options.rounds + 1)]
-        results = [measure_round(title, entrants, problems, console) for title in titles]
-    speeds, busy = [speed for speed, _ in results], [used for _, used in results]
+        speeds, busy = measure_rounds(options.rounds, entrants, problems, console)
     compared = ratios(speeds, options.schedules)
     console.print(table(f"words per second ({steps * SIZES['batch']} words)", speeds, 0))
     console.print(table("relative to one process, in the same round", compared, 2))
@@ -138,7 +116,6 @@ def main() -> None:
     measurements = {"words_per_second": by_row(speeds), "ratios": by_row(compared), "problems": problems}
     used = {"cpus_used_by_other_programs": by_row(busy)}
     record(options.out, {"words": steps * SIZES["batch"], "rounds": options.rounds, **SIZES}, measurements | used)
-    console.print(f"written to {options.out}", highlight=False)
 
 
 if __name__ == "__main__":

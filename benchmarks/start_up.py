@@ -13,7 +13,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from peers.contest import Rounds, by_row, measure_round, show_trouble, table
+from peers.contest import Rounds, by_row, measure_rounds, show_trouble, table
 from peers.environments import ROOT, run
 from peers.record import record
 from peers.words import write_words
@@ -62,9 +62,7 @@ def main() -> None:
     options, console = read_options(), Console()
     entrants = {row: partial(seconds, arguments, options.threads) for row, arguments in COMMANDS.items()}
     problems: dict[str, str] = {}
-    titles = [f"round {number} of {options.rounds}" for number in range(1, options.rounds + 1)]
-    results = [measure_round(title, entrants, problems, console, "{:.2f} s") for title in titles]
-    times, busy = [taken for taken, _ in results], [used for _, used in results]
+    times, busy = measure_rounds(options.rounds, entrants, problems, console, "{:.2f} s")
     console.print(table("seconds", times, 2))
     console.print(table(f"times `{IMPORT}`, in the same round", ratios(times), 2))
     show_trouble(problems, busy, console)

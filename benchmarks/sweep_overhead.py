@@ -8,11 +8,11 @@ from __future__ import annotations
 import io
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
+from peers.kills import command_seconds
 from peers.words import TINY, write_words
 from rich.console import Console
 from rich.table import Table
@@ -51,21 +51,14 @@ def alone(number: int) -> float:
 
 def swept(jobs: int) -> tuple[float, list[float]]:
     """Seconds of a complete sweep, and of each of its jobs."""
-    total = timed_command("-m", f"seed={','.join(map(str, range(jobs)))}", "name=forked", *JOB)
+    total = command_seconds("-m", f"seed={','.join(map(str, range(jobs)))}", "name=forked", *JOB)
     return total, [job.seconds for job in read_sweep("multirun/forked").jobs]
 
 
 def train_one_by_one(jobs: int) -> tuple[float, list[float]]:
     """Seconds of all commands, and of each."""
-    seconds = [timed_command(f"seed={number}", f"folder=own/{number}", *JOB) for number in range(jobs)]
+    seconds = [command_seconds(f"seed={number}", f"folder=own/{number}", *JOB) for number in range(jobs)]
     return sum(seconds), seconds
-
-
-def timed_command(*words: str) -> float:
-    """Seconds of a command of attnx."""
-    started = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "attnx", *words], check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - started
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from peers.kills import attnx, done, kill, start, weights
+from peers.kills import command_seconds, done, kill, start, weights
 from peers.record import record
 from peers.words import TINY, write_words
 from rich.console import Console
@@ -60,15 +60,7 @@ def main() -> None:
     with ProcessPoolExecutor(len(options.of), get_context("spawn")) as pool:  # most of the time is starting up
         tortured = {name: pool.submit(torture, name, options.kills, options.seed) for name in options.of}
         results = {name: result.result() for name, result in tortured.items()}
-    columns = [
-        "kills",
-        "completed",
-        "weights equal",
-        "rows equal",
-        "checkpoints equal",
-        "predictions equal",
-        "trained twice",
-    ]
+    columns = [name for name in next(iter(results.values())) if name not in ("moments", "bad")]
     table = Table(title="killed and continued, compared with undisturbed", caption=describe_moments(results))
     for column in ("", *columns):
         table.add_column(column, justify="right" if column else "left")
@@ -99,16 +91,9 @@ def describe_moments(results: dict[str, Any]) -> str:
     )
 
 
-def undisturbed(*words: str) -> float:
-    """Seconds of an undisturbed command."""
-    began = time.monotonic()
-    subprocess.run(attnx(*words), check=True, stdout=subprocess.DEVNULL)
-    return time.monotonic() - began
-
-
 def torture_run(kills: int, chance: random.Random) -> dict[str, Any]:
     """Kill a run several times; a run that finishes before is followed by another."""
-    seconds = undisturbed(*RUN, "folder=undisturbed")
+    seconds = command_seconds(*RUN, "folder=undisturbed")
     aims = [aim for aim in (any_time, training, writing, testing) for _ in range(-(-kills // 4))]
     chance.shuffle(aims)
     moments: Counter[str] = Counter()
@@ -131,7 +116,7 @@ def torture_run(kills: int, chance: random.Random) -> dict[str, Any]:
 
 def torture_sweep(kills: int, chance: random.Random) -> dict[str, Any]:
     """Kill a sweep several times, alone or with all its processes; one that finishes before is followed by another."""
-    seconds = undisturbed("-m", *SWEEP, "name=undisturbed", "-j", "2")
+    seconds = command_seconds("-m", *SWEEP, "name=undisturbed", "-j", "2")
     moments: Counter[str] = Counter()
     names, twice, finished = ["cut-0"], 0, dict[Path, int]()
     while sum(moments.values()) < kills or not swept(names[-1]):
@@ -163,7 +148,6 @@ def any_time(folder: Path, chance: random.Random, seconds: float) -> Sign:
 
 
 def after_seconds(seconds: float) -> Sign:
-    """After a number of seconds."""
     until = time.monotonic() + seconds
     return lambda: time.monotonic() > until
 
@@ -212,7 +196,6 @@ def tested() -> bool:
 
 
 def printed_text() -> str:
-    """Its output."""
     return Path("output.txt").read_text(encoding="utf-8")
 
 
@@ -230,7 +213,6 @@ def moment(folder: Path) -> str:
 
 
 def begin(*words: str) -> subprocess.Popen[bytes]:
-    """Start the command."""
     with Path("output.txt").open("wb") as file:
         return start(*words, output=file)
 
@@ -245,7 +227,6 @@ def wait_for(process: subprocess.Popen[bytes], sign: Sign) -> bool:
 
 
 def swept(name: str) -> bool:
-    """Whether a sweep is finished."""
     folder = Path("multirun", name)
     return (folder / "sweep.json").is_file() and read_sweep(folder).status == "finished"
 
@@ -270,7 +251,6 @@ def judged(pairs: list[tuple[Path, Path]], moments: Counter[str], twice: int = 0
 
 
 def saved_checkpoints(folder: Path) -> dict[str, Any]:
-    """All checkpoints."""
     return {file.name: weights(folder, file.stem) for file in (folder / "checkpoints").iterdir()}
 
 

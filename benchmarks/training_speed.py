@@ -21,14 +21,10 @@ from statistics import mean
 from typing import Any
 
 from peers.contest import Rounds, by_row, measure_round, show_trouble, table
-from peers.environments import PEERS, ROOT, FailedError, find, run
+from peers.environments import PEERS, ROOT, find, run
 from peers.record import record
-from peers.training import HIDDEN, SIZES, STEP_BY_STEP, draw, train_attnx, write_pairs
+from peers.training import HIDDEN, SIZES, STEP_BY_STEP, draw_pairs, read_speed, train_attnx, write_pairs
 from rich.console import Console
-
-from attnx.data.examples import read_pairs
-from attnx.data.readers.cmudict import read_cmudict
-from attnx.errors import UserError
 
 WARMUP = 3
 """Steps before the watch starts: the first ones pay for allocation and for starting the loaders."""
@@ -110,11 +106,7 @@ def measure_attnx(request: Request, overrides: Sequence[str]) -> float:
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / "run"
         train_attnx(request.training_request, folder, overrides, request.limit)
-        try:
-            results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-            return float(results["train_examples_per_second"])
-        except (OSError, KeyError) as error:
-            raise FailedError(f"its run folder does not state its speed: {error}") from error
+        return read_speed(folder)
 
 
 def contenders(
@@ -223,20 +215,12 @@ def main() -> None:
     options, console = read_options(), Console()
     steps = math.ceil(options.words / SIZES["batch"])
     # Enough pairs for a single epoch: the pause between two epochs is not what is compared.
-    count = (WARMUP + steps + 1) * SIZES["batch"]
-    try:
-        pairs = read_pairs(options.pairs) if options.pairs else read_cmudict()
-        if count > len(pairs):
-            raise UserError(f"--words {options.words} needs {count} pairs, there are {len(pairs)}: ask for fewer")
-    except UserError as error:
-        raise SystemExit(f"error: {error}") from error
-    envs = options.envs.resolve()
-    envs.mkdir(parents=True, exist_ok=True)
-    ready, problems = contenders(envs, options.only, options.rows, console)
+    pairs = draw_pairs((WARMUP + steps + 1) * SIZES["batch"], options.pairs)
+    ready, problems = contenders(options.envs, options.only, options.rows, console)
     measurements: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "pairs.tsv"
-        drawn = write_pairs(draw(pairs, count), file)
+        drawn = write_pairs(pairs, file)
         letters, symbols = (mean(len(side) for side in sides) for sides in zip(*drawn, strict=True))
         flop = {row: flop_of_a_word(row, letters, symbols + 1) for row in (*ATTNX_ROWS, *HAND_ROWS.values())}
         for threads in options.threads:
@@ -245,7 +229,6 @@ def main() -> None:
             measured.show(console)
             measurements[f"threads {threads}"] = measured.as_json()
             record(options.out, {"words": steps * SIZES["batch"], "warmup_steps": WARMUP, **SIZES}, measurements)
-    console.print(f"written to {options.out}", highlight=False)
 
 
 if __name__ == "__main__":

@@ -53,6 +53,19 @@ def measure_round(
     return measured, busy
 
 
+def measure_rounds(
+    rounds: int,
+    entrants: Mapping[str, Callable[[], float]],
+    problems: dict[str, str],
+    console: Console,
+    unit: str = "{:.0f} words/s",
+) -> tuple[Rounds, Rounds]:
+    """Measure as :func:`measure_round`, in several rounds: the numbers of each, and the CPUs others used."""
+    titles = [f"round {number} of {rounds}" for number in range(1, rounds + 1)]
+    results = [measure_round(title, entrants, problems, console, unit) for title in titles]
+    return [measured for measured, _ in results], [busy for _, busy in results]
+
+
 def by_row(rounds: Rounds) -> dict[str, Row]:
     """Turn rounds of rows into rows of rounds."""
     rows = dict.fromkeys(chain.from_iterable(rounds))

@@ -83,6 +83,8 @@ def install(peer: Peer, envs: Path) -> Path:
     Raises:
         FailedError: pip cannot install the peer.
     """
+    envs = envs.resolve()
+    envs.mkdir(parents=True, exist_ok=True)
     python = envs / peer.name / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if _installed(python, peer.name) == peer.version:
         return python

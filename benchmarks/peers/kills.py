@@ -1,4 +1,4 @@
-"""Starts the command, kills it with its child processes, and reads the result of a run."""
+"""Runs the command, kills it with its child processes, and reads the result of a run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -16,8 +17,14 @@ from attnx.files.bounded_files import read_mapping
 
 
 def attnx(*words: str) -> list[str]:
-    """The command."""
     return [sys.executable, "-m", "attnx", *words]
+
+
+def command_seconds(*words: str) -> float:
+    """Seconds of an undisturbed command."""
+    began = time.monotonic()
+    subprocess.run(attnx(*words), check=True, stdout=subprocess.DEVNULL)
+    return time.monotonic() - began
 
 
 def start(*words: str, output: IO[bytes] | int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:

@@ -14,7 +14,7 @@ from typing import Any
 def record(
     out: Path, options: Mapping[str, Any], measurements: Mapping[str, Any], packages: Sequence[str] = ("torch",)
 ) -> None:
-    """Write it, with the versions of the relevant packages."""
+    """Write it, with the versions of the relevant packages, and print where."""
     machine = {"cpus": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version()}
     contents = {
         "options": dict(options),
@@ -23,3 +23,4 @@ def record(
     }
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(contents, indent=2) + "\n", encoding="utf-8")
+    print(f"written to {out}")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from peers.environments import ROOT, run
+from peers.environments import ROOT, FailedError, run
 
-from attnx.data.examples import Pair, Symbols
+from attnx.data.examples import Pair, Symbols, read_pairs
+from attnx.data.readers.cmudict import read_cmudict
+from attnx.errors import UserError
 
 SIZES = {"batch": 128, "embedding": 128, "encoder": 256, "decoder": 256}
 """The same for everybody; the encoder's LSTM has this many units in each of its two directions."""
@@ -62,9 +65,33 @@ def train_attnx(request: dict[str, Any], folder: Path, overrides: Sequence[str],
     run([sys.executable, "-m", "attnx", *settings], ROOT, request["threads"], limit)
 
 
+def read_speed(folder: Path) -> float:
+    """Words per second of a run of attnx, from its folder.
+
+    Raises:
+        FailedError: it does not state its speed.
+    """
+    try:
+        results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+        return float(results["train_examples_per_second"])
+    except (OSError, KeyError) as error:
+        raise FailedError(f"its run folder does not state its speed: {error}") from error
+
+
 def draw(pairs: Sequence[Pair], count: int) -> list[Pair]:
     """A number of random pairs, from a fixed seed."""
     return random.Random(0).sample(pairs, count)
+
+
+def draw_pairs(count: int, file: Path | None = None) -> list[Pair]:
+    """A number of random pairs of a file, or of the shipped CMUdict; the program ends if there are fewer."""
+    try:
+        pairs = read_pairs(file) if file else read_cmudict()
+        if count > len(pairs):
+            raise UserError(f"{count} pairs are needed, there are {len(pairs)}: ask for fewer")
+    except UserError as error:
+        raise SystemExit(f"error: {error}") from error
+    return draw(pairs, count)
 
 
 def write_pairs(pairs: Sequence[Pair], path: Path) -> list[tuple[Symbols, Symbols]]:
