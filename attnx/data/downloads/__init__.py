@@ -123,10 +123,11 @@ def download(file: DatasetFile, folder: Path, show_bytes: Callable[[int], object
     if file.member and not error:
         try:
             content = zipfile.ZipFile(io.BytesIO(content)).read(file.member)
+            content = gzip.compress(content, mtime=0) if file.path.endswith(".gz") else content
+            error = file.content_error(content)
         except (KeyError, zipfile.BadZipFile):
             error = f"is not a zip archive with {file.member}"
-        content = gzip.compress(content, mtime=0) if file.path.endswith(".gz") else content
-    if error := error or file.content_error(content):
+    if error:
         raise UserError(f"{file.url}: {error}; the download was deleted")
     path = folder / file.path
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -113,7 +113,7 @@ def launched_info(trainer: Mapping[str, Any]) -> RankInfo | None:
     """The rank of this process if another launcher has started it and the others, by the resolved parameters.
 
     Raises:
-        UserError: a task of srun sees one GPU only, or the environment does not say where the processes meet.
+        UserError: the environment does not say where the processes meet.
     """
     launched = launched_rank()
     if launched is None:

@@ -66,10 +66,9 @@ def _torch_rank() -> LaunchedRank | None:
     world_size = _number("WORLD_SIZE")
     if world_size == 1:
         return None
-    local_world_size = _number("LOCAL_WORLD_SIZE") if "LOCAL_WORLD_SIZE" in os.environ else world_size
-    node_rank = _number("GROUP_RANK") if "GROUP_RANK" in os.environ else 0
+    local_world_size, node_rank = _number("LOCAL_WORLD_SIZE", str(world_size)), _number("GROUP_RANK", "0")
     launcher = "torchrun" if "TORCHELASTIC_RUN_ID" in os.environ else "WORLD_SIZE"
-    if "TORCHELASTIC_MAX_RESTARTS" in os.environ and _number("TORCHELASTIC_MAX_RESTARTS"):
+    if _number("TORCHELASTIC_MAX_RESTARTS", "0"):
         raise UserError(
             "torchrun --max-restarts would begin the run anew; leave it out, and continue with attnx resume"
         )
@@ -96,8 +95,8 @@ def _slurm_rank() -> LaunchedRank | None:
     )
 
 
-def _number(variable: str) -> int:
-    text = os.environ[variable]
+def _number(variable: str, default: str = "") -> int:
+    text = os.environ.get(variable, default)
     if not text.isdecimal():
         raise UserError(f"the environment variable {variable} is {text!r}; expected a whole number")
     return int(text)
