@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -34,12 +35,16 @@ SECONDS = 240.0  # only for what would never end
 ENDLESS = ("trainer.max_steps=1000000", "trainer.num_validations=100000")
 
 
+def children_of(process: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
 def ranks_of(process: Any) -> list[int]:
     """The processes that train, once they do."""
     while "\nstep " not in process.read()[0]:
         assert not process.has_ended(), process.read()
         time.sleep(0.02)
-    return [int(word) for word in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+    return children_of(process.pid)
 
 
 def have_ended(processes: list[int]) -> bool:
@@ -93,9 +98,23 @@ def test_two_processes_learn_the_same_as_one(composition, run, weights, metric_r
     assert json.loads(Path("two/run.json").read_text("utf-8"))["processes"] == 2
 
 
-def test_processes_that_are_no_copies_learn_the_same(run, same_weights, monkeypatch):
+@pytest.fixture(scope="module")
+def kept_runs(tmp_path_factory):
+    """A folder for the run that several tests look at."""
+    return tmp_path_factory.mktemp("kept")
+
+
+@pytest.fixture
+def pair(run, kept_runs):
+    """The folder of a run of two processes with the small sizes alone; to be read only."""
+    if not (kept_runs / "pair").exists():
+        run(*TWO, folder="pair")
+        shutil.copytree("pair", kept_runs / "pair")
+    return str(kept_runs / "pair")
+
+
+def test_processes_that_are_no_copies_learn_the_same(pair, run, same_weights, monkeypatch):
     """The second is new, and the first does what it would be sent: what a new one imports takes seconds."""
-    run(*TWO, folder="copied")
 
     def start(call: Any) -> Any:
         is_first = call.args[1].rank == 0
@@ -104,7 +123,7 @@ def test_processes_that_are_no_copies_learn_the_same(run, same_weights, monkeypa
     monkeypatch.setattr(launcher, "can_fork", lambda backend: False)
     monkeypatch.setattr(launcher, "spawn", start)
     run(*TWO, folder="new")
-    assert same_weights(["copied", "new"])
+    assert same_weights([pair, "new"])
 
 
 def test_accumulated_batches_learn_the_same_as_one(run, weights, metric_rows):
@@ -142,16 +161,30 @@ def test_no_process_outlives_a_killed_command(fork_command, sized):
     assert torch.load("one/checkpoints/last.ckpt", weights_only=True)["global_step"] > 0
 
 
-def test_a_stopped_run_resumes_with_equal_results(run, fork_command, sized, same_weights, metric_rows):
+def stop_run() -> None:
+    """Send SIGTERM to the command, as its first process, and wait until the signal comes back; note the processes."""
+    if rank_info().rank:
+        return
+    handle, heard = signal.getsignal(signal.SIGTERM), []
+    signal.signal(signal.SIGTERM, lambda *signaled: heard.append(handle(*signaled)))
+    Path("ranks.json").write_text(json.dumps(children_of(os.getppid())))
+    os.kill(os.getppid(), signal.SIGTERM)
+    while not heard:
+        time.sleep(0.01)
+
+
+def test_a_stopped_run_resumes_with_equal_results(run, fork_command, sized, same_weights, metric_rows, at_step):
     """It stops in the middle of the data; with another number of processes it is refused."""
-    options = ["model.dropout=0.3", "trainer.max_steps=75", "trainer.num_validations=3", *TWO]
+    options = ["model.dropout=0.3", "trainer.max_steps=9", "trainer.num_validations=3", *TWO]
     run(*options, folder="whole")
+    at_step(5, stop_run)
     process = fork_command(*sized(*options, "folder=cut"))
-    ranks = ranks_of(process)
-    process.send_signal(signal.SIGTERM)
     _, err = process.communicate()
     assert (process.returncode, err) == (143, "attnx: ended by SIGTERM; resume with: attnx resume cut\n")
+    ranks = json.loads(Path("ranks.json").read_text())
+    assert len(ranks) == 2
     assert have_ended(ranks)
+    assert torch.load("cut/checkpoints/last.ckpt", weights_only=True)["global_step"] < 9
     config = Path("cut/config.yaml").read_text(encoding="utf-8")
     Path("cut/config.yaml").write_text(config.replace("devices: 2", "devices: 1"), encoding="utf-8")
     from attnx.training.fit import resume
@@ -259,18 +292,16 @@ def test_a_sweep_runs_jobs_of_two_processes(command, sized, shared_server):
         assert json.loads(Path("multirun/pairs", job, "run.json").read_text("utf-8"))["processes"] == 2
 
 
-def test_two_machines_train_together(fork_command, sized, run, same_weights):
+def test_two_machines_train_together(fork_command, sized, pair, same_weights):
     """One process each, distinguished by SLURM's variables; they train like two processes on one machine."""
-    options = ["trainer.max_steps=4", "trainer.test_examples=5"]
-    run(*options, *TWO, folder="one")
     slurm = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_JOB_NODELIST": "localhost", "SLURM_NNODES": "2"}
-    overrides = sized(*options, "trainer=ddp", "trainer.devices=1", "trainer.num_nodes=2", "folder=two")
+    overrides = sized("trainer=ddp", "trainer.devices=1", "trainer.num_nodes=2", "folder=two")
     first, second = ({**slurm, "SLURM_NODEID": number, "SLURM_PROCID": number} for number in "01")
     machines = [fork_command(*overrides, **variables) for variables in (first, second)]
     answers = [machine.communicate() for machine in machines]
     assert [machine.returncode for machine in machines] == [0, 0], answers
-    assert same_weights(["one", "two"])
-    assert Path("one/predictions.tsv").read_bytes() == Path("two/predictions.tsv").read_bytes()
+    assert same_weights([pair, "two"])
+    assert Path(pair, "predictions.tsv").read_bytes() == Path("two/predictions.tsv").read_bytes()
 
 
 OPTIONS = {"accelerator": "cpu", "devices": 2, "num_nodes": 1, "precision": 32}
