@@ -22,12 +22,12 @@ import pytest
 import yaml
 from rich.console import Console
 
-from attnx.config.compose import compose
 from attnx.errors import Interrupted
 from attnx.loggers.wandb import unsynced
 from attnx.loggers.wandb_server import has_api_key, stop_service, unreachable_reason
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save_sweep
+from tests.runs.conftest import composed
 
 wandb = pytest.importorskip("wandb")
 get_core_path = pytest.importorskip("wandb.util").get_core_path
@@ -95,7 +95,7 @@ def run_to_end(words, no_pictures, sized):
     def make(*overrides: str, folder: str = "one", again: bool = False, error: Any = None) -> tuple[str, Path]:
         stream = io.StringIO()
         console = Console(file=stream, width=500)
-        config = {**compose(sized(*overrides)), "folder": folder}
+        config = {**composed(tuple(sized(*overrides))), "folder": folder}
         try:
             resume(folder, console) if again else fit(config, overrides, console)
         except BaseException as raised:
@@ -296,23 +296,18 @@ def test_a_resumed_run_continues_at_the_server(run_to_end, at_step, server):
     assert "sync" not in output
 
 
-def test_an_open_run_of_the_user_is_unchanged(run_to_end, work_folder):
+def test_without_a_key_a_run_is_recorded_offline_beside_an_open_one_of_the_user(run_to_end, work_folder):
     foreign_run = wandb.init(
         mode="offline", project="theirs", dir=str(work_folder), settings=wandb.Settings(silent=True)
     )
-    _, folder = run_to_end(*PLAIN)
+    output, folder = run_to_end(*PLAIN)
+    assert output.count("wandb:") == 2
+    assert "wandb: no API key (`wandb login`, or WANDB_API_KEY); recording offline\n" in output
     (place,) = recordings(folder)
     assert read(place).run["run_id"] != foreign_run.id
     assert wandb.run is foreign_run
     foreign_run.log({"still": 1})
     foreign_run.finish()
-
-
-def test_a_missing_key_is_reported(run_to_end):
-    output, folder = run_to_end(*PLAIN)
-    assert output.count("wandb:") == 2
-    assert "wandb: no API key (`wandb login`, or WANDB_API_KEY); recording offline\n" in output
-    assert len(recordings(folder)) == 1
 
 
 def test_a_server_receives_everything(run_to_end, server):
