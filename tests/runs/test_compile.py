@@ -48,8 +48,9 @@ def compiled_info(folder: str) -> Any:
 )
 def test_a_compiled_model_trains_equally(run, weights, mode, choices, reported):
     """To the last bit where no kernel serves: a compiled pass computes attention by torch's operations alone."""
-    run(*choices, folder="plain")
-    run(*choices, f"trainer.compile={mode}", folder="compiled")
+    few = ("trainer.max_steps=3", "trainer.num_validations=1")
+    run(*choices, *few, folder="plain")
+    run(*choices, *few, f"trainer.compile={mode}", folder="compiled")
     assert compiled_info("plain") is None
     assert compiled_info("compiled") == reported
     within = {"rtol": 0.0, "atol": 0.0} if mode == "steps" else {"rtol": 1e-4, "atol": 1e-6}

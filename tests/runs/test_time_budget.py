@@ -132,7 +132,7 @@ def test_the_clock_of_the_first_process_decides(run, clock):
 
 
 def test_the_same_clock_gives_the_same_run(run, clock, same_weights):
-    clock.loss = lambda seconds: 0.8 if seconds < 20 else 1.8
+    clock.loss = lambda seconds: 1.6 if seconds < 20 else 3.6
     for folder in ("one", "two"):
         clock.now = clock.zero = 0.0
         run(*MINUTE, folder=folder)
@@ -145,9 +145,9 @@ def test_a_run_is_reproduced_by_its_number_of_steps(run, clock, same_weights, mo
     monkeypatch.setattr(plan_steps, "VALIDATION_SHARE", 0.0)
     monkeypatch.setattr("attnx.training.callbacks.time_budget.VALIDATION_SHARE", 0.0)
     monkeypatch.setattr(TrainingModule, "_add_loss", lambda self, batch: self._sums.add_(1))  # takes no time
-    clock.loss = lambda seconds: 1.25
+    clock.loss = lambda seconds: 2.5
     run(*MINUTE, "model.dropout=0.2", folder="timed")
-    steps = 60 / 1.25
+    steps = 60 / 2.5
     assert info("timed")["step_plan"] == [{"step": 0, "steps": steps, "validations": 2}]
     run(f"trainer.max_steps={steps:.0f}", "model.dropout=0.2", folder="counted")
     assert (info("counted")["budget"], info("counted")["step_plan"]) == ("steps", info("timed")["step_plan"])
