@@ -87,13 +87,13 @@ def test_tasks_of_srun_are_ranks_of_one_run(run_ranks, sized):
 @pytest.mark.usefixtures("words", "no_pictures")
 def test_a_script_may_train_again(run_ranks, sized, monkeypatch):
     """After a run, and after a mistake that all ranks find; the launcher's variables stay."""
-    words = ["trainer=ddp", "trainer.devices=2", "trainer.test_examples=5"]
+    config = attnx.compose(sized("trainer=ddp", "trainer.devices=2", "trainer.test_examples=5"))
 
     def script() -> None:
         variables = {name: os.environ.get(name) for name in TORCH_VARIABLES}
         for folder, data in {"one": "words.tsv", "none": "nowhere.tsv", "two": "words.tsv"}.items():
             with contextlib.suppress(UserError):
-                attnx.fit(attnx.compose(sized(*words, f"task.train={data}", f"folder={folder}")))
+                attnx.fit({**config, "folder": folder, "task": {**config["task"], "train": data}})
             assert {name: os.environ.get(name) for name in TORCH_VARIABLES} == variables
         sys.exit(0)
 

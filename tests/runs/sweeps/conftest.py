@@ -7,11 +7,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from attnx.sweeps.session import SweepSession
 
 # A scorer that does what the files beside it say: fall over, end by a signal, or wait to be interrupted or to go on.
 MOODY = '''\
@@ -70,6 +72,19 @@ def sweep(command, words, small, shared_server):
         return command("-m", *overrides, *[size for size in small if size.partition("=")[0] not in given_keys])
 
     return run_sweep
+
+
+@pytest.fixture
+def pruned_jobs():
+    """No job of a sweep is trained: each is pruned as it would begin."""
+
+    def prune(running: SweepSession, jobs: Iterator[Any], *_: Any) -> None:
+        for job, _ in jobs:
+            job.status = "pruned"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SweepSession, "run", prune)
+        yield
 
 
 @pytest.fixture

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from attnx.runs.sweep import read_sweep
 from attnx.sweeps.match_widths import TOLERANCE
-from attnx.sweeps.session import SweepSession
 from tests.runs.conftest import results
 
 WIDE = ["encoder.hidden_size=40", "decoder.hidden_size=40"]
@@ -53,12 +50,8 @@ def test_jobs_keep_as_many_bytes_as_the_first_one(sweep):
     assert int(job.values["encoder.hidden_size"]) > 40
 
 
-def test_a_job_that_cannot_be_close_is_named_before_it_trains(sweep, monkeypatch):
-    def prune(running: SweepSession, jobs: Iterator[Any]) -> None:
-        for job, _ in jobs:
-            job.status = "pruned"
-
-    monkeypatch.setattr(SweepSession, "run", prune)
+@pytest.mark.usefixtures("pruned_jobs")
+def test_a_job_that_cannot_be_close_is_named_before_it_trains(sweep):
     sizes = ["encoder.hidden_size=2", "decoder.hidden_size=2", "model.embedding_dim=2"]
     answer = sweep("encoder.layers=1,2", "match=flops", *sizes, "scorer=dot", "name=far")
     assert answer.code == 0

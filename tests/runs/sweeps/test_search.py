@@ -52,8 +52,9 @@ def test_a_search_runs_its_number_of_trials_once(sweep):
     ]
 
 
+@pytest.mark.usefixtures("pruned_jobs")
 def test_a_search_of_another_configuration_is_refused(sweep):
-    sweep(*OVERRIDES, "hydra.sweeper.n_trials=1")
+    assert sweep(*OVERRIDES, "hydra.sweeper.n_trials=1").code == 0
     answer = sweep(*OVERRIDES, "hydra.sweeper.n_trials=1", "trainer.max_steps=7")
     assert answer.code == 2
     assert "trainer.max_steps: saved 5, requested 7" in answer.err
