@@ -375,6 +375,38 @@ def run(words, no_pictures):
     return make
 
 
+@pytest.fixture(scope="module")
+def kept_folders(tmp_path_factory):
+    """Where folders stand that a test of the module has made, and others copy."""
+    return tmp_path_factory.mktemp("kept")
+
+
+@pytest.fixture
+def make_once(kept_folders):
+    """Have a folder made by the first test of the module that asks for it by a key, and copied for the next ones."""
+
+    def ensure(key: object, folder: str, make: Callable[[], object]) -> None:
+        kept = kept_folders / str(hash(key))
+        if kept.exists():
+            shutil.copytree(kept, folder)
+        else:
+            make()
+            shutil.copytree(folder, kept)
+
+    return ensure
+
+
+@pytest.fixture
+def run_once(run, make_once):
+    """Make a small run as ``run`` does, once in a module for the same words, whose data must be the same, too."""
+
+    def make(*overrides: str, folder: str) -> str:
+        make_once(overrides, folder, lambda: run(*overrides, folder=folder))
+        return folder
+
+    return make
+
+
 @pytest.fixture
 def at_step(monkeypatch):
     """Do something once, after an optimizer step."""

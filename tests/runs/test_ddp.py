@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import shutil
 import signal
 import subprocess
 import sys
@@ -98,23 +97,9 @@ def test_two_processes_learn_the_same_as_one(composition, run, weights, metric_r
     assert json.loads(Path("two/run.json").read_text("utf-8"))["processes"] == 2
 
 
-@pytest.fixture(scope="module")
-def kept_runs(tmp_path_factory):
-    """A folder for the run that several tests look at."""
-    return tmp_path_factory.mktemp("kept")
-
-
-@pytest.fixture
-def pair(run, kept_runs):
-    """The folder of a run of two processes with the small sizes alone; to be read only."""
-    if not (kept_runs / "pair").exists():
-        run(*TWO, folder="pair")
-        shutil.copytree("pair", kept_runs / "pair")
-    return str(kept_runs / "pair")
-
-
-def test_processes_that_are_no_copies_learn_the_same(pair, run, same_weights, monkeypatch):
+def test_processes_that_are_no_copies_learn_the_same(run_once, run, same_weights, monkeypatch):
     """The second is new, and the first does what it would be sent: what a new one imports takes seconds."""
+    run_once(*TWO, folder="copied")
 
     def start(call: Any) -> Any:
         is_first = call.args[1].rank == 0
@@ -123,7 +108,7 @@ def test_processes_that_are_no_copies_learn_the_same(pair, run, same_weights, mo
     monkeypatch.setattr(launcher, "can_fork", lambda backend: False)
     monkeypatch.setattr(launcher, "spawn", start)
     run(*TWO, folder="new")
-    assert same_weights([pair, "new"])
+    assert same_weights(["copied", "new"])
 
 
 def test_accumulated_batches_learn_the_same_as_one(run, weights, metric_rows):
@@ -292,16 +277,17 @@ def test_a_sweep_runs_jobs_of_two_processes(command, sized, shared_server):
         assert json.loads(Path("multirun/pairs", job, "run.json").read_text("utf-8"))["processes"] == 2
 
 
-def test_two_machines_train_together(fork_command, sized, pair, same_weights):
+def test_two_machines_train_together(fork_command, sized, run_once, same_weights):
     """One process each, distinguished by SLURM's variables; they train like two processes on one machine."""
+    run_once(*TWO, folder="one")
     slurm = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_JOB_NODELIST": "localhost", "SLURM_NNODES": "2"}
     overrides = sized("trainer=ddp", "trainer.devices=1", "trainer.num_nodes=2", "folder=two")
     first, second = ({**slurm, "SLURM_NODEID": number, "SLURM_PROCID": number} for number in "01")
     machines = [fork_command(*overrides, **variables) for variables in (first, second)]
     answers = [machine.communicate() for machine in machines]
     assert [machine.returncode for machine in machines] == [0, 0], answers
-    assert same_weights([pair, "two"])
-    assert Path(pair, "predictions.tsv").read_bytes() == Path("two/predictions.tsv").read_bytes()
+    assert same_weights(["one", "two"])
+    assert Path("one/predictions.tsv").read_bytes() == Path("two/predictions.tsv").read_bytes()
 
 
 OPTIONS = {"accelerator": "cpu", "devices": 2, "num_nodes": 1, "precision": 32}

@@ -16,6 +16,7 @@ import pytest
 from rich.console import Console
 
 import attnx
+from attnx import registry
 from attnx.inference.load import TrainedRun
 from attnx.problems.forecasting.figures import draw_forecast_page, draw_forecasts, read_forecasts
 from attnx.problems.forecasting.series import read_test_series
@@ -65,6 +66,13 @@ def fit_run(*overrides: str, folder: str, printed: io.StringIO | None = None) ->
     """Make a run from Python; what it prints goes to ``printed``."""
     console = Console(file=printed or io.StringIO())
     return attnx.fit({**attnx.compose(overrides), "folder": folder}, overrides, console=console)
+
+
+@pytest.fixture
+def plain_run(no_pictures, make_once):
+    """The table, and a run in ``one`` with the small sizes alone, trained once."""
+    write()
+    make_once("plain", "one", lambda: fit_run(*HISTORY, folder="one"))
 
 
 @pytest.fixture
@@ -277,10 +285,9 @@ def test_a_run_trains_in_double_precision(no_pictures):
     assert len(list(Path("one/alignments").glob("*.npz"))) == 3
 
 
-def test_columns_of_another_file_may_be_reordered(no_pictures, command):
+@pytest.mark.usefixtures("plain_run")
+def test_columns_of_another_file_may_be_reordered(command):
     """They are taken by their names, though none was named when it was trained."""
-    write()
-    fit_run(*HISTORY, folder="one")
     names, *rows = (line.split(",") for line in Path("series.csv").read_text(encoding="utf-8").splitlines())
     order = [names.index(name) for name in ("hour", "b", "time", "still", "a")]
     Path("turned.csv").write_text(
@@ -295,10 +302,9 @@ def test_columns_of_another_file_may_be_reordered(no_pictures, command):
     assert "test_mse" in measured
 
 
-def test_forecasts_have_alignments(no_pictures, command):
+@pytest.mark.usefixtures("plain_run")
+def test_forecasts_have_alignments(command):
     """A window is tried to see whether there are weights, and a shorter one is none."""
-    write()
-    fit_run(*HISTORY, folder="one")
     answer = command("predict", "one", "series.csv", "--alignments", "weights.jsonl")
     assert answer.code == 0, answer.err
     assert Path("weights.jsonl").read_text(encoding="utf-8").count("weights") > 0
@@ -367,12 +373,12 @@ def test_all_series_are_cut_at_a_date(no_pictures, command):
     Path("both.csv").write_text("\n".join(["who,time,a", *rows]) + "\n", encoding="utf-8")
     plain = [word for word in HISTORY if not word.startswith(("task.split", "task.file"))]
     panel = [*plain, "task.file=both.csv", "task.group_column=who"]
-    answer = command(*panel, "task.split=2:1:1", "folder=one")
-    assert answer.code == 0, answer.err
+    task = registry.build("task", attnx.compose([*panel, "task.split=2:1:1"])["task"])
+    task.load()
     assert (
         "task.split=2:1:1 cuts each series by itself: test rows of x begin at 2024-01-02 21:00, while training rows of "
         "y go on to 2024-01-03 14:00; 'task.split=[2024-01-03 15:00,2024-01-04 09:00]' cuts all at the same times"
-    ) in read_run("one").info["notes"]
+    ) in task.notes
     answer = command(*panel, "task.split=[2024-01-02 16:00,2024-01-03 02:00]", "folder=two")
     assert answer.code == 0, answer.err
     notes = read_run("two").info["notes"]

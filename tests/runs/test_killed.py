@@ -82,25 +82,6 @@ def alike(same_weights, metric_rows):
     return look
 
 
-@pytest.fixture(scope="module")
-def wholes():
-    """The runs that were left alone, so far."""
-    return {}
-
-
-@pytest.fixture
-def complete_run(run, wholes):
-    """A run of a composition that was left alone."""
-
-    def make(compose_config: str) -> str:
-        if compose_config not in wholes:
-            run(*COMPOSED[compose_config], *BOTH, folder="whole")
-            wholes[compose_config] = Path("whole").absolute()
-        return str(wholes[compose_config])
-
-    return make
-
-
 def elsewhere(act: Callable[[], Any]) -> int:
     """Do something in a process of its own; return its number."""
     process = os.fork()
@@ -134,14 +115,14 @@ def kill_at(place: Any, name: str, time_: int) -> None:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_killed_run_resumes_with_equal_results(moment, run, complete_run, command, alike):
+def test_a_killed_run_resumes_with_equal_results(moment, run, run_once, command, alike):
     composed, *deadly = MOMENTS[moment]
 
     def cut() -> None:
         kill_at(*deadly)
         run(*COMPOSED[composed], *BOTH, folder="cut")
 
-    undisturbed = complete_run(composed)
+    undisturbed = run_once(*COMPOSED[composed], *BOTH, folder="whole")
     assert exit_status(elsewhere(cut)) == -signal.SIGKILL
     assert json.loads(Path("cut/run.json").read_text(encoding="utf-8"))["status"] == "running"
     answer = command("resume", "cut")
@@ -150,7 +131,7 @@ def test_a_killed_run_resumes_with_equal_results(moment, run, complete_run, comm
 
 
 @pytest.mark.parametrize("compose_config", ["kept", "often"])
-def test_a_run_killed_repeatedly_resumes_with_equal_results(compose_config, run, complete_run, alike):
+def test_a_run_killed_repeatedly_resumes_with_equal_results(compose_config, run, run_once, alike):
     from attnx.training.fit import resume
 
     def go_on() -> None:
@@ -163,7 +144,7 @@ def test_a_run_killed_repeatedly_resumes_with_equal_results(compose_config, run,
         kill_at(CheckpointManager, "_save", save)
         go_on()
 
-    undisturbed = complete_run(compose_config)
+    undisturbed = run_once(*COMPOSED[compose_config], *BOTH, folder="whole")
     for save in (2, 2, 1):
         assert exit_status(elsewhere(partial(go_on_until, save))) == -signal.SIGKILL
     go_on()

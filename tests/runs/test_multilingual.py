@@ -39,9 +39,17 @@ def table(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
         return list(csv.DictReader(file, delimiter=delimiter, quoting=csv.QUOTE_NONE))
 
 
-def test_results_follow_from_predictions(many, run):
+TELLS = {
+    "the query": [*TAG_QUERY, "trainer.max_steps=40", "trainer.num_validations=8"],
+    "the decoder's inputs": ["model.tag_inputs=[decoder]"],
+    "the encoder's inputs": ["model.tag_inputs=[encoder]"],
+    "a symbol": ["task.tag_token=true"],
+}
+
+
+def test_results_follow_from_predictions(many, run_once):
     """Of each language, of all words, and the mean of the languages, which selects the best weights."""
-    run(*FOLDERS, *TAG_QUERY, "trainer.max_steps=40", "trainer.num_validations=8", folder="one")
+    run_once(*FOLDERS, *TELLS["the query"], folder="one")
     predicted = table(Path("one/predictions.tsv"), "\t")
     assert len(predicted) == 18
     rates: dict[str, dict[str, float]] = {"per": {}, "wer": {}}
@@ -67,9 +75,9 @@ def test_results_follow_from_predictions(many, run):
     assert best["global_step"] == int(lowest["step"])
 
 
-def test_a_multilingual_run_is_compared_with_a_monolingual_one(many, run, command):
+def test_a_multilingual_run_is_compared_with_a_monolingual_one(many, run, run_once, command):
     """It is evaluated on the file that the single run was tested on, whose words have no tag there."""
-    run(*FOLDERS, "task.tag_token=true", folder="three")
+    run_once(*FOLDERS, *TELLS["a symbol"], folder="three")
     parts = {"train": "train", "valid": "dev", "test": "test"}
     alone = [f"task.{part}=many/{folder}/ita_{folder}.tsv" for part, folder in parts.items()]
     run(*alone, folder="one")
@@ -82,18 +90,10 @@ def test_a_multilingual_run_is_compared_with_a_monolingual_one(many, run, comman
     assert "different examples" not in answer.out
 
 
-TELLS = {
-    "the query": TAG_QUERY,
-    "the decoder's inputs": ["model.tag_inputs=[decoder]"],
-    "the encoder's inputs": ["model.tag_inputs=[encoder]"],
-    "a symbol": ["task.tag_token=true"],
-}
-
-
 @pytest.mark.parametrize("tag_query", TELLS.values(), ids=TELLS)
-def test_a_reopened_run_predicts_in_a_language(many, run, tag_query):
+def test_a_reopened_run_predicts_in_a_language(many, run_once, tag_query):
     """It predicts as in the test, and the language matters, however it is given."""
-    run(*FOLDERS, *tag_query, folder="one")
+    run_once(*FOLDERS, *tag_query, folder="one")
     reopened = attnx.open_run("one")
     answers: dict[str, dict[str, float]] = {tag: {} for tag in LANGUAGES}
     for row in table(Path("one/predictions.tsv"), "\t"):

@@ -116,10 +116,10 @@ def test_each_kind_of_symbols_trains(source, target, run, no_pictures):
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_each_kind_of_features_trains(kind, run, no_pictures):
+def test_each_kind_of_features_trains(kind, run_once):
     """Scaled by the training split only; a reopened run reads the unscaled numbers of the file."""
     write, step_names = FILES[kind]
-    run(*write_parts(write, "up down"), "task.source=features", *step_names, folder="one")
+    run_once(*write_parts(write, "up down"), "task.source=features", *step_names, folder="one")
     rows = read_predicted("one")
     expected = [[f"9:0{step}" if step_names else str(step) for step in range(2 + n % 5)] for n in range(36, 43)]
     assert [row["source"].split() for row in rows] == expected
@@ -141,9 +141,9 @@ def test_each_kind_of_features_trains(kind, run, no_pictures):
             reopened.predict([wrong])
 
 
-def test_a_picture_is_labeled_with_step_names(run, no_pictures):
+def test_a_picture_is_labeled_with_step_names(run_once):
     """And its title with that of the file, which stands in the table of predictions, too."""
-    run(*write_parts(write_csv, "up down"), "task.source=features", "task.step_names=at", folder="one")
+    run_once(*write_parts(write_csv, "up down"), "task.source=features", "task.step_names=at", folder="one")
     arrays = sorted(Path("one/alignments").glob("*.npz"))
     assert arrays
     for array in arrays:
@@ -157,9 +157,9 @@ def test_a_picture_is_labeled_with_step_names(run, no_pictures):
     assert [row["name"] for row in read_predicted("one")] == [f"rows/{n}.csv" for n in range(36, 43)]
 
 
-def test_columns_of_other_names_are_refused(run, command, no_pictures):
+def test_columns_of_other_names_are_refused(run_once, command):
     """Whether a reopened run reads them or is measured on them."""
-    run(*write_parts(write_csv, "up down"), "task.source=features", "task.step_names=at", folder="one")
+    run_once(*write_parts(write_csv, "up down"), "task.source=features", "task.step_names=at", folder="one")
     Path("turned.csv").write_text("at,y,x,z\n9:00,1,2,3\n", encoding="utf-8")
     Path("turned.tsv").write_text("turned.csv\tup\n", encoding="utf-8")
     message = (

@@ -34,12 +34,13 @@ TINY = [
 
 
 @pytest.fixture
-def tiny(words, no_pictures):
-    """Train a tiny transformer: ``tiny("model.form=decoder_only", folder="a")``."""
+def tiny(words, no_pictures, make_once):
+    """A tiny transformer, trained once: ``tiny("model.form=decoder_only", folder="a")``."""
 
     def make(*overrides: str, folder: str) -> Any:
-        arguments = [*TINY, *overrides, f"folder={folder}"]
-        return fit(compose(arguments), arguments)
+        arguments, trained = [*TINY, *overrides, f"folder={folder}"], []
+        make_once(overrides, folder, lambda: trained.append(fit(compose(arguments), arguments)))
+        return trained[0] if trained else open_run(folder)
 
     return make
 
@@ -129,7 +130,10 @@ def _noted(attention: Any) -> list[Any]:
 
 @pytest.mark.parametrize(
     ("overrides", "names"),
-    [([], "cross-attention, layer {}, head {}"), (["model.form=decoder_only"], "self-attention, layer {}, head {}")],
+    [
+        (["model.encoder_layers=1"], "cross-attention, layer {}, head {}"),
+        (["model.form=decoder_only", "scope=history"], "self-attention, layer {}, head {}"),
+    ],
 )
 def test_alignments_name_layers_and_heads(overrides, names, tiny, command):
     tiny(*overrides, folder="one")

@@ -38,6 +38,14 @@ def write(words, small, shared_server):
     return write_suite
 
 
+@pytest.fixture
+def begun(write, command, make_once):
+    """The plain suite, and its baseline in ``multirun``, trained once."""
+    suite = write()
+    make_once("begun", "multirun", lambda: command("suite", suite))
+    return suite
+
+
 PAGE = Path(__file__).parents[3] / "docs" / "your-own-mechanism.md"
 TINY = ["task.examples=640", "task.num_held_out=32", "trainer.max_steps=3", "trainer.num_validations=1"]
 TINY += ["lr_schedule.warmup_steps=0", "trainer.test_examples=2"]
@@ -79,14 +87,12 @@ def test_a_check_runs_the_whole_protocol_and_nothing_twice(write, command):
     assert attempts("toy-check") == expected
 
 
-def test_another_challenger_uses_the_baselines_and_a_table_replaces_them(write, command):
-    suite = write()
-    assert command("suite", suite).code == 0
-    assert command("suite", suite, "scorer=dot").code == 0
+def test_another_challenger_uses_the_baselines_and_a_table_replaces_them(begun, command):
+    assert command("suite", begun, "scorer=dot").code == 0
     assert attempts("toy") == {"additive/seeds": [1], "dot/seeds": [1]}
     table = (HOME / "toy" / "dot.runs.csv").rename("others.runs.csv")
     HOME.rename("elsewhere")
-    assert command("suite", suite, "scorer=scaled", "+name=mine", str(table)).code == 0
+    assert command("suite", begun, "scorer=scaled", "+name=mine", str(table)).code == 0
     assert attempts("toy") == {"mine/seeds": [1]}
     text = (HOME / "toy" / "mine.md").read_text(encoding="utf-8")
     assert "**mine** is " in text
@@ -143,11 +149,10 @@ def test_a_failed_job_does_not_stop_the_others(write, command, moody, clear_mood
     assert attempts("toy")["additive/seeds"] == [1]
 
 
-def test_an_edited_mechanism_is_trained_beside_the_earlier_one(write, command, moody):
-    suite = write()
-    assert command("suite", suite, "scorer=moody").code == 0
+def test_an_edited_mechanism_is_trained_beside_the_earlier_one(begun, command, moody):
+    assert command("suite", begun, "scorer=moody").code == 0
     moody.write_text(moody.read_text(encoding="utf-8") + "\n# edited\n", encoding="utf-8")
-    assert command("suite", suite, "scorer=moody").code == 0
+    assert command("suite", begun, "scorer=moody").code == 0
     assert len(list(HOME.glob("toy/moody-*"))) == 2
     assert attempts("toy")["additive/seeds"] == [1]
 
@@ -160,13 +165,11 @@ def test_a_baseline_that_cannot_do_a_task_is_listed(write, command):
     assert "| monotonic | none | normalizer" in text
 
 
-def test_runs_of_another_commit_are_marked(write, command):
-    suite = write()
-    assert command("suite", suite).code == 0
+def test_runs_of_another_commit_are_marked(begun, command):
     record = HOME / "toy" / "additive" / "seeds" / "0" / "run.json"
     info = json.loads(record.read_text(encoding="utf-8"))
     record.write_text(json.dumps({**info, "git": {"commit": "7" * 40}}), encoding="utf-8")
-    assert command("suite", suite, "scorer=dot").code == 0
+    assert command("suite", begun, "scorer=dot").code == 0
     if info.get("git"):
         text = (HOME / "toy" / "dot.md").read_text(encoding="utf-8")
         assert "words: The runs are of 2 different commits" in text

@@ -72,24 +72,14 @@ def wait_for_end(processes: list[int]) -> None:
         time.sleep(POLL_SECONDS / 5)
 
 
-@pytest.fixture(scope="module")
-def kept_sweeps(tmp_path_factory):
-    """A folder for the finished sweep that several tests copy."""
-    return tmp_path_factory.mktemp("kept") / "multirun"
-
-
 @pytest.fixture
-def finished(sweep, kept_sweeps):
+def finished(sweep, make_once):
     """A finished sweep in ``multirun/two``: give its command once more, with further words."""
 
     def repeat(*overrides: str) -> Any:
         return sweep("+scorer=dot,scaled", "seed=2", *overrides, "name=two")
 
-    if kept_sweeps.exists():
-        shutil.copytree(kept_sweeps, "multirun")
-    else:
-        assert repeat().code == 0
-        shutil.copytree("multirun", kept_sweeps)
+    make_once("finished", "multirun", repeat)
     return repeat
 
 
@@ -343,30 +333,39 @@ def test_threads_are_divided_among_jobs(cores, jobs, threads, work_folder, monke
     assert session.job_environment(jobs)["OMP_NUM_THREADS"] == "7"
 
 
-@pytest.mark.parametrize(
-    ("number", "end"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM")], ids=["Ctrl-C", "SIGTERM"]
-)
-def test_a_stopped_sweep_saves_its_jobs_and_prints_how_to_resume(
-    sweep, moody, command, same_weights, clear_moods, when_jobs_wait, number, end
-):
-    jobs: list[int] = []
+@pytest.fixture
+def stopped_sweep(sweep, moody, when_jobs_wait):
+    """Stop a sweep of three jobs by a signal, as two of them train: it saves these and prints how to resume."""
 
-    def stop(waiting: list[int]) -> None:
-        jobs.extend(waiting)
-        os.kill(os.getpid(), number)
+    def stop_by(signum: int, end: str) -> None:
+        jobs: list[int] = []
 
-    Path("wait").touch()
-    when_jobs_wait(stop, 2)
-    answer = sweep("scorer=moody", "seed=1,2,3", "name=cut", "-j", "2")
-    assert answer.code == 128 + number
-    assert answer.err == f"attnx: {end}; resume with: attnx resume multirun/cut\n"
-    assert "stopping" in answer.out
-    assert answer.out.splitlines()[-1] == "multirun/cut/report.html"
-    assert report_start("multirun/cut") == "3 runs: 2 interrupted, 1 waiting."
-    wait_for_end(jobs)
-    assert stands("multirun/cut") == ["interrupted", "interrupted", "waiting"]
-    assert read_sweep("multirun/cut").status == "interrupted"
-    assert [status(Path("multirun/cut") / str(number)) for number in range(2)] == ["interrupted", "interrupted"]
+        def stop(waiting: list[int]) -> None:
+            jobs.extend(waiting)
+            os.kill(os.getpid(), signum)
+
+        Path("wait").touch()
+        when_jobs_wait(stop, 2)
+        answer = sweep("scorer=moody", "seed=1,2,3", "name=cut", "-j", "2")
+        assert answer.code == 128 + signum
+        assert answer.err == f"attnx: {end}; resume with: attnx resume multirun/cut\n"
+        assert "stopping" in answer.out
+        assert answer.out.splitlines()[-1] == "multirun/cut/report.html"
+        assert report_start("multirun/cut") == "3 runs: 2 interrupted, 1 waiting."
+        wait_for_end(jobs)
+        assert stands("multirun/cut") == ["interrupted", "interrupted", "waiting"]
+        assert read_sweep("multirun/cut").status == "interrupted"
+        assert [status(Path("multirun/cut") / str(number)) for number in range(2)] == ["interrupted", "interrupted"]
+
+    return stop_by
+
+
+def test_sigterm_stops_a_sweep_like_ctrl_c(stopped_sweep):
+    stopped_sweep(signal.SIGTERM, "ended by SIGTERM")
+
+
+def test_a_stopped_sweep_saves_its_jobs_and_resumes(stopped_sweep, sweep, command, same_weights, clear_moods):
+    stopped_sweep(signal.SIGINT, "interrupted")
     clear_moods()
     assert command("resume", "multirun/cut", "-j", "2").code == 0
     assert stands("multirun/cut") == ["finished"] * 3
@@ -490,7 +489,6 @@ def test_a_pruned_job_stays_stopped(sweep, moody, monkeypatch):
         ("-m hydra/launcher=slurm -j 2 scorer=dot,scaled", "at once; set hydra.launcher.array_parallelism"),
         ("-m scorer=dot,scaled -j", "needs a value"),
         ("resume nowhere -j 2", "single run"),
-        ("resume", "attnx resume FOLDER"),
     ],
 )
 def test_a_mistake_is_reported(line, message, command, work_folder):
