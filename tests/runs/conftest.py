@@ -129,6 +129,13 @@ def results(folder: str | Path) -> dict[str, Any]:
     return json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
 
 
+def table(path: str | Path) -> list[dict[str, str]]:
+    """The rows of a TSV or CSV file with a header."""
+    dialect: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if Path(path).suffix == ".tsv" else {}
+    with Path(path).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, **dialect))
+
+
 class Answer(NamedTuple):
     """The output of a command."""
 
@@ -539,8 +546,8 @@ def metric_rows():
     """The rows of a run's metrics.csv, but for its speed."""
 
     def read(folder: str) -> list[dict[str, str]]:
-        with Path(folder, "metrics.csv").open(encoding="utf-8", newline="") as file:
-            return [{name: text for name, text in row.items() if "second" not in name} for row in csv.DictReader(file)]
+        rows = table(Path(folder, "metrics.csv"))
+        return [{name: text for name, text in row.items() if "second" not in name} for row in rows]
 
     return read
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import re
@@ -24,12 +23,7 @@ from attnx.reports.significant_digits import format_difference, format_interval,
 from attnx.reports.stats.bootstrap import difference_from_draws
 from attnx.reports.sweep.compare import compare
 from attnx.runs.predictions import read_run_or_evaluation
-from tests.runs.conftest import results
-
-
-def table(file: str | Path) -> list[dict[str, str]]:
-    with Path(file).open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
+from tests.runs.conftest import results, table
 
 
 def scores(folder: str | Path) -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import math
@@ -24,7 +23,7 @@ from attnx.reports.run.tables import baseline_verdict, baseline_verdicts, result
 from attnx.runs.predictions import Evaluation
 from attnx.runs.results import BaselineDifference
 from attnx.runs.run import read_run
-from tests.runs.conftest import results
+from tests.runs.conftest import results, table
 
 STEPS, LOOKBACK, HORIZON = 97, 7, 3
 SMALL = [
@@ -253,8 +252,7 @@ def test_last_value_normalization_follows_the_level(model, no_pictures, command)
         forecasts.append(np.array(json.loads(answer.out)))
     np.testing.assert_allclose(forecasts[1], forecasts[0] + 1000, rtol=1e-4)
     if run.config["task"]["forecast"] == "direct":  # the loss is the error: one value is read, predicted and scored
-        with Path("one/metrics.csv").open(encoding="utf-8") as file:
-            (row,) = [row for row in csv.DictReader(file) if row["valid_loss"]]
+        (row,) = [row for row in table("one/metrics.csv") if row["valid_loss"]]
         assert float(row["valid_loss"]) == pytest.approx(float(row["valid_mse"]), rel=1e-3)
 
 
@@ -278,8 +276,7 @@ def test_a_run_trains_in_double_precision(no_pictures):
     printed = io.StringIO()
     fit_run(*HISTORY, "trainer.precision=64", "trainer.test_examples=3", folder="one", printed=printed)
     (line,) = [line for line in printed.getvalue().splitlines() if line.startswith("step 3/3")]
-    with Path("one/metrics.csv").open(encoding="utf-8") as file:
-        (row,) = [row for row in csv.DictReader(file) if row["valid_loss"]]
+    (row,) = [row for row in table("one/metrics.csv") if row["valid_loss"]]
     assert f"valid_loss {float(row['valid_loss']):.4g}" in line
     assert results("one")["test_examples"] == 3
     assert len(list(Path("one/alignments").glob("*.npz"))) == 3

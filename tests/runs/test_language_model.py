@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 import sys
@@ -16,7 +15,7 @@ from rich.console import Console
 import attnx
 from attnx.errors import UserError
 from attnx.tasks.language_model import LanguageModel
-from tests.runs.conftest import results
+from tests.runs.conftest import results, table
 
 SMALL = [
     "task=language_model",
@@ -108,8 +107,7 @@ def test_a_run_reports_perplexity_and_continues_texts(trained_run, command, save
     assert scores["test_perplexity"] == pytest.approx(math.exp(scores["test_loss"]), rel=1e-5)
     # Four words, the unknown one and the end are all that can come next: an untrained model knows no more than that.
     assert 1 < scores["test_perplexity"] < 9
-    with open("one/predictions.tsv", encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    rows = table("one/predictions.tsv")
     for row in rows:
         prompt, right = row["source"].split(), row["references"].split()
         assert prompt == right[: (len(right) + 1) // 2]

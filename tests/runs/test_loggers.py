@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import csv
 import json
 import math
 import shutil
@@ -28,6 +27,7 @@ from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save_sweep
 from attnx.training.callbacks.metric_rows import gradient_norms
 from attnx.training.callbacks.progress import ProgressDisplay
+from tests.runs.conftest import table
 
 JOURNAL = Path(__file__).parents[2] / "docs" / "examples" / "plugins" / "journal.py"
 Lines = list[dict[str, Any]]
@@ -44,11 +44,6 @@ def journal(work_folder):
         return [json.loads(line) for line in lines]
 
     return read
-
-
-def metrics(folder: str) -> list[dict[str, str]]:
-    with Path(folder, "metrics.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def test_only_files_are_written_by_default():
@@ -95,7 +90,7 @@ def test_a_plug_in_logger_receives_every_event(run, journal):
     logged = [line for line in between if "shown" not in line]
     assert [line["step"] for line in logged] == [2, 3, 4, 5]
     two, three, four, five = logged
-    rows = metrics("mine/0")
+    rows = table("mine/0/metrics.csv")
     assert [int(row["step"]) for row in rows] == [2, 3, 4, 5]
     for line, row in zip(logged, rows, strict=True):
         assert line["train/loss"] == pytest.approx(float(row["train_loss"]), rel=1e-5)
@@ -151,7 +146,7 @@ def test_a_mean_loss_spans_an_interruption(run, journal, command, interrupt_at):
         run(*options, folder="cut")
     assert command("resume", "cut").code == 0
     logged = {line["step"]: line["train/loss"] for line in journal("cut") if "train/loss" in line}
-    written = {int(row["step"]): float(row["train_loss"]) for row in metrics("cut")}
+    written = {int(row["step"]): float(row["train_loss"]) for row in table("cut/metrics.csv")}
     assert set(logged) >= {2, 4}
     assert logged == pytest.approx(written, rel=1e-5)
 
@@ -291,12 +286,12 @@ def test_tensorboard_logs_the_same_values(run, monkeypatch):
     events = accumulator.EventAccumulator("one/tensorboard").Reload()
     assert [event.step for event in events.Scalars("train/loss")] == [2, 3, 4, 5]
     valid = [(event.step, event.value) for event in events.Scalars("valid/per")]
-    expected = [(int(row["step"]), float(row["valid_per"])) for row in metrics("one") if row["valid_per"]]
+    expected = [(int(row["step"]), float(row["valid_per"])) for row in table("one/metrics.csv") if row["valid_per"]]
     assert valid == [(step, pytest.approx(value, rel=1e-5)) for step, value in expected]
     assert [event.step for event in events.Images("valid/alignments")] == [3, 5]
-    (table,) = events.Tensors("test/predictions/text_summary")
+    (predictions,) = events.Tensors("test/predictions/text_summary")
     source = Path("one/predictions.tsv").read_text(encoding="utf-8").splitlines()[1].split("\t")[0]
-    assert source in table.tensor_proto.string_val[0].decode()
+    assert source in predictions.tensor_proto.string_val[0].decode()
     (end,) = events.Tensors("end/text_summary")
     assert end.tensor_proto.string_val == [b"finished"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shlex
 from itertools import product
@@ -12,6 +11,7 @@ import pytest
 import torch
 
 import attnx
+from tests.runs.conftest import table
 
 LANGUAGES = ("fre", "ita", "por_latn_bz")
 LETTERS = "abdeks"
@@ -34,11 +34,6 @@ def many(work_folder):
     return work_folder / "many"
 
 
-def table(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, delimiter=delimiter, quoting=csv.QUOTE_NONE))
-
-
 TELLS = {
     "the query": [*TAG_QUERY, "trainer.max_steps=40", "trainer.num_validations=8"],
     "the decoder's inputs": ["model.tag_inputs=[decoder]"],
@@ -50,7 +45,7 @@ TELLS = {
 def test_results_follow_from_predictions(many, run_once):
     """Of each language, of all words, and the mean of the languages, which selects the best weights."""
     run_once(*FOLDERS, *TELLS["the query"], folder="one")
-    predicted = table(Path("one/predictions.tsv"), "\t")
+    predicted = table("one/predictions.tsv")
     assert len(predicted) == 18
     rates: dict[str, dict[str, float]] = {"per": {}, "wer": {}}
     for tag in [*LANGUAGES, ""]:
@@ -65,7 +60,7 @@ def test_results_follow_from_predictions(many, run_once):
         reported = {name: value for name, value in results.items() if name.startswith(f"test_{rate}")}
         assert reported == pytest.approx({f"test_{rate}_{name}": value for name, value in by_tag.items()})
         assert "test_" + rate not in results
-    rows = table(Path("one/metrics.csv"))
+    rows = table("one/metrics.csv")
     assert [int(row["step"]) for row in rows] == [5, 10, 15, 20, 25, 30, 35, 40]
     for row in rows:
         errors = [float(row[f"valid_per_{tag}"]) for tag in LANGUAGES]
@@ -96,7 +91,7 @@ def test_a_reopened_run_predicts_in_a_language(many, run_once, tag_query):
     run_once(*FOLDERS, *tag_query, folder="one")
     reopened = attnx.open_run("one")
     answers: dict[str, dict[str, float]] = {tag: {} for tag in LANGUAGES}
-    for row in table(Path("one/predictions.tsv"), "\t"):
+    for row in table("one/predictions.tsv"):
         word = "".join(row["source"].split()).removeprefix(f"<tag:{row['tag']}>")
         (prediction,) = reopened.predict([word], tag=row["tag"])
         assert " ".join(prediction.output) == row["prediction"]
@@ -140,8 +135,8 @@ def test_the_commands_of_the_data_page_work(many, command, no_pictures):
     ]
     for words in commands[:2]:
         assert command(*words, *small, "task.holdout=0.15").code == 0
-    assert {row["tag"] for row in table(Path("all/predictions.tsv"), "\t")} == {"fre", "ita", "por_latn_bz"}
-    assert {row["tag"] for row in table(Path("two/predictions.tsv"), "\t")} == {"fre", "por_latn_bz"}
+    assert {row["tag"] for row in table("all/predictions.tsv")} == {"fre", "ita", "por_latn_bz"}
+    assert {row["tag"] for row in table("two/predictions.tsv")} == {"fre", "por_latn_bz"}
     assert "test_per_por_latn_bz" in json.loads(Path("two/results.json").read_text(encoding="utf-8"))
     answer = command(*commands[2])
     assert (answer.code, len(answer.out.splitlines())) == (0, 2)

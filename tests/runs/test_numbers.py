@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import shutil
@@ -21,7 +20,7 @@ from attnx.reports.figures.heatmaps import draw_means
 from attnx.reports.sweep.compare import compare
 from attnx.runs.alignments import read_alignment
 from attnx.training.fit import resume
-from tests.runs.conftest import results
+from tests.runs.conftest import results, table
 
 Matrix = np.ndarray[Any, np.dtype[np.float32]]
 PARTS = {"train": range(31), "valid": range(31, 36), "test": range(36, 43)}
@@ -59,11 +58,6 @@ def write_parts(source: Callable[[int], str] | None = None, target: Callable[[in
     return ["task.target_step_names=at", *(f"task.{part}={part}.tsv" for part in PARTS)]
 
 
-def table(folder: str) -> list[dict[str, str]]:
-    with open(f"{folder}/predictions.tsv", encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-
-
 @pytest.fixture(scope="module")
 def trained_folder(tmp_path_factory, train_in, sized):
     """A folder with features and a run from them to others, ``one``."""
@@ -91,7 +85,7 @@ def test_a_reopened_run_predicts_the_test_predictions(trained_run):
     assert trained_run.target.columns == ("valve", "pump")
     predictions = trained_run.predict([read(n) for n in PARTS["test"]], need_weights=True)
     with np.load("one/predictions.npz") as arrays:
-        for row, n, prediction in zip(table("one"), PARTS["test"], predictions, strict=True):
+        for row, n, prediction in zip(table("one/predictions.tsv"), PARTS["test"], predictions, strict=True):
             assert arrays[row["prediction"]] == pytest.approx(prediction.output, rel=1e-5)
             assert arrays[row["reference"]] == pytest.approx(right(n))
             assert prediction.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
@@ -105,7 +99,7 @@ def test_a_reopened_run_predicts_the_test_predictions(trained_run):
 
 def test_results_follow_from_predictions(trained_run):
     """Errors over all steps that both have; scaled and longer ones as the page says; a line tells of each sequence."""
-    rows = table("one")
+    rows = table("one/predictions.tsv")
     assert [row["name"] for row in rows] == [f"in{n}.csv" for n in PARTS["test"]]
     with np.load("one/predictions.npz") as arrays:
         pairs = [(arrays[row["prediction"]].astype(float), arrays[row["reference"]].astype(float)) for row in rows]
@@ -144,8 +138,8 @@ def test_symbols_are_mapped_to_numbers_with_sampling(run, no_pictures):
     (prediction,) = attnx.open_run("one").predict(["x36"], need_weights=True)
     with np.load("one/predictions.npz") as arrays:
         assert arrays["prediction_0"] == pytest.approx(prediction.output, rel=1e-5)
-    assert table("one")[0]["source"] == "x36"
-    assert "name" not in table("one")[0]
+    assert table("one/predictions.tsv")[0]["source"] == "x36"
+    assert "name" not in table("one/predictions.tsv")[0]
     assert prediction.num_decoder_states == len(prediction.output)
 
 
@@ -157,7 +151,7 @@ def test_a_resumed_run_ends_with_equal_weights(run, no_pictures, same_weights):
     Path("two/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
     resume("two")
     assert same_weights(["one", "two"])
-    assert table("one") == table("two")
+    assert table("one/predictions.tsv") == table("two/predictions.tsv")
     write_csv("out3.csv", right(3) + 1, "at,valve,pump")
     Path("two/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
     with pytest.raises(attnx.UserError, match="the training data have changed"):
@@ -183,7 +177,7 @@ def test_tags_are_read_and_scored(run, no_pictures):
     scores = results("one")
     errors = [scores[f"test_scaled_error_{tag}"] for tag in ("ann", "bob")]
     assert scores["test_scaled_error_macro"] == pytest.approx(sum(errors) / 2)
-    assert {row["tag"] for row in table("one")} == {"ann", "bob"}
+    assert {row["tag"] for row in table("one/predictions.tsv")} == {"ann", "bob"}
     reopened = attnx.open_run("one")
     ann, bob = (reopened.predict([read(3)], tag=tag)[0].output for tag in ("ann", "bob"))
     assert ann.shape != bob.shape or not np.allclose(ann, bob)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import shutil
 from pathlib import Path
@@ -17,7 +16,7 @@ from attnx.config.compose import compose
 from attnx.export.folder import export
 from attnx.problems.pointing.figures import PointAnswer, answer_lines, draw_points, title
 from attnx.training.fit import fit
-from tests.runs.conftest import results
+from tests.runs.conftest import results, table
 
 JOURNAL = Path(__file__).parents[2] / "docs" / "examples" / "plugins" / "journal.py"
 SMALL = [
@@ -54,11 +53,6 @@ def make(no_pictures):
     return train_small
 
 
-def read_predicted(folder: str) -> list[dict[str, str]]:
-    with open(f"{folder}/predictions.tsv", encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-
-
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_each_problem_trains_and_predicts(problem, make, work_folder, saved_traces):
     """The metrics are of each size, too; a reopened run answers as it did in the test; the points are drawn."""
@@ -69,7 +63,7 @@ def test_each_problem_trains_and_predicts(problem, make, work_folder, saved_trac
         assert {f"test_{metric}", *(f"test_{metric}_{size}" for size in (3, 5, 7))} <= set(scores)
     if problem == "tsp":
         assert scores["test_well_formed"] == 100
-    rows = read_predicted("one")
+    rows = table("one/predictions.tsv")
     assert [row["source"] for row in rows] == [" ".join(map(str, range(1, size + 1))) for size in (3, 5, 7, 3, 5, 7, 3)]
     reopened = attnx.open_run("one")
     task = reopened.task

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from pathlib import Path
@@ -15,6 +14,7 @@ from rich.console import Console
 import attnx
 from attnx.data.batches import Batch, as_batch
 from attnx.tasks.loss import token_loss
+from tests.runs.conftest import table
 
 SMALL = [
     *("task=probe", "task.length=16", "task.pairs=3", "task.vocabulary=26", "task.examples=67", "task.num_held_out=19"),
@@ -61,8 +61,7 @@ def test_a_run_measures_labels_given_the_true_steps(model, work_folder, no_pictu
     torch.testing.assert_close(loss.total, losses)
     assert loss.tokens == batch.loss_mask.sum()
 
-    with open("one/predictions.tsv", encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    rows = table("one/predictions.tsv")
     for row, pair in zip(rows, data.pairs.test, strict=True):
         written = row["prediction"].split(" ")
         assert tuple(row["references"].split(" ")) == pair.references[0]

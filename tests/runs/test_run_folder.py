@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import subprocess
@@ -24,6 +23,7 @@ from attnx.data.splits import hash_fraction
 from attnx.registry.part import MULTI_SELECT_KINDS
 from attnx.runs.run import read_run
 from attnx.training import run_folder as writer
+from tests.runs.conftest import table
 
 PNG = b"\x89PNG\r\n\x1a\n"
 SECRET = "sentinel-of-a-secret"
@@ -39,12 +39,6 @@ def run_folder(tmp_path_factory, write_words, small):
         patch.setenv("WANDB_API_KEY", SECRET)
         assert main.run(["+scorer=additive", "+scope=local", *small, "trainer.test_examples=5", "folder=one"]) == 0
     return home / "one"
-
-
-def table(path: Path, between: str = ",") -> list[dict[str, str]]:
-    """The rows of a file with a header."""
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, delimiter=between))
 
 
 def test_a_folder_holds_these_files(run_folder):
@@ -108,7 +102,7 @@ def test_a_warm_up_without_an_end_is_a_note(run_folder):
 
 
 def test_a_prediction_has_its_text_and_prints_short(run_folder):
-    word = table(run_folder / "predictions.tsv", "\t")[0]["source"].replace(" ", "")
+    word = table(run_folder / "predictions.tsv")[0]["source"].replace(" ", "")
     (prediction,) = attnx.open_run(run_folder).predict([word], need_weights=True, nbest=2, decoding="beam")
     assert prediction.text == " ".join(prediction.output)
     assert [item.text for item in prediction.alternatives] == [
@@ -125,7 +119,7 @@ def test_a_prediction_has_its_text_and_prints_short(run_folder):
 def test_predictions_are_the_test_words_in_order_with_their_edits(run_folder):
     lines = (run_folder.parent / "words.tsv").read_text(encoding="utf-8").splitlines()
     entries = dict(line.split("\t") for line in lines)
-    rows = table(run_folder / "predictions.tsv", "\t")
+    rows = table(run_folder / "predictions.tsv")
     result = ["".join(row["source"].split()) for row in rows]
     # Twice 15 % of the words, by their hashes; this run tests five of them.
     tested = [word for word in entries if hash_fraction(word) < 0.3 and word in result]
@@ -143,7 +137,7 @@ def test_metrics_have_a_row_per_validation(run_folder):
     assert [int(row["step"]) for row in rows] == [3, 5]
     assert all(float(row["valid_loss"]) > 0 and float(row["train_loss"]) > 0 for row in rows[:1])
     results = json.loads((run_folder / "results.json").read_text(encoding="utf-8"))
-    predicted = table(run_folder / "predictions.tsv", "\t")
+    predicted = table(run_folder / "predictions.tsv")
     edits = sum(int(row["edits"]) for row in predicted)
     symbols = sum(len(row["references"].split()) for row in predicted)
     wrong = sum(int(row["edits"]) > 0 for row in predicted)
@@ -161,8 +155,8 @@ def test_losses_are_logged_between_validations(run):
     steps = ["trainer.max_steps=10", "trainer.num_validations=2"]
     run(*steps, "trainer.log_every_n_steps=1", folder="all")
     run(*steps, "trainer.log_every_n_steps=3", folder="third")
-    losses = [float(row["train_loss"]) for row in table(Path("all/metrics.csv"))]
-    rows = table(Path("third/metrics.csv"))
+    losses = [float(row["train_loss"]) for row in table("all/metrics.csv")]
+    rows = table("third/metrics.csv")
     assert [int(row["step"]) for row in rows] == [3, 5, 6, 9, 10]
     for begin, row in zip((0, 3, 5, 6, 9), rows, strict=True):
         assert float(row["train_loss"]) == pytest.approx(np.mean(losses[begin : int(row["step"])]), rel=1e-5)
@@ -174,7 +168,7 @@ def test_losses_are_logged_between_validations(run):
 def test_alignments_are_distributions_over_the_source(run_folder):
     arrays = sorted((run_folder / "alignments").glob("*.npz"))
     sources = {"".join(np.load(path)["source"]) for path in arrays}
-    assert sources == {"".join(row["source"].split()) for row in table(run_folder / "predictions.tsv", "\t")}
+    assert sources == {"".join(row["source"].split()) for row in table(run_folder / "predictions.tsv")}
     for path in arrays:
         stored = np.load(path)
         assert stored["weights"].shape == (len(stored["output"]), len(stored["source"]))
@@ -198,7 +192,7 @@ def test_no_secret_is_written(run_folder):
 def test_a_reopened_run_predicts_the_same(run_folder):
     run = attnx.open_run(run_folder)
     assert not run.model.training
-    rows = table(run_folder / "predictions.tsv", "\t")
+    rows = table(run_folder / "predictions.tsv")
     # All at once and one by one: what else is in the batch changes nothing.
     sources = ["".join(row["source"].split()) for row in rows]
     for predictions in (run.predict(sources), [run.predict([source])[0] for source in sources]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from collections import Counter
@@ -19,14 +18,9 @@ from attnx.problems.pointing.saved_points import read_points
 from attnx.training.fit import fit
 from attnx.training.loaders import draw_examples
 from attnx.training.train import load
-from tests.runs.conftest import results
+from tests.runs.conftest import results, table
 
 LANGUAGES = ("ady", "fre", "ita")
-
-
-def table(path: str | Path, delimiter: str = "\t") -> list[dict[str, str]]:
-    with Path(path).open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, delimiter=delimiter, quoting=csv.QUOTE_NONE))
 
 
 def test_runs_and_evaluations_share_their_test_sample(words, run, command):
@@ -62,7 +56,7 @@ TAGGED += [f"task.{part}={part}.tsv" for part in ("train", "valid", "test")]
 def test_the_validation_sample_has_every_tag(many, run):
     """Though the table has them one after the other; and all of them are measured."""
     run(*TAGGED, "trainer.valid_examples=3", "trainer.test_examples=4", folder="one")
-    for row in table("one/metrics.csv", ","):
+    for row in table("one/metrics.csv"):
         rates = [float(row[f"valid_sequence_error_rate_{tag}"]) for tag in LANGUAGES]
         assert float(row["valid_sequence_error_rate_macro"]) == pytest.approx(sum(rates) / 3, rel=1e-4)
         assert "nan" not in row.values()

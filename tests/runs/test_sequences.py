@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from attnx.reports.figures.heatmaps import draw_means
 from attnx.runs.alignments import read_alignment
 from attnx.runs.predictions import write_symbols
 from attnx.tasks.sequences import AnySequence
+from tests.runs.conftest import table
 
 PAGE = Path(__file__).parents[2] / "docs" / "sequences.md"
 SECTIONS = PAGE.read_text(encoding="utf-8").split("\n## ")
@@ -77,11 +77,6 @@ def write_parts(source: Callable[[int], str], target: str) -> list[str]:
     return ["task=sequences", *(f"task.{part}={part}.tsv" for part in parts)]
 
 
-def read_predicted(folder: str) -> list[dict[str, str]]:
-    with open(f"{folder}/predictions.tsv", encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-
-
 def load_task(**options: Any) -> Any:
     """What the task makes of a table."""
     return AnySequence(train="train.tsv", **options).load()
@@ -98,7 +93,7 @@ def test_each_kind_of_symbols_trains(source, target, run, no_pictures):
     """A run is trained, and a reopened one answers as it did in the test."""
     (written, read), (field, symbols) = SOURCES[source], TARGETS[target]
     run(*write_parts(written, field), f"task.source={source}", f"task.target={target}", folder="one")
-    rows = read_predicted("one")
+    rows = table("one/predictions.tsv")
     assert [row["source"] for row in rows] == [" ".join(read(n)).replace("   ", " ␣ ") for n in range(36, 43)]
     assert {row["references"] for row in rows} == {" ".join(symbols).replace("   ", " ␣ ")}
     reopened = attnx.open_run("one")
@@ -120,7 +115,7 @@ def test_each_kind_of_features_trains(kind, run_once):
     """Scaled by the training split only; a reopened run reads the unscaled numbers of the file."""
     write, step_names = FILES[kind]
     run_once(*write_parts(write, "up down"), "task.source=features", *step_names, folder="one")
-    rows = read_predicted("one")
+    rows = table("one/predictions.tsv")
     expected = [[f"9:0{step}" if step_names else str(step) for step in range(2 + n % 5)] for n in range(36, 43)]
     assert [row["source"].split() for row in rows] == expected
     reopened = attnx.open_run("one")
@@ -154,7 +149,7 @@ def test_a_picture_is_labeled_with_step_names(run_once):
         title = draw_means([alignment]).axes[0].get_title(loc="left")
         assert title.startswith(f"{alignment.name} \u2192")
         assert alignment.name in {f"rows/{n}.csv" for n in range(36, 43)}
-    assert [row["name"] for row in read_predicted("one")] == [f"rows/{n}.csv" for n in range(36, 43)]
+    assert [row["name"] for row in table("one/predictions.tsv")] == [f"rows/{n}.csv" for n in range(36, 43)]
 
 
 def test_columns_of_other_names_are_refused(run_once, command):
@@ -196,7 +191,7 @@ def test_tags_are_read_and_scored(run, no_pictures):
 
 def test_results_follow_from_predictions(run, no_pictures):
     run(*write_parts(SOURCES["ids"][0], "12 7 3"), "task.source=ids", "trainer.max_steps=30", folder="one")
-    edits = [int(row["edits"]) for row in read_predicted("one")]
+    edits = [int(row["edits"]) for row in table("one/predictions.tsv")]
     results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
     assert results["test_symbol_error_rate"] == pytest.approx(100 * sum(edits) / (7 * 3))
     assert results["test_sequence_error_rate"] == pytest.approx(100 * sum(edit > 0 for edit in edits) / 7)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import json
 import shutil
@@ -19,7 +18,7 @@ from attnx.training import fit, lightning_module, plan_steps
 from attnx.training.callbacks.step_plan import Revision, StepPlan, read_plan
 from attnx.training.distributed import process_group
 from attnx.training.lightning_module import TrainingModule
-from tests.runs.conftest import results
+from tests.runs.conftest import results, table
 
 MINUTE = ["trainer.max_steps=null", "trainer.max_time=00:01:00"]
 Rate = Callable[[float], float]
@@ -82,11 +81,6 @@ def info(folder: str) -> dict[str, Any]:
     return json.loads(Path(folder, "run.json").read_text(encoding="utf-8"))
 
 
-def rows(folder: str) -> list[dict[str, str]]:
-    with Path(folder, "metrics.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 CHANGES: dict[str, tuple[float, Rate, float, str]] = {
     "half as fast": (1.2, lambda seconds: 1.2 if seconds < 30 else 2.4, 0.5, "linear"),
     "twice as fast": (1.2, lambda seconds: 1.2 if seconds < 30 else 0.6, 0.5, "cosine"),
@@ -101,7 +95,7 @@ CHANGES: dict[str, tuple[float, Rate, float, str]] = {
 def test_a_run_uses_its_time_and_completes_its_schedule(measured, rate, validation, schedule, run, clock, rates):
     clock.loss, clock.validation = lambda seconds: rate(seconds) if clock.zero else measured, validation
     run(*MINUTE, f"lr_schedule={schedule}", "lr_schedule.warmup_steps=3", "trainer.num_validations=3", folder="one")
-    scores, message, trained = results("one"), info("one"), rows("one")
+    scores, message, trained = results("one"), info("one"), table("one/metrics.csv")
     assert 54 <= scores["train_seconds"] <= 66
     assert (message["budget"], message["steps"]) == ("time", scores["steps"])
     # After the last step the rate is that of the end; before, it falls without a jump.
@@ -128,7 +122,7 @@ def test_the_clock_of_the_first_process_decides(run, clock):
     assert 54 <= results("one")["train_seconds"] <= 66
     assert len(info("one")["step_plan"]) > 1
     assert results("one")["steps"] == info("one")["steps"]
-    assert float(rows("one")[-1]["learning_rate"]) == 0
+    assert float(table("one/metrics.csv")[-1]["learning_rate"]) == 0
 
 
 def test_the_same_clock_gives_the_same_run(run, clock, same_weights):
@@ -179,7 +173,7 @@ def test_a_killed_run_resumes_and_keeps_its_time(run, clock, rates, command, mon
     # The sixty steps before count: 20 s, and ten of 0.6 s. The rest of the minute passes twice as fast as before.
     assert 54 <= results("cut")["train_seconds"] <= 66
     assert results("cut")["steps"] > results("whole")["steps"]
-    assert float(rows("cut")[-1]["learning_rate"]) == 0
+    assert float(table("cut/metrics.csv")[-1]["learning_rate"]) == 0
 
 
 def test_validations_are_evenly_spaced():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
 import json
@@ -20,6 +19,7 @@ from attnx import registry
 from attnx.errors import UserError
 from attnx.reports.sweep.compare import compare
 from attnx.tasks.translation import Translation
+from tests.runs.conftest import table
 
 # Each word has one translation, and the second word of a sentence comes last; in the other language words are longer.
 WORDS = {"der": "the", "ein": "a", "Hund": "dog", "Äpfel": "apples", "läuft": "runs", "sieht": "sees", "rot": "red"}
@@ -50,11 +50,6 @@ def translate_sentence(sentence: str, mark: str = "") -> str:
 def write(name: str, lines: list[str]) -> None:
     data = "".join(f"{line}\n" for line in lines).encode()
     Path(name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-
-
-def table(path: str, delimiter: str = "\t") -> list[dict[str, str]]:
-    with Path(path).open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, delimiter=delimiter, quoting=csv.QUOTE_NONE))
 
 
 @pytest.fixture
@@ -149,7 +144,7 @@ def comparison_rows(*folders: str) -> dict[str, list[str]]:
 
 def test_the_highest_bleu_selects_the_best_checkpoint(translate):
     translate("trainer.max_steps=80", "trainer.num_validations=8", "optimizer.lr=0.01", folder="one")
-    rows = table("one/metrics.csv", ",")
+    rows = table("one/metrics.csv")
     assert len({row["valid_bleu"] for row in rows}) > 1
     highest = max(rows, key=lambda row: (float(row["valid_bleu"]), -float(row["valid_loss"])))
     best = torch.load("one/checkpoints/best.ckpt", weights_only=True)

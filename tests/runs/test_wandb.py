@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import faulthandler
 import hashlib
 import io
@@ -27,7 +26,7 @@ from attnx.loggers.wandb import unsynced
 from attnx.loggers.wandb_server import has_api_key, stop_service, unreachable_reason
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save_sweep
-from tests.runs.conftest import composed
+from tests.runs.conftest import composed, table
 
 wandb = pytest.importorskip("wandb")
 get_core_path = pytest.importorskip("wandb.util").get_core_path
@@ -213,8 +212,7 @@ def test_an_offline_run_records_everything(words, run_to_end, no_pictures, monke
     assert updates["choices"]["scorer"] == "dot"
     assert updates["run"]["parameters"] == info["parameters"]
     assert [row["_step"] for row in records.history] == [2, 3, 4, 5]
-    with (folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["valid_per"]]
+    rows = [row for row in table(folder / "metrics.csv") if row["valid_per"]]
     for row in rows:
         (logged,) = [record for record in records.history if record["_step"] == int(row["step"])]
         assert logged["valid/per"] == pytest.approx(float(row["valid_per"]), rel=1e-5)
@@ -231,12 +229,12 @@ def test_an_offline_run_records_everything(words, run_to_end, no_pictures, monke
         assert media[f"heat_maps/{picture.stem}.sha256"] == expected
     page = place / "files" / media["test/page.path"]
     assert page.read_bytes() == (folder / "page.html").read_bytes()
-    table = json.loads((place / "files" / media["test/predictions.path"]).read_text(encoding="utf-8"))
+    predictions = json.loads((place / "files" / media["test/predictions.path"]).read_text(encoding="utf-8"))
     lines = (folder / "predictions.tsv").read_text(encoding="utf-8").splitlines()
-    assert table["columns"] == lines[0].split("\t")
-    assert [row[0] for row in table["data"]] == [line.split("\t")[0] for line in lines[1:]]
-    edits = table["columns"].index("edits")
-    assert [row[edits] for row in table["data"]] == [int(line.split("\t")[edits]) for line in lines[1:]]
+    assert predictions["columns"] == lines[0].split("\t")
+    assert [row[0] for row in predictions["data"]] == [line.split("\t")[0] for line in lines[1:]]
+    edits = predictions["columns"].index("edits")
+    assert [row[edits] for row in predictions["data"]] == [int(line.split("\t")[edits]) for line in lines[1:]]
     assert records.exit_code == 0
     (model,) = [record for record in records.of("artifact") if record["type"] == "model"]
     entries = {entry["path"] for entry in model["manifest"]["contents"]}
@@ -499,11 +497,10 @@ def test_two_processes_are_one_run_after_resuming(run_pair, small):
     assert [part.exit_code for part in parts] == [255, 0]
     rows = [row for part in parts for row in part.history]
     assert [[row["_step"] for row in part.history] for part in parts] == [[1, 2, 3, 4], [5]]
-    with Path("one/metrics.csv").open(encoding="utf-8", newline="") as file:
-        for metrics_row in (row for row in csv.DictReader(file) if row["valid_per"]):
-            (logged,) = [row for row in rows if row["_step"] == int(metrics_row["step"])]
-            assert logged["valid/per"] == pytest.approx(float(metrics_row["valid_per"]), rel=1e-5)
-            assert logged["valid/loss"] == pytest.approx(float(metrics_row["valid_loss"]), rel=1e-5)
+    for metrics_row in (row for row in table("one/metrics.csv") if row["valid_per"]):
+        (logged,) = [row for row in rows if row["_step"] == int(metrics_row["step"])]
+        assert logged["valid/per"] == pytest.approx(float(metrics_row["valid_per"]), rel=1e-5)
+        assert logged["valid/loss"] == pytest.approx(float(metrics_row["valid_loss"]), rel=1e-5)
     results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
     assert parts[1].summary["test/per"] == results["test_per"]
     assert f"wandb sync {' '.join(map(str, recordings('one')))}\n" in out

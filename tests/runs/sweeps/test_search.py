@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import signal
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps.record import save_sweep
 from attnx.sweeps.search import OptunaSearch, read_search_space
 from attnx.sweeps.session import SweepSession
+from tests.runs.conftest import table
 
 optuna = pytest.importorskip("optuna")
 OVERRIDES = ["hydra/sweeper=search", "optimizer.lr=tag(log,interval(0.001,0.1))", "name=found"]
@@ -42,8 +42,8 @@ def test_a_search_runs_its_number_of_trials_once(sweep):
     assert len({job.values["optimizer.lr"] for job in jobs}) == 2
     # What decides is validation, at its best.
     for job, trial in zip(jobs, trials(), strict=True):
-        with (SEARCH_FOLDER / str(job.index) / "metrics.csv").open(encoding="utf-8", newline="") as file:
-            assert trial.value == min(float(row["valid_per"]) for row in csv.DictReader(file))
+        rows = table(SEARCH_FOLDER / str(job.index) / "metrics.csv")
+        assert trial.value == min(float(row["valid_per"]) for row in rows)
         assert float(job.values["optimizer.lr"]) == trial.params["optimizer.lr"]
     assert sweep(*OVERRIDES, "hydra.sweeper.n_trials=3").code == 0
     assert [job.attempts for job in read_sweep(SEARCH_FOLDER).jobs] == [1, 1, 1]

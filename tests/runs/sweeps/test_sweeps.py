@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import io
 import json
 import os
@@ -27,6 +26,7 @@ from attnx.sweeps.processes import ForkServerProcesses
 from attnx.sweeps.record import lock_folder, open_record, save_sweep
 from attnx.sweeps.session import POLL_SECONDS, SweepSession
 from attnx.sweeps.summary import LiveTable
+from tests.runs.conftest import table
 
 
 def status(folder: Path) -> str:
@@ -47,8 +47,7 @@ def attempts(folder: str) -> list[int]:
 
 
 def steps(folder: Path) -> list[int]:
-    with (folder / "metrics.csv").open(encoding="utf-8", newline="") as file:
-        return [int(row["step"]) for row in csv.DictReader(file)]
+    return [int(row["step"]) for row in table(folder / "metrics.csv")]
 
 
 def report_start(folder: str) -> str:
@@ -120,8 +119,7 @@ def test_a_sweep_records_its_command_and_job_status(finished):
         assert (job.status, job.attempts, job.error, job.monitor) == ("finished", 1, None, "valid_per")
         assert job.started is not None
         assert job.ended is not None
-        with (record.folder(job) / "metrics.csv").open(encoding="utf-8", newline="") as file:
-            assert job.best == min(float(row["valid_per"]) for row in csv.DictReader(file))
+        assert job.best == min(float(row["valid_per"]) for row in table(record.folder(job) / "metrics.csv"))
         assert f"seed={2}" in record.log(job).read_text(encoding="utf-8")
     text = Path("multirun/two/README.md").read_text(encoding="utf-8")
     assert "| [1](1) | scaled | finished |" in text
