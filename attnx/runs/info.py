@@ -122,7 +122,7 @@ def read_config(file: Path) -> dict[str, Any]:
     """
     config = read_mapping(file)
     if type(config.get("seed", 0)) is not int:
-        raise UserError(f"{file}: seed: expected a whole number, found {config['seed']!r}")
+        raise UserError(f"{file}: seed={config['seed']}: expected a whole number")
     for kind in KINDS:
         if isinstance(config.get(kind), str | int | float):
             raise UserError(f"{file}: {kind}: expected a name and options, found {config[kind]!r}")

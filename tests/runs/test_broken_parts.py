@@ -219,7 +219,7 @@ BROKEN = {
         "scores.masked_fill(~allowed_mask, 0.0)",
         "scores",
         "def forward",
-        "a masked score of nan contain nan",
+        "a masked score of nan changed the weights",
     ),
     "a normalizer that mixes rows": Broken(
         "normalizer",

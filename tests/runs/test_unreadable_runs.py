@@ -88,7 +88,7 @@ FILES: dict[str, tuple[str, str | bytes, str]] = {
     "a name that is a list": ("run.json", info_text(name=[1]), "run.json: name: expected a text, found [1]"),
     "overrides": ("run.json", info_text(overrides=[1]), "run.json: overrides: expected a list of texts"),
     "uploads": ("run.json", info_text(uploads=["x"]), "run.json: uploads: expected names with values, found ['x']"),
-    "a list of seeds": ("config.yaml", "seed: [1]", "config.yaml: seed: expected a whole number, found [1]"),
+    "a list of seeds": ("config.yaml", "seed: [1]", "config.yaml: seed=[1]: expected a whole number"),
     "a metric": ("run.json", info_text(monitor={}), "run.json: monitor: expected a text"),
     "true": ("run.json", info_text(format=True), "run.json: format must be a whole number"),
     "results": ("results.json", '{"test_per": "seven"}', "results.json: test_per: expected a number, found a str"),
