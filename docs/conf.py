@@ -43,6 +43,7 @@ nb_execution_mode = "cache"
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_merge_streams = True
+nb_code_prompt_hide = "Hide"
 nb_render_markdown_format = "myst"
 
 # Docstrings.

@@ -12,9 +12,9 @@ def replace_tables(page: str, tables: Mapping[str, str]) -> str:
         ValueError: the page has no place for one.
     """
     for name, text in tables.items():
-        start, end = f"<!-- {name} -->\n\n", "\n\n<!-- end -->"
+        start, end = f"<!-- {name} -->\n", "<!-- end -->"
         head, found, tail = page.partition(start)
         if not found:
             raise ValueError(f"the page has no place for {name}")
-        page = f"{head}{start}{text}{end}{tail.partition(end)[2]}"
+        page = f"{head}{start}\n{text}\n\n{end}{tail.partition(end)[2]}"
     return page

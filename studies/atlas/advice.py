@@ -30,11 +30,13 @@ class Advice(NamedTuple):
 
 
 def advise(comparison: Comparison, tasks: Mapping[str, Task]) -> Advice | None:
-    """The advice of a task's comparison: the defaults where nothing is tested; None if no run has its CPU time."""
+    """The advice of a task's comparison: the defaults where nothing is tested.
+
+    None if no run has its CPU time, or if the task is confirmed.
+    """
     task = tasks[comparison.constant["task"]]
-    data = f"{task.data}: `{task.name}`"
-    if task.caveat:
-        return Advice(data, "", "", "", "", certainty=task.caveat)
+    if task.is_confirmed:
+        return None
     main, points = comparison.rankings[0], {point.name: point for point in cost_points(comparison)}
     is_tested = main.has_seeds
     equals = [main.rows[0], *main.undecided] if is_tested else main.rows
@@ -48,7 +50,7 @@ def advise(comparison: Comparison, tasks: Mapping[str, Task]) -> Advice | None:
         choice = next(cheaper, choice)
     baseline = find_baseline(comparison)
     return Advice(
-        data=data,
+        data=f"{task.data}: `{task.name}`",
         words=_words(task, comparison, choice.name),
         quality=f"{main.metric.label} {main.metric.format(choice.mean)}",
         baseline="" if baseline is None else main.metric.format(baseline.mean),

@@ -29,7 +29,7 @@ class Task(NamedTuple):
     changes: list[Setting]
     combinations: list[Setting]  # the further settings of all seeds
     rates: list[Setting]  # settings of the first seed only
-    caveat: str  # why nothing is advised for it; empty where something is
+    is_confirmed: bool  # then the confirmation says what to take
 
     @property
     def default(self) -> Setting:
@@ -89,7 +89,7 @@ def _task(name: str, task: Mapping[str, Any], content: Mapping[str, Any]) -> Tas
         changes,
         [setting for setting in settings(chosen) if setting not in changes],
         [(*setting, f"optimizer.lr={rate}") for rate in rates for setting in settings(grid(factors, ["scorer"]))],
-        task.get("caveat", ""),
+        task.get("confirmed", False),
     )
 
 

@@ -23,6 +23,7 @@ from studies.atlas.reverse import write_reverse
 from studies.attnx_process import Deadline, run_attnx
 from studies.confirm.comparisons import check_names, compare, read_planned, read_runs
 from studies.confirm.page import fill_page
+from studies.confirm.repeats import read_repeated
 from studies.study import select_names, study_parser
 
 NAME, HERE = "confirm", Path(__file__).parent
@@ -53,7 +54,8 @@ def main() -> int:
     answers = compare(planned, runs)
     for one in answers:
         print(one.sentence)
-    PAGE.write_text(fill_page(PAGE.read_text(encoding="utf-8"), suites, answers, runs, PROBLEMS), encoding="utf-8")
+    page = fill_page(PAGE.read_text(encoding="utf-8"), suites, answers, runs, read_repeated(suites), PROBLEMS)
+    PAGE.write_text(page, encoding="utf-8")
     return ExitCode.FINISHED
 
 

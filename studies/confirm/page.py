@@ -21,6 +21,7 @@ from attnx.reports.suite.standings import Entry, Standings, row_of
 from attnx.reports.sweep.ranking import Ranking
 from attnx.reports.sweep.run_record import RunRecord
 from studies.confirm.comparisons import BETTER, EQUAL, WORSE, Compared, Planned, Runs, compare
+from studies.confirm.repeats import REPEAT_HEAD, repeat_rows
 from studies.page_tables import replace_tables
 
 ADVICE_HEAD = ("your problem", "take", "it reaches", "how much better", "how sure", "at what cost")
@@ -28,7 +29,9 @@ FOUND_HEAD = ("task", "question", "expected", "found", "ratio of errors", "p")
 CPU_SECONDS, PARAMETERS = "train_cpu_seconds", "parameters"
 
 
-def fill_page(page: str, suites: Sequence[Suite], answers: Sequence[Compared], runs: Runs, problems: Path) -> str:
+def fill_page(
+    page: str, suites: Sequence[Suite], answers: Sequence[Compared], runs: Runs, repeated: Runs, problems: Path
+) -> str:
     """The page with its tables made anew."""
     rows, undecided = advice_rows(suites, runs, problems)
     texts = {
@@ -36,6 +39,7 @@ def fill_page(page: str, suites: Sequence[Suite], answers: Sequence[Compared], r
         "common": "\n\n".join(common_tables(suites, runs)),
         "questions": table(FOUND_HEAD, [_found_row(one) for one in answers]),
         "expectations": expectations_text(answers),
+        "repeats": table(REPEAT_HEAD, repeat_rows(suites, runs, repeated)),
     }
     return replace_tables(page, texts)
 

@@ -20,7 +20,7 @@ from attnx.reports.sweep.metrics import list_metrics
 from attnx.runs.info import RunStatus
 from studies.confirm.comparisons import Runs, read_runs
 
-REPEAT_HEAD = ("task", "setting", "equal seeds", "here", "there", "sd of seeds", "a seed moves by")
+REPEAT_HEAD = ("task", "setting", "equal seeds", "first machine", "second machine", "sd of seeds", "a seed moves by")
 HERE, WRITTEN = Path(__file__).parent, Path("build/repeats")
 
 

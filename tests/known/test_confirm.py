@@ -10,6 +10,7 @@ from statistics import fmean
 import pytest
 import yaml
 
+from attnx.config.compose import compose
 from attnx.config.suite_file import read_suite, suite_names
 from attnx.errors import UserError
 from attnx.reports.sweep.metrics import list_metrics
@@ -34,7 +35,7 @@ from studies.confirm.comparisons import (
 )
 from studies.confirm.figures import draw_task
 from studies.confirm.page import advice_rows, common_tables, fill_page
-from tests.known.overrides import compose_parts, refusal_of
+from studies.confirm.repeats import read_repeated
 
 FILES = sorted(SUITES.glob("*.yaml"))
 
@@ -111,9 +112,10 @@ def test_each_baseline_of_a_suite_can_be_composed_on_each_task(file, monkeypatch
     for task, name in itertools.product(suite.tasks, suite.baselines):
         job = suite.job(task, suite.baselines[name], suite.grid[0])
         if (suite.name, task, name) == ("rnn", "sorting", "none"):
-            assert "model=pointer needs attention" in refusal_of(job)
+            with pytest.raises(UserError, match="model=pointer needs attention"):
+                compose(job)
         else:
-            compose_parts(job)
+            compose(job)
 
 
 def test_the_page_advises_where_a_task_is_whole(tmp_path: Path) -> None:
@@ -160,10 +162,10 @@ def test_the_page_advises_where_a_task_is_whole(tmp_path: Path) -> None:
     rows, (sentence,) = advice_rows([read_suite(str(file))], table, problems)
     assert (rows, sentence.startswith("In `g2p/english` `defaults` itself")) == ([], True)
     table["g2p/english", "none"] = runs(10.0, 10.2, 10.1, 10.3)
-    names = ("confirmed", "common", "questions", "expectations")
+    names = ("confirmed", "common", "questions", "expectations", "repeats")
     page = "a" + "".join(f"\n\n<!-- {name} -->\n\nstale\n\n<!-- end -->\n\nb" for name in names)
     answers = compare([Planned("g2p/english", "none", "dot", BETTER, "us")], table)
-    filled = fill_page(page, [read_suite(str(file))], answers, table, problems)
+    filled = fill_page(page, [read_suite(str(file))], answers, table, {}, problems)
     assert "stale" not in filled
     assert "| g2p/english | `none` against `dot` | better: us | **worse** |" in filled
     assert filled.startswith("a\n\n<!-- confirmed -->\n\n| your problem | take |")
@@ -174,7 +176,7 @@ def test_the_tables_of_the_page_are_those_of_the_results() -> None:
     suites, page = [read_suite(str(file)) for file in FILES], PAGE.read_text(encoding="utf-8")
     counted = read_runs(sorted(RESULTS.glob("*.csv")), suites)
     answers = compare(read_planned(HERE / "comparisons.yaml"), counted)
-    assert fill_page(page, suites, answers, counted, PROBLEMS) == page
+    assert fill_page(page, suites, answers, counted, read_repeated(suites), PROBLEMS) == page
 
 
 def test_the_page_counts_the_seeds_that_reverse_without_an_error() -> None:

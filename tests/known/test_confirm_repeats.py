@@ -10,7 +10,8 @@ import yaml
 from attnx.config.suite_file import Suite, read_suite
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.runs.info import RunStatus
-from studies.confirm.repeats import repeat_rows, write_repeat
+from studies.confirm.comparisons import read_runs
+from studies.confirm.repeats import HERE, read_repeated, repeat_rows, write_repeat
 
 
 def runs(*rates: float | None) -> list[RunRecord]:
@@ -58,3 +59,20 @@ def test_the_first_setting_is_trained_again_with_what_was_chosen(suite: Suite, t
     assert again.baselines == {"dot": ["scorer=dot"]}
     assert again.tasks == {"english": ["task=g2p", "optimizer.lr=0.012"]}
     assert (again.base, again.grid, [*again.counted_seeds]) == (suite.base, [[]], [2, 3, 4])
+
+
+def test_what_the_page_says_of_two_machines() -> None:
+    suites = [read_suite(str(file)) for file in sorted((HERE / "suites").glob("*.yaml"))]
+    counted, repeated = read_runs(sorted((HERE / "results").glob("*.csv")), suites), read_repeated(suites)
+    rows = {row[0]: row for row in repeat_rows(suites, counted, repeated)}
+    for task in ("forecasting/etth1", "tracking/parity"):
+        assert float(rows[task][-1].rpartition(" ")[2]) == 0.0
+    *_, deviation, moved = rows["tracking/permutations"]
+    assert float(moved.partition(",")[0]) == pytest.approx(float(deviation), abs=0.05)
+    recalled = [
+        {run.seed for run in group["recall/mixed", "attention"] if run.results["test_accuracy_128x32"] == 100.0}
+        for group in (counted, repeated)
+    ]
+    assert len(repeated["recall/mixed", "attention"]) == 3
+    assert len(recalled[1]) == 1
+    assert recalled[0].isdisjoint(recalled[1])
