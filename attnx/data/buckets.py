@@ -17,6 +17,7 @@ from attnx.data.batches import Batch, collate
 from attnx.data.dataset import PairDataset, Row
 from attnx.data.permutation import Integers, Permutation
 from attnx.data.vocabulary import PAD
+from attnx.errors import UserError
 
 Order = Callable[[Integers], Integers]
 # Rows from which the number of rows in a batch of tokens is estimated.
@@ -41,6 +42,9 @@ class BucketBatches(Sampler[list[int]]):
         seed: 0 or more.
         shuffle: another order each epoch (training), or the same (evaluation).
         pool: batches sorted together, about; more means less padding and less randomness.
+
+    Raises:
+        UserError: a number is out of its range, or not exactly one of ``size`` and ``tokens`` is given.
     """
 
     def __init__(
@@ -52,12 +56,17 @@ class BucketBatches(Sampler[list[int]]):
         shuffle: bool = True,
         pool: int = 50,
     ) -> None:
+        limit = tokens if size is None else size
+        if limit is None or (size is not None and tokens is not None):
+            raise UserError(f"a batch has either a size ({size}) or a number of tokens ({tokens}): set one of them")
+        if limit < 1 or pool < 1 or seed < 0:
+            raise UserError(f"batch size {limit} and pool {pool} must be 1 or more, seed {seed} 0 or more")
         self.rows, self.size, self.tokens = rows, size, tokens
         self.seed, self.shuffle = seed, shuffle
         self.has_fixed_pools = shuffle and tokens is not None
-        if tokens is not None and len(rows):  # about as many rows as fit
+        if size is None and len(rows):  # of tokens: about as many rows as fit
             sample = np.arange(0, len(rows), max(1, len(rows) // MAX_ROWS_TO_ESTIMATE))
-            size = max(1, int(tokens / rows.lengths(sample).max(1).mean()))
+            size = max(1, int(limit / rows.lengths(sample).max(1).mean()))
         self.pool_rows = min(pool * (size or 1), max(1, len(rows)))
         self.num_pools = -(-len(rows) // self.pool_rows)
         self.epoch, self.start = 0, 0
@@ -74,6 +83,8 @@ class BucketBatches(Sampler[list[int]]):
 
     def resume(self, epoch: int, start: int) -> None:
         """Set the epoch and skip its first ``start`` batches, until ``set_epoch`` sets another epoch."""
+        if not 0 <= start <= len(self):
+            raise ValueError(f"cannot start at batch {start} of an epoch of {len(self)} batches")
         self.epoch, self.start = epoch, start
 
     def __len__(self) -> int:

@@ -12,6 +12,7 @@ from attnx.data.buckets import BucketBatches
 from attnx.data.dataset import PairDataset, Ragged
 from attnx.data.examples import Pair
 from attnx.data.vocabulary import Vocabulary
+from attnx.errors import UserError
 
 LETTERS = Vocabulary.of(["abc"])  # a 4, b 5, c 6
 PHONES = Vocabulary.of([["X", "Y"]])  # X 4, Y 5
@@ -187,6 +188,16 @@ def test_lengths_are_read_one_pool_at_a_time_for_token_batches():
     assert max(rows.counts[1:]) == 30
 
 
+@pytest.mark.parametrize("start", [-1, 9])
+def test_a_start_outside_the_epoch_is_refused(start):
+    """Eight batches: 8 leaves none of them, 9 is a mistake."""
+    batches = BucketBatches(alike(23), size=3)
+    batches.resume(0, 8)
+    assert list(batches) == []
+    with pytest.raises(ValueError, match=f"cannot start at batch {start} of an epoch of 8 batches"):
+        batches.resume(0, start)
+
+
 def test_set_epoch_leaves_a_running_epoch_unchanged():
     """The loader prefetches batches; a running epoch keeps its order."""
     batches = BucketBatches(alike(101), size=1)
@@ -223,6 +234,21 @@ def test_token_pools_are_shuffled():
     batches.set_epoch(1)
     assert sorted(batches) == sorted(first) == [[row] for row in range(13)]
     assert list(batches) != first
+
+
+@pytest.mark.parametrize(("size", "pool", "seed"), [(0, 50, 0), (3, 0, 0), (3, 50, -1)])
+@pytest.mark.parametrize("limit", ["size", "tokens"])
+def test_impossible_options_are_refused(limit, size, pool, seed):
+    """In one line."""
+    with pytest.raises(UserError, match="must be 1 or more"):
+        BucketBatches(alike(2), **{limit: size}, seed=seed, pool=pool)
+
+
+@pytest.mark.parametrize("limits", [{}, {"size": 3, "tokens": 7}])
+def test_exactly_one_limit_is_required(limits):
+    """Rows or tokens."""
+    with pytest.raises(UserError, match="set one of them"):
+        BucketBatches(alike(2), **limits)
 
 
 def test_lightning_finds_set_epoch():
