@@ -77,9 +77,14 @@ class Attention(nn.Module):
         return bool(getattr(self.normalizer, "is_distribution", False))
 
     @property
+    def is_sampled(self) -> bool:
+        """Whether positions are sampled in training, as the normalizer declares."""
+        return bool(getattr(self.normalizer, "is_sampled", False))
+
+    @property
     def is_sampling(self) -> bool:
-        """Whether positions are sampled: in training, if the normalizer declares it."""
-        return self.training and bool(getattr(self.normalizer, "is_sampled", False))
+        """Whether positions are sampled now."""
+        return self.training and self.is_sampled
 
     def make_memory(self, states: Tensor, memory_mask: Tensor | None = None, values: Tensor | None = None) -> Memory:
         """Prepare what may be read, once.

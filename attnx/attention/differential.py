@@ -60,7 +60,7 @@ def build_differential(
     difference = HeadDifference(memory_size // (2 * heads), values_size // heads, layer)
     pairs = build_heads((scorer, scope, normalizer), memory_size // (2 * heads), 2 * heads, options)
     attention = MultiHeadAttention(pairs, query_size, memory_size, values_size, options, difference)
-    if attention.needs_history or attention.heads[0].is_sampling:
+    if attention.needs_history or attention.heads[0].is_sampled:
         raise UserError("attention=differential: a part reads earlier steps or samples positions; use others")
     return attention
 
