@@ -200,16 +200,13 @@ def test_a_deleted_folder_is_no_place_to_work(words, command, work_folder, monke
     assert (answer.code, answer.err) == (2, "attnx: the current folder has been deleted; change to another one\n")
 
 
-SCRIPT = ("-c", "import attnx; attnx.fit")
-
-
+@pytest.mark.parametrize("words", [("-c", "import attnx; attnx.fit"), ("-m", "attnx"), ("-m", "attnx", "runs")])
 @pytest.mark.parametrize(
-    ("words", "requirement", "error"),
+    ("requirement", "error"),
     [
-        (("-m", "attnx"), "torch>=2.7", "attnx needs torch 2.7 or newer, and this is 2.6.0+cu124"),
-        (("-m", "attnx", "runs"), "hydra-core<1.5,>=1.3.9", "attnx needs hydra-core 1.3.9 or newer, and this is 1.3.8"),
-        (SCRIPT, "attention-please>=1", "attnx needs attention-please, which is not installed"),
-        (SCRIPT, "torch>=2.7", "attnx needs torch 2.7 or newer, and this is 2.6.0+cu124"),
+        ("torch>=2.7", "attnx needs torch 2.7 or newer, and this is 2.6.0+cu124"),
+        ("hydra-core<1.5,>=1.3.9", "attnx needs hydra-core 1.3.9 or newer, and this is 1.3.8"),
+        ("attention-please>=1", "attnx needs attention-please, which is not installed"),
     ],
 )
 def test_a_core_package_that_is_missing_or_too_old_is_named(words, requirement, error, work_folder):

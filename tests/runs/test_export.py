@@ -46,9 +46,6 @@ class Wavy(nn.Module):
     def score(self, queries, keys):
         return torch.special.erfcx(torch.tanh(queries @ keys.mT))
 """
-# Runs a file where there is no attnx. -P: the current folder is not looked into.
-BLIND = "import sys; sys.modules['attnx'] = None; import runpy; sys.argv = sys.argv[1:]; "
-RUN_BLIND = [sys.executable, "-P", "-c", BLIND + "runpy.run_path(sys.argv[0], run_name='__main__')"]
 # What is trained, a source, and its tag.
 SYMBOLS: dict[str, tuple[list[str], str, str]] = {
     "letters": (["task.train=words.tsv", "encoder.hidden_size=7", "decoding=sampling"], "dabqassab", ""),
@@ -73,9 +70,14 @@ def test_the_example_decodes_like_the_greedy_search(task, command):
     assert answer.code == 0, answer.err
     assert "out: try python out/example.py SYMBOL ..." in answer.out
     expected = trained.predict([source], tag, decoding="greedy")[0]
-    words = ["out/example.py", *([tag] if tag else []), *expected.pair.source]
-    printed = subprocess.run([*RUN_BLIND, *words], capture_output=True, text=True, check=True)
+    # -P: the current folder is not looked into.
+    blind = "import sys; sys.modules['attnx'] = None; import runpy; sys.argv = sys.argv[1:]; "
+    code = blind + "runpy.run_path(sys.argv[0], run_name='__main__')"
+    words = [*([tag] if tag else []), *expected.pair.source]
+    called = [sys.executable, "-P", "-c", code, "out/example.py"]
+    printed = subprocess.run([*called, *words], capture_output=True, text=True, check=True)
     assert printed.stdout.split() == expected.output
+    assert subprocess.run(called, capture_output=True, text=True).stderr.startswith("Decodes one source")
 
 
 @pytest.mark.usefixtures("run")
@@ -86,8 +88,6 @@ def test_tokenizers_are_exported(run, command):
     assert answer.code == 0, answer.err
     for name in ("source.tokenizer", "target.tokenizer"):
         assert Path("out", name).read_bytes() == Path("one/vocabulary", name).read_bytes()
-    without_words = subprocess.run([*RUN_BLIND, "out/example.py"], capture_output=True, text=True)
-    assert without_words.stderr.startswith("Decodes one source")
 
 
 def test_a_source_of_features_is_exported(run, command):
