@@ -492,11 +492,10 @@ def test_an_interrupted_run_resumes(run, same_weights, interrupt_at):
     """In mid-epoch, with the cache as the run left it, without it, and in memory; other data are not taken for it."""
     overrides = [*RUN, "trainer.max_steps=7"]
     run(*overrides, folder="whole")
-    interrupt_at(3)
-    with pytest.raises(Interrupted, match="cut"):
-        run(*overrides, folder="cut")
-    for folder in ("later", "memory", "never"):
-        shutil.copytree("cut", folder)
+    for folder in ("cut", "later", "memory", "never"):
+        interrupt_at(3)
+        with pytest.raises(Interrupted, match=folder):
+            run(*overrides, folder=folder)
     resume("cut")
     shutil.rmtree("cache")
     resume("later")
