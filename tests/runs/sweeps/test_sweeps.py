@@ -331,39 +331,30 @@ def test_threads_are_divided_among_jobs(cores, jobs, threads, work_folder, monke
     assert session.job_environment(jobs)["OMP_NUM_THREADS"] == "7"
 
 
-@pytest.fixture
-def stopped_sweep(sweep, moody, when_jobs_wait):
-    """Stop a sweep of three jobs by a signal, as two of them train: it saves these and prints how to resume."""
+@pytest.mark.parametrize(
+    ("number", "end"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "ended by SIGTERM")], ids=["Ctrl-C", "SIGTERM"]
+)
+def test_a_stopped_sweep_saves_its_jobs_and_prints_how_to_resume(
+    sweep, moody, command, same_weights, clear_moods, when_jobs_wait, number, end
+):
+    jobs: list[int] = []
 
-    def stop_by(signum: int, end: str) -> None:
-        jobs: list[int] = []
+    def stop(waiting: list[int]) -> None:
+        jobs.extend(waiting)
+        os.kill(os.getpid(), number)
 
-        def stop(waiting: list[int]) -> None:
-            jobs.extend(waiting)
-            os.kill(os.getpid(), signum)
-
-        Path("wait").touch()
-        when_jobs_wait(stop, 2)
-        answer = sweep("scorer=moody", "seed=1,2,3", "name=cut", "-j", "2")
-        assert answer.code == 128 + signum
-        assert answer.err == f"attnx: {end}; resume with: attnx resume multirun/cut\n"
-        assert "stopping" in answer.out
-        assert answer.out.splitlines()[-1] == "multirun/cut/report.html"
-        assert report_start("multirun/cut") == "3 runs: 2 interrupted, 1 waiting."
-        wait_for_end(jobs)
-        assert stands("multirun/cut") == ["interrupted", "interrupted", "waiting"]
-        assert read_sweep("multirun/cut").status == "interrupted"
-        assert [status(Path("multirun/cut") / str(number)) for number in range(2)] == ["interrupted", "interrupted"]
-
-    return stop_by
-
-
-def test_sigterm_stops_a_sweep_like_ctrl_c(stopped_sweep):
-    stopped_sweep(signal.SIGTERM, "ended by SIGTERM")
-
-
-def test_a_stopped_sweep_saves_its_jobs_and_resumes(stopped_sweep, sweep, command, same_weights, clear_moods):
-    stopped_sweep(signal.SIGINT, "interrupted")
+    Path("wait").touch()
+    when_jobs_wait(stop, 2)
+    answer = sweep("scorer=moody", "seed=1,2,3", "name=cut", "-j", "2")
+    assert answer.code == 128 + number
+    assert answer.err == f"attnx: {end}; resume with: attnx resume multirun/cut\n"
+    assert "stopping" in answer.out
+    assert answer.out.splitlines()[-1] == "multirun/cut/report.html"
+    assert report_start("multirun/cut") == "3 runs: 2 interrupted, 1 waiting."
+    wait_for_end(jobs)
+    assert stands("multirun/cut") == ["interrupted", "interrupted", "waiting"]
+    assert read_sweep("multirun/cut").status == "interrupted"
+    assert [status(Path("multirun/cut") / str(number)) for number in range(2)] == ["interrupted", "interrupted"]
     clear_moods()
     assert command("resume", "multirun/cut", "-j", "2").code == 0
     assert stands("multirun/cut") == ["finished"] * 3
