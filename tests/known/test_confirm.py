@@ -15,7 +15,6 @@ from attnx.config.suite_file import read_suite, suite_names
 from attnx.errors import UserError
 from attnx.reports.sweep.metrics import list_metrics
 from attnx.reports.sweep.ranking import rank_settings
-from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.run_table import table_text
 from attnx.reports.sweep.settings import Setting
 from attnx.runs.info import RunStatus
@@ -36,27 +35,9 @@ from studies.confirm.comparisons import (
 from studies.confirm.figures import draw_task
 from studies.confirm.page import advice_rows, common_tables, fill_page
 from studies.confirm.repeats import read_repeated
+from tests.known.confirm_runs import runs
 
 FILES = sorted(SUITES.glob("*.yaml"))
-
-
-COSTS = {"train_cpu_seconds": 30.0, "parameters": 1000.0}
-
-
-def runs(*rates: float | None) -> list[RunRecord]:
-    """Runs with these error rates; None for one that failed."""
-    return [
-        RunRecord(
-            path=Path(str(seed)),
-            label="run",
-            status=RunStatus.FAILED if rate is None else RunStatus.FINISHED,
-            seed=seed,
-            results={} if rate is None else {"test_per": rate, "test_examples": 1000.0, **COSTS},
-            monitor="valid_per",
-            maximize=False,
-        )
-        for seed, rate in enumerate(rates)
-    ]
 
 
 def planned(first: str, second: str) -> Planned:

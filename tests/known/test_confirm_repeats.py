@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,24 +10,15 @@ import yaml
 
 from attnx.config.suite_file import Suite, read_suite
 from attnx.reports.sweep.run_record import RunRecord
-from attnx.runs.info import RunStatus
 from studies.confirm.comparisons import read_runs
 from studies.confirm.repeats import HERE, read_repeated, repeat_rows, write_repeat
+from tests.known.confirm_runs import runs
 
 
-def runs(*rates: float | None) -> list[RunRecord]:
-    """Runs of seeds 2, 3 ... with these error rates; None for one that failed."""
+def seed_runs(*rates: float | None) -> list[RunRecord]:
+    """Runs of seeds 2, 3 ... with these error rates, and the rate that was chosen for them."""
     return [
-        RunRecord(
-            path=Path(str(seed)),
-            label="run",
-            status=RunStatus.FAILED if rate is None else RunStatus.FINISHED,
-            seed=seed,
-            choices={"optimizer.lr": "0.012"},
-            results={} if rate is None else {"test_per": rate},
-            monitor="valid_per",
-        )
-        for seed, rate in enumerate(rates, start=2)
+        replace(run, seed=seed, choices={"optimizer.lr": "0.012"}) for seed, run in enumerate(runs(*rates), start=2)
     ]
 
 
@@ -46,15 +38,18 @@ def suite(tmp_path: Path) -> Suite:
 
 def test_the_results_of_equal_seeds_are_compared(suite: Suite) -> None:
     """Of seeds 2 to 4: the fifth was trained once, the sixth failed on the other machine."""
-    counted = {("words/english", "dot"): runs(5.0, 5.1, 5.2, 9.0, 5.0), ("words/french", "dot"): runs(7.0, 7.1)}
-    repeated = {("words/english", "dot"): [*runs(5.1, 5.1, 5.4), *runs(*[None] * 5)[4:]]}
+    counted = {
+        ("words/english", "dot"): seed_runs(5.0, 5.1, 5.2, 9.0, 5.0),
+        ("words/french", "dot"): seed_runs(7.0, 7.1),
+    }
+    repeated = {("words/english", "dot"): [*seed_runs(5.1, 5.1, 5.4), *seed_runs(*[None] * 5)[4:]]}
     assert repeat_rows([suite], counted, repeated) == [
         ["words/english", "`dot`", "3", "PER 5.10", "5.20", "0.10", "0.10, at most 0.20"]
     ]
 
 
 def test_the_first_setting_is_trained_again_with_what_was_chosen(suite: Suite, tmp_path: Path) -> None:
-    counted = {("words/english", "dot"): runs(5.0, 5.1), ("words/english", "none"): runs(9.0, 9.1)}
+    counted = {("words/english", "dot"): seed_runs(5.0, 5.1), ("words/english", "none"): seed_runs(9.0, 9.1)}
     again = read_suite(str(write_repeat(suite, counted, 3, tmp_path / "repeats")))
     assert again.baselines == {"dot": ["scorer=dot"]}
     assert again.tasks == {"english": ["task=g2p", "optimizer.lr=0.012"]}
