@@ -115,6 +115,23 @@ class Browser:
         actions = [{"type": kind, "value": value} for kind in ("keyDown", "keyUp")]
         self.send("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
 
+    def hold_clock(self) -> None:
+        """Keep the page's timers from firing by themselves, so that a slow machine misses no step of a page."""
+        self.run(
+            "window.timers = new Map(); let last = 0;"
+            "const keep = (repeats) => (act, delay) => { timers.set(++last, {act, delay, repeats}); return last; };"
+            "window.setTimeout = keep(false); window.setInterval = keep(true);"
+            "window.clearTimeout = window.clearInterval = (id) => timers.delete(id);"
+        )
+
+    def fire_timers(self) -> list[float]:
+        """Fire each timer of a page whose clock is held, once; return the delays they had, in milliseconds."""
+        return self.run(
+            "const due = [...timers];"
+            "for (const [id, {act, repeats}] of due) { if (!repeats) timers.delete(id); act(); }"
+            "return due.map(([, {delay}]) => delay)"
+        )
+
     def text(self, selector: str) -> str:
         """What can be read in an element: its visible text."""
         return self.send("GET", f"/element/{self.find(selector)}/text")

@@ -158,20 +158,20 @@ def test_the_winner_among_the_beams_is_the_output(see):
 def test_playing_goes_on_to_the_last_step(see):
     browser = see()
     assert browser.text("#play") == "▶ Play"
+    browser.hold_clock()
     browser.run("const e = document.getElementById('speed'); e.value = '4'")
     browser.run("document.getElementById('player').focus()")
     browser.press(" ")
     assert browser.text("#play") == "❚❚ Pause"
-    steps = browser.run(
-        "return new Promise(resolve => { const steps = [], name = document.getElementById('step-name');"
-        "new MutationObserver(() => { steps.push(name.textContent);"
-        "if (name.textContent === 'step 4 of 4') resolve(steps) }).observe(name, {childList: true}) })")  # fmt: skip
-    assert steps[-2:] == ["step 3 of 4", "step 4 of 4"]
+    for step in (2, 3, 4):
+        assert browser.text("#step-name") == f"step {step} of 4"
+        assert browser.fire_timers() == ([250] if step < 4 else [])
     assert browser.text("#play") == "▶ Play"
     browser.click("#play")  # from the start again
     browser.press("escape")
     browser.press("home")
     assert browser.text("#play") == "▶ Play"
+    assert browser.fire_timers() == []
 
 
 def test_a_head_has_its_own_scores(see):
