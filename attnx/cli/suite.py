@@ -63,6 +63,7 @@ class SuiteCommand:
     server: ForkServerProcesses | None = None  #: from which the jobs of all sweeps are forked
     #: the runs of each sweep, by mechanism and stage, as they were when it last ended
     records: dict[Cell, Records] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)  #: what is possible, and perhaps not meant
 
     def __post_init__(self) -> None:
         own = without_hydra_overrides(self.overrides)
@@ -88,6 +89,8 @@ class SuiteCommand:
             Stopped: by a signal; the message says how to go on.
         """
         self.check()
+        for note in self.notes:
+            print_line(f"note: {note}", flush=True)
         stopped = None
         if any(len(entry.finished) < self.suite.seeds or entry.status for entry in map(self._entry, self.configs)):
             try:
@@ -102,12 +105,12 @@ class SuiteCommand:
                 # The same command says what is wrong before it trains, now that there are runs to compare.
                 raise stopped from error
             raise
-        notes = [
+        widths = [
             f"On {task}, {name} has {equal.note}, the nearest that its widths allow."
             for (task, name), equal in self.matched.items()
             if not equal.is_close
         ]
-        standings = Standings(self.suite, entries, self.challenger, notes)
+        standings = Standings(self.suite, entries, self.challenger, [*self.notes, *widths])
         for sentence in standings.conclusions:
             print_line(sentence.replace("**", ""))
         for path in write_suite_report(standings, SUITES / self.suite.name / (self.challenger or "baselines")):
@@ -134,6 +137,7 @@ class SuiteCommand:
         self._reject_times()
         if self.suite.match:
             self._match()
+        self._reject_equal()
         first = next(iter(self.configs))
         for values in self.suite.grid[1:]:
             try:
@@ -182,6 +186,18 @@ class SuiteCommand:
                 raise UserError(
                     f"{self.suite.file}: tasks.{task}: set trainer.max_steps or trainer.max_epochs; trainer.max_time "
                     "would be other steps for each mechanism, unless budget=time is what you mean"
+                )
+
+    def _reject_equal(self) -> None:
+        """Refuse two mechanisms that are the same setting on each task; note two that are on some."""
+        for first, second in itertools.combinations(self.mechanisms, 2):
+            common = [task for task in self.suite.tasks if {(task, first), (task, second)} <= self.configs.keys()]
+            equal = [task for task in common if self.configs[task, first] == self.configs[task, second]]
+            if equal and equal == common:
+                raise UserError(f"{self.suite.file}: {first} and {second} are the same setting; leave one out")
+            if equal:
+                self.notes.append(
+                    f"On {', '.join(equal)}, {first} and {second} are the same setting: their runs are equal."
                 )
 
     def _match(self) -> None:

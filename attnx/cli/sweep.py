@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import shlex
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -126,8 +127,17 @@ def sweep(args: SweepArgs, folder: Path | None = None, shared: ForkServerProcess
 
 
 def _compose(jobs: Sequence[Sequence[str]], config_dir: str | None) -> Configs:
+    """The configurations of jobs; a UserError if two are the same setting, which a comparison would take for two."""
     with show_waiting(Console(), f"composing {len(jobs):,} jobs ..."):
-        return dict(zip(map(overrides_key, jobs), compose_jobs(jobs, config_dir), strict=True))
+        configs = dict(zip(map(overrides_key, jobs), compose_jobs(jobs, config_dir), strict=True))
+    settings: dict[str, tuple[tuple[str, str], ...]] = {}
+    for job, config in configs.items():
+        other = settings.setdefault(json.dumps(config, sort_keys=True), job)
+        if other != job:
+            pairs = [[pair for pair in one if pair not in two] for one, two in ((other, job), (job, other))]
+            first, second = (" ".join(map("=".join, own)) for own in pairs)
+            raise UserError(f"{first} and {second} are the same setting; leave one out")
+    return configs
 
 
 def _run_sweep(running: SweepSession, request: SweepRequest, equal_jobs: Sequence[EqualJob]) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from attnx.config.compose import reject_repeated
 from attnx.config.groups import GROUPS, conf_folder
 from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
@@ -200,6 +201,10 @@ def _read_overrides(file: Path, field: str, value: Any) -> list[str]:
     if not isinstance(words, list) or not all(isinstance(word, str) and "=" in word[1:] for word in words):
         raise UserError(f"{file}: {field}: expected a list of overrides, such as [scorer=dot, scope.window=2]")
     reject_several(words, f"{file}: {field}: ")
+    try:
+        reject_repeated(words)
+    except UserError as error:
+        raise UserError(f"{file}: {field}: {error}") from error
     return words
 
 

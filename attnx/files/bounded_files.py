@@ -44,7 +44,19 @@ SAFE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(SAFE_LOADER):  # type: ignore[misc]
-    """Loads plain values only: dates stay texts, and numbers are bounded."""
+    """Loads plain values only: dates stay texts, numbers are bounded, and no name in a mapping is written twice."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        names: set[str] = set()
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value in names:
+                raise yaml.constructor.ConstructorError(
+                    problem=f"{key.value} is written twice; leave one out", problem_mark=key.start_mark
+                )
+            names.add(key.value)
+        return super().construct_mapping(node, deep)
 
     def construct_scalar(self, node: Any) -> Any:
         kind = node.tag.rpartition(":")[2]

@@ -236,6 +236,11 @@ def test_runs_of_another_protocol_are_refused(change: dict[str, object], words: 
         (TEXT + "match: parameter", "toy.yaml: match: parameter; did you mean parameters?"),
         (TEXT.replace("[]", "[task=g2p]"), "baselines.attention: task=g2p: the tasks are those of"),
         (TEXT.replace("recipe=mqar", "budget=flops"), "toy.yaml: base: budget=flops: would match the runs of a mech"),
+        (
+            TEXT.replace("[]", "[scorer=dot, +scorer=mlp]"),
+            "baselines.attention: scorer is set twice, by scorer=dot and",
+        ),
+        (TEXT + "seeds: 4", "toy.yaml:5: not valid YAML: seeds is written twice; leave one out"),
         (TEXT.replace("recipe=mqar", "seed=3"), "toy.yaml: base: seed=3: a suite sets seeds and folders itself"),
     ],
 )

@@ -64,6 +64,11 @@ def info_text(**facts: Any) -> str:
 # The file of a run, its content, and the message.
 FILES: dict[str, tuple[str, str | bytes, str]] = {
     "aliases": ("config.yaml", bomb(9, 9), "config.yaml:2: an alias is not read"),
+    "a name twice": (
+        "config.yaml",
+        "task: {name: g2p}\ntask: {name: qa}\n",
+        "config.yaml:2: not valid YAML: task is wri",
+    ),
     "an alias of itself": ("config.yaml", "a: &a [*a]\n", "config.yaml:1: an alias is not read"),
     "brackets in YAML": ("config.yaml", f"a: {nest_lists(100_000)}", "config.yaml:1: nested more than 50 times"),
     "indents in YAML": ("config.yaml", "".join(" " * n + "a:\n" for n in range(999)), "nested more than 50 times"),

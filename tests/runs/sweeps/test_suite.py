@@ -196,6 +196,16 @@ def test_runs_of_another_commit_are_marked(begun, command):
         ({"baselines": {"a": ["scorer=dot"], "b": ["scorer=dto"]}}, [], "toy.yaml: baselines.b: unknown scorer 'dto'"),
         ({"search": {"optimizer.rate": [1, 2]}}, [], "toy.yaml: search: the optimizer 'adam' has no option 'rate'"),
         ({"search": {"optimizer.lr": [0.1, -1]}}, [], "toy.yaml: search: optimizer.lr=-1"),
+        (
+            {"baselines": {"a": ["scorer=mlp"], "b": ["scorer=mlp", "scorer.depth=1"]}},
+            [],
+            "toy.yaml: a and b are the same setting; leave one out",
+        ),
+        (
+            {},
+            ["scorer=additive", "attention.heads=1"],
+            "toy.yaml: additive-heads=1 and additive are the same setting; leave one out",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -206,6 +216,14 @@ def test_a_mistake_is_one_line_and_nothing_is_trained(fields, words, message, wr
     assert answer.err.startswith(f"attnx: {message}")
     assert answer.err.count("\n") == 1
     assert not HOME.exists()
+
+
+def test_settings_that_are_the_same_on_some_task_are_noted_before_training(write, command, monkeypatch):
+    suite = write(tasks={"words": [], "dots": ["scorer=dot"]}, baselines={"given": [], "additive": ["scorer=additive"]})
+    note = "On words, additive and given are the same setting: their runs are equal."
+    monkeypatch.setattr(suite_command, "sweep", lambda *_: None)
+    assert command("suite", suite).out.startswith(f"note: {note}\nattnx: suite toy, 1 of 2")
+    assert note in (HOME / "toy" / "baselines.md").read_text(encoding="utf-8")
 
 
 def test_the_scorer_of_the_tutorial_runs_to_the_page(work_folder, command, shared_server, no_pictures):

@@ -478,6 +478,7 @@ def test_a_pruned_job_stays_stopped(sweep, moody, monkeypatch):
         ("-m hydra/launcher=slurm -j 2 scorer=dot,scaled", "at once; set hydra.launcher.array_parallelism"),
         ("-m scorer=dot,scaled -j", "needs a value"),
         ("resume nowhere -j 2", "single run"),
+        ("-m model.dropout=0,0.0", "model.dropout=0 and model.dropout=0.0 are the same setting; leave one out"),
     ],
 )
 def test_a_mistake_is_reported(line, message, command, work_folder):
