@@ -99,6 +99,8 @@ def sweep(args: SweepArgs, folder: Path | None = None, shared: ForkServerProcess
     if args.jobs:
         request = request._replace(jobs=[*map(list, args.jobs)])
     configs = _compose(request.jobs, args.config_dir)
+    if not args.jobs:  # a suite compares its mechanisms itself
+        _reject_equal(configs)
     for config in configs.values():
         reject_parts_of_this_process(config, "the processes of a sweep")
     folder = folder or _sweep_folder(overrides, configs)
@@ -127,9 +129,12 @@ def sweep(args: SweepArgs, folder: Path | None = None, shared: ForkServerProcess
 
 
 def _compose(jobs: Sequence[Sequence[str]], config_dir: str | None) -> Configs:
-    """The configurations of jobs; a UserError if two are the same setting, which a comparison would take for two."""
     with show_waiting(Console(), f"composing {len(jobs):,} jobs ..."):
-        configs = dict(zip(map(overrides_key, jobs), compose_jobs(jobs, config_dir), strict=True))
+        return dict(zip(map(overrides_key, jobs), compose_jobs(jobs, config_dir), strict=True))
+
+
+def _reject_equal(configs: Configs) -> None:
+    """Refuse two jobs that are the same setting: a report would take their equal runs for those of two settings."""
     settings: dict[str, tuple[tuple[str, str], ...]] = {}
     for job, config in configs.items():
         other = settings.setdefault(json.dumps(config, sort_keys=True), job)
@@ -137,7 +142,6 @@ def _compose(jobs: Sequence[Sequence[str]], config_dir: str | None) -> Configs:
             pairs = [[pair for pair in one if pair not in two] for one, two in ((other, job), (job, other))]
             first, second = (" ".join(map("=".join, own)) for own in pairs)
             raise UserError(f"{first} and {second} are the same setting; leave one out")
-    return configs
 
 
 def _run_sweep(running: SweepSession, request: SweepRequest, equal_jobs: Sequence[EqualJob]) -> int:
