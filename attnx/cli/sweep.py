@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import shlex
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -33,7 +32,7 @@ from attnx.sweeps.equal_budgets import (
 )
 from attnx.sweeps.expand_overrides import SweepRequest, expand_sweep, without_hydra_overrides
 from attnx.sweeps.gpus import count_parallel_jobs, visible_gpus
-from attnx.sweeps.preflight import check_files, check_jobs
+from attnx.sweeps.preflight import check_files, check_jobs, reject_equal
 from attnx.sweeps.processes import ForkServerProcesses
 from attnx.sweeps.record import (
     get_or_add_job,
@@ -100,7 +99,7 @@ def sweep(args: SweepArgs, folder: Path | None = None, shared: ForkServerProcess
         request = request._replace(jobs=[*map(list, args.jobs)])
     configs = _compose(request.jobs, args.config_dir)
     if not args.jobs:  # a suite compares its mechanisms itself
-        _reject_equal(configs)
+        reject_equal(configs)
     for config in configs.values():
         reject_parts_of_this_process(config, "the processes of a sweep")
     folder = folder or _sweep_folder(overrides, configs)
@@ -131,17 +130,6 @@ def sweep(args: SweepArgs, folder: Path | None = None, shared: ForkServerProcess
 def _compose(jobs: Sequence[Sequence[str]], config_dir: str | None) -> Configs:
     with show_waiting(Console(), f"composing {len(jobs):,} jobs ..."):
         return dict(zip(map(overrides_key, jobs), compose_jobs(jobs, config_dir), strict=True))
-
-
-def _reject_equal(configs: Configs) -> None:
-    """Refuse two jobs that are the same setting: a report would take their equal runs for those of two settings."""
-    settings: dict[str, tuple[tuple[str, str], ...]] = {}
-    for job, config in configs.items():
-        other = settings.setdefault(json.dumps(config, sort_keys=True), job)
-        if other != job:
-            pairs = [[pair for pair in one if pair not in two] for one, two in ((other, job), (job, other))]
-            first, second = (" ".join(map("=".join, own)) for own in pairs)
-            raise UserError(f"{first} and {second} are the same setting; leave one out")
 
 
 def _run_sweep(running: SweepSession, request: SweepRequest, equal_jobs: Sequence[EqualJob]) -> int:

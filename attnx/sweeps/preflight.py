@@ -1,4 +1,4 @@
-"""Check, before a sweep writes anything, which of its jobs would reject their data or their parts."""
+"""Check, before a sweep writes anything, which of its jobs are equal, or would reject their data or their parts."""
 
 from __future__ import annotations
 
@@ -28,6 +28,17 @@ from attnx.sweeps.session import Configs
 WAITING = "checking what the jobs will read ..."
 ERRORS_FILE, CHECK_JOB, WAIT_SECONDS = "refused.json", -1, 60.0
 MAX_DRAWN_EXAMPLES = 1000  # of a task that draws its training split; all of them have the same form
+
+
+def reject_equal(configs: Configs) -> None:
+    """Refuse two jobs that are the same setting: a report would take their equal runs for those of two settings."""
+    settings: dict[str, tuple[tuple[str, str], ...]] = {}
+    for job, config in configs.items():
+        other = settings.setdefault(json.dumps(config, sort_keys=True), job)
+        if other != job:
+            pairs = [[pair for pair in one if pair not in two] for one, two in ((other, job), (job, other))]
+            first, second = (" ".join(map("=".join, own)) for own in pairs)
+            raise UserError(f"{first} and {second} are the same setting; leave one out")
 
 
 def check_jobs(
