@@ -189,11 +189,15 @@ class SuiteCommand:
                 )
 
     def _reject_equal(self) -> None:
-        """Refuse two mechanisms that are the same setting on each task; note two that are on some."""
+        """Refuse two mechanisms that are the same setting on each task; note two that are on some.
+
+        A check has two of the tasks, and a table of others tells no configurations: there all that is seen is noted.
+        """
+        is_whole = not (self.is_check or self.shared)
         for first, second in itertools.combinations(self.mechanisms, 2):
             common = [task for task in self.suite.tasks if {(task, first), (task, second)} <= self.configs.keys()]
             equal = [task for task in common if self.configs[task, first] == self.configs[task, second]]
-            if equal and equal == common:
+            if equal and equal == common and is_whole:
                 raise UserError(f"{self.suite.file}: {first} and {second} are the same setting; leave one out")
             if equal:
                 self.notes.append(

@@ -226,6 +226,14 @@ def test_settings_that_are_the_same_on_some_task_are_noted_before_training(write
     assert note in (HOME / "toy" / "baselines.md").read_text(encoding="utf-8")
 
 
+def test_a_check_notes_what_is_the_same_on_its_two_tasks(write, command, monkeypatch):
+    tasks = {"first": [], "second": ["decoder.hidden_size=13"], "third": ["scorer=dot"]}
+    suite = write(tasks=tasks, baselines={"given": [], "additive": ["scorer=additive"]})
+    monkeypatch.setattr(suite_command, "sweep", lambda *_: None)
+    answer = command("suite", suite, "--check")
+    assert answer.out.startswith("note: On first, second, additive and given are the same setting")
+
+
 def test_the_scorer_of_the_tutorial_runs_to_the_page(work_folder, command, shared_server, no_pictures):
     """Its file, a first run of it with a tiny budget, and the check of its suite."""
     text = PAGE.read_text(encoding="utf-8")
