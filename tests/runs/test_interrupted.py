@@ -173,8 +173,7 @@ def test_a_resumed_run_restores_missing_files(run, interrupt_at, command):
         2,
         "attnx: one: is half-written (it has no config.yaml); start a new run\n",
     )
-    lines = [line for line in text.splitlines() if not line.startswith(("trainer:", "  max_steps"))]
-    config.write_text("\n".join(lines), encoding="utf-8")
+    config.write_text(text.partition("trainer:")[0], encoding="utf-8")
     answer = command("resume", "one")
     assert answer.code == 2
     assert "one/config.yaml: " in answer.err
