@@ -23,6 +23,7 @@ from rich.console import Console
 
 from attnx.cli.commands import runs
 from attnx.cli.commands.runs import table
+from attnx.errors import UserError
 from attnx.files.bounded_files import read_mapping
 from attnx.runs.info import read_config
 from attnx.runs.layout import SWEEP_LOCK
@@ -223,10 +224,13 @@ widths:
 text: "of
   two lines"
 """
-    for text in (awkward, 'a: "x\ny: z"\nb: 1\n', "a: 1\na: 2\n", "a:\n  b:\n\n    c: 1\n# end\n...\n"):
-        file = Path("config.yaml")
+    file = Path("config.yaml")
+    for text in (awkward, 'a: "x\ny: z"\nb: 1\n', "a:\n  b:\n\n    c: 1\n# end\n...\n"):
         file.write_text(text, encoding="utf-8")
         assert read_config(file) == yaml.safe_load(text), text
+    file.write_text("a: 1\na: 2\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"^config.yaml:2: not valid YAML: a is written twice; leave one out$"):
+        read_config(file)
 
 
 def test_a_real_run_is_listed(run, command):
