@@ -173,7 +173,8 @@ def _help(words: Sequence[str]) -> int:
 def _compose_and_run(argv: Sequence[str]) -> int:
     """Train, sweep or show a configuration."""
     from attnx.cli.training_args import TrainingParser
-    from attnx.config.compose import canonicalize_overrides, compose, reject_repeated
+    from attnx.config.compose import canonicalize_overrides, compose
+    from attnx.runs.sweep import reject_repeated
 
     arguments = TrainingParser().parse(argv)
     if arguments.version:

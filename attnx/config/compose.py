@@ -33,6 +33,7 @@ from attnx.data.paths import expand_path
 from attnx.errors import UserError, check_words, reject_duplicates
 from attnx.models.resolve import NoEffect, resolve_model
 from attnx.registry.part import MULTI_SELECT_KINDS
+from attnx.runs.sweep import reject_repeated
 
 ATTENTION_KINDS = ("scorer", "scope", "query", "normalizer")
 """Kinds that have no effect with ``attention=none``."""
@@ -199,17 +200,6 @@ def canonicalize_overrides(overrides: Sequence[str]) -> list[str]:
             override = bare if re.split("[=@]", bare)[0] in GROUPS else f"++{bare}"
         canonical.append(override)
     return canonical
-
-
-def reject_repeated(overrides: Sequence[str]) -> None:
-    """Reject a key that is set twice: of two values one has no effect."""
-    written: dict[str, str] = {}
-    for override in overrides:
-        bare = override.lstrip("+~")
-        key = bare.partition("=")[0]
-        if key in written:
-            raise UserError(f"{key} is set twice, by {written[key]} and {bare}; leave one out")
-        written[key] = bare
 
 
 def reject_ambiguous(overrides: Sequence[str]) -> None:

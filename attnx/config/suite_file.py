@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from attnx.config.compose import reject_repeated
 from attnx.config.groups import GROUPS, conf_folder
 from attnx.config.view import value_text
 from attnx.errors import UserError, suggest
 from attnx.files.bounded_files import read_yaml
 from attnx.files.parse_number import is_count
 from attnx.runs.layout import check_name
-from attnx.runs.sweep import SEVERAL_VALUES, split_override
+from attnx.runs.sweep import SEVERAL_VALUES, reject_repeated, split_override
 
 FIELDS: Final = ("base", "tasks", "baselines", "search", "seeds", "match", "check")
 QUANTITIES: Final = ("parameters", "flops", "state")

@@ -122,6 +122,17 @@ def overrides_key(overrides: Iterable[str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(map(split_override, overrides)))
 
 
+def reject_repeated(overrides: Iterable[str]) -> None:
+    """Reject a key that is set twice: of two values one has no effect."""
+    written: dict[str, str] = {}
+    for override in overrides:
+        bare = override.lstrip("+~")
+        key, _ = split_override(bare)
+        if key in written:
+            raise UserError(f"{key} is set twice, by {written[key]} and {bare}; leave one out")
+        written[key] = bare
+
+
 def is_sweep(folder: Path | str) -> bool:
     """Whether a folder is a sweep's."""
     return (Path(folder) / SWEEP_JSON).is_file()

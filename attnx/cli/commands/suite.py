@@ -22,9 +22,9 @@ from pathlib import Path
 from attnx.cli.args import number_of_jobs
 from attnx.cli.steady_output import steady_output
 from attnx.cli.suite import SuiteCommand
-from attnx.config.compose import reject_repeated
 from attnx.config.suite_file import DEFAULT_SUITE, read_suite
 from attnx.errors import UserError
+from attnx.runs.sweep import reject_repeated
 
 TABLE = ".csv"
 
