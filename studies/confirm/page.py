@@ -6,7 +6,7 @@ That is what to take, what settings do on several tasks, what was asked and foun
 from __future__ import annotations
 
 import shlex
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
@@ -33,9 +33,9 @@ def fill_page(
     page: str, suites: Sequence[Suite], answers: Sequence[Compared], runs: Runs, repeated: Runs, problems: Path
 ) -> str:
     """The page with its tables made anew."""
-    rows, undecided = advice_rows(suites, runs, problems)
+    rows, notes = advice_rows(suites, runs, problems)
     texts = {
-        "confirmed": "\n\n".join([table(ADVICE_HEAD, rows), *undecided]),
+        "confirmed": "\n\n".join([table(ADVICE_HEAD, rows), *notes]),
         "common": "\n\n".join(common_tables(suites, runs)),
         "questions": table(FOUND_HEAD, [_found_row(one) for one in answers]),
         "expectations": expectations_text(answers),
@@ -59,7 +59,10 @@ def rank_tasks(suites: Sequence[Suite], runs: Runs) -> dict[str, Ranking]:
 
 
 def advice_rows(suites: Sequence[Suite], runs: Runs, problems: Path) -> tuple[list[list[str]], list[str]]:
-    """A row for each problem whose task is whole, and a sentence for those whose advice would be ``against`` itself.
+    """A row for each problem whose task is whole, and sentences on what these rows leave out.
+
+    They name the tasks whose advice would be ``against`` itself, and the ``untrained`` settings, with the reason why a
+    task is whole without them.
 
     The advice is the suite's first setting, or the best one if it is better than that by the differences from the best,
     adjusted for all settings of the task. How much better it is than ``against`` is said by Welch's test, adjusted for
@@ -67,14 +70,17 @@ def advice_rows(suites: Sequence[Suite], runs: Runs, problems: Path) -> tuple[li
     """
     rankings, defaults = rank_tasks(suites, runs), {suite.name: next(iter(suite.baselines)) for suite in suites}
     sizes = {f"{suite.name}/{task}": len(suite.baselines) for suite in suites for task in suite.tasks}
-    names, asked, undecided = dict[str, str](), [], []
+    names, asked, notes, lacking = dict[str, str](), [], [], defaultdict[str, list[str]](list)
     for entry in yaml.safe_load(problems.read_text(encoding="utf-8")):
         task, ranking = entry["task"], rankings.get(entry["task"])
-        if ranking is None or len(ranking.rows) < sizes[task]:
+        untrained = {name: why for name, why in entry.get("untrained", {}).items() if (task, name) not in runs}
+        if ranking is None or len(ranking.rows) + len(untrained) < sizes[task]:
             continue
+        for name, why in untrained.items():
+            lacking[f"`{name}` was not trained: {why}."].append(f"`{task}`")
         taken = _take(ranking, defaults[task.split("/")[0]])
         if taken == entry["against"]:
-            undecided.append(f"In `{task}` `{taken}` itself cannot be told from the best: there is no advice.")
+            notes.append(f"In `{task}` `{taken}` itself cannot be told from the best: there is no advice.")
         else:
             names[task] = entry["problem"]
             asked.append(Planned(task, taken, entry["against"], BETTER, ""))
@@ -88,7 +94,7 @@ def advice_rows(suites: Sequence[Suite], runs: Runs, problems: Path) -> tuple[li
         words = " ".join(f"`{shlex.quote(word)}`" for word in overrides.get((task.split("/")[0], taken), ()))
         named = f"`{taken}`{words and f': {words}'}"  # defaults and what needs no training have none
         rows.append(_advice_row(names[task], named, one, rankings[task], runs))
-    return rows, undecided
+    return rows, [*notes, *(f"In {' and '.join(tasks)} {sentence}" for sentence, tasks in lacking.items())]
 
 
 def common_tables(suites: Sequence[Suite], runs: Runs) -> list[str]:

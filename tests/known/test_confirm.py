@@ -142,6 +142,16 @@ def test_the_page_advises_where_a_task_is_whole(tmp_path: Path) -> None:
     table["g2p/english", "defaults"] = runs(2.0, 2.1, 2.0, 2.0)
     rows, (sentence,) = advice_rows([read_suite(str(file))], table, problems)
     assert (rows, sentence.startswith("In `g2p/english` `defaults` itself")) == ([], True)
+    entries[1]["untrained"] = {"dot": "a run takes a day"}
+    problems.write_text(yaml.safe_dump(entries), encoding="utf-8")
+    (_, (french, *_)), (note,) = advice_rows([read_suite(str(file))], table, problems)
+    assert (french, note) == (
+        "words: `g2p/french`",
+        "In `g2p/french` `dot` was not trained: a run takes a day.",
+    )
+    table["g2p/french", "dot"] = runs(2.0, 2.1, 2.2)
+    (_, (_, taken, *_)), notes = advice_rows([read_suite(str(file))], table, problems)
+    assert (taken, notes) == ("`dot`: `scorer=dot`", [])
     table["g2p/english", "none"] = runs(10.0, 10.2, 10.1, 10.3)
     names = ("confirmed", "common", "questions", "expectations", "repeats")
     page = "a" + "".join(f"\n\n<!-- {name} -->\n\nstale\n\n<!-- end -->\n\nb" for name in names)
