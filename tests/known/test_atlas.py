@@ -235,6 +235,8 @@ def test_advice_is_the_defaults_or_what_is_clearly_cheaper(tasks, seconds_of_dot
         for name, (error, seconds) in errors.items()
         for seed in (1, 2, 3)
     ]
+    assert advise(comparisons(runs)[0], tasks) is None  # the confirmation advises
+    tasks = {"g2p": tasks["g2p"]._replace(is_confirmed=False)}
     advice = advise(comparisons(runs)[0], tasks)
     assert advice is not None
     assert (advice.data, advice.baseline) == (f"{tasks['g2p'].data}: `g2p`", "30.40")
