@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import os
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from attnx import registry
@@ -18,10 +20,11 @@ from attnx.config.groups import (
     SCALARS,
     check_placement,
     check_scalar,
+    conf_folder,
     group_choices,
     parts_by_option,
 )
-from attnx.config.hydra_errors import reject_folder_overrides, reject_hydra_overrides, unknown_key
+from attnx.config.hydra_errors import OVERRIDE, reject_folder_overrides, reject_hydra_overrides, unknown_key
 from attnx.config.no_effect import (
     chosen_parts,
     ineffective_options,
@@ -33,7 +36,7 @@ from attnx.data.paths import expand_path
 from attnx.errors import UserError, check_words, reject_duplicates
 from attnx.models.resolve import NoEffect, resolve_model
 from attnx.registry.part import MULTI_SELECT_KINDS
-from attnx.runs.sweep import reject_repeated
+from attnx.runs.sweep import reject_repeated, split_override
 
 ATTENTION_KINDS = ("scorer", "scope", "query", "normalizer")
 """Kinds that have no effect with ``attention=none``."""
@@ -45,7 +48,8 @@ def check_config(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> di
     """Check a composed configuration and fill in the defaults; an override that has no effect is refused."""
     for key in config:
         if key not in (*PART_GROUPS, *SCALARS, "placement"):
-            raise UserError(unknown_key(key))
+            is_choice = key in PRESETS and isinstance(config[key], str)
+            raise UserError(OVERRIDE.format(key) if is_choice else unknown_key(key))
     checked: dict[str, Any] = {key: check_scalar(key, config.get(key)) for key in SCALARS}
     checked |= check_placement(config.get("placement"))
     checked |= {kind: _check_kind(kind, config, overrides) for kind in PART_GROUPS}
@@ -145,24 +149,50 @@ def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> dic
         the configuration as plain containers, with every option.
 
     Raises:
-        UserError: any mistake, in one line.
+        UserError: any mistake, in one line, which names the user's file that has it.
     """
-    from hydra import compose as hydra_compose
-
-    from attnx.config.hydra_session import hydra_session, plain_config
-
     check_words(overrides, "overrides", "compose(['scorer=dot'])")
     registry.forget_changed()
     reject_folder_overrides(overrides)
     reject_hydra_overrides(overrides)
     overrides = canonicalize_overrides(overrides)
     reject_ambiguous(overrides)
-    with hydra_session(overrides, config_dir):
-        plain = plain_config(hydra_compose("config", overrides))
-    config = check_config(plain, overrides)
+    try:
+        config = _compose(overrides, config_dir)
+    except UserError as error:
+        raise UserError(_name_file(str(error), overrides, config_dir)) from error
     if config["folder"]:
         config["folder"] = str(expand_path("folder", config["folder"]))
     return config
+
+
+def _compose(overrides: Sequence[str], config_dir: str | None) -> dict[str, Any]:
+    from hydra import compose as hydra_compose
+
+    from attnx.config.hydra_session import hydra_session, plain_config
+
+    with hydra_session(overrides, config_dir):
+        plain = plain_config(hydra_compose("config", [*overrides]))
+    return check_config(plain, overrides)
+
+
+def _name_file(message: str, overrides: Sequence[str], config_dir: str | None) -> str:
+    """A message on a mistake, which begins with the file that has it: to choose that file alone gives the same."""
+    folders = [*filter(None, [config_dir]), os.path.relpath(conf_folder())]
+    for override in overrides:
+        group, name = split_override(override)
+        files = (file for folder in folders if group in GROUPS for file in Path(folder, group).glob("*.yaml"))
+        file = next((file for file in files if file.stem == name and file.is_file()), None)
+        if file is None:
+            continue
+        if str(file.resolve()) in message:  # as YAML's own errors have it
+            return message.replace(str(file.resolve()), str(file))
+        try:
+            _compose([override], config_dir)
+        except UserError as error:
+            if str(error) == message and override not in message:
+                return f"{file}: {message}"
+    return message
 
 
 def compose_jobs(jobs: Sequence[Sequence[str]], config_dir: str | None = None) -> list[dict[str, Any]]:

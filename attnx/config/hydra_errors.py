@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
+
+from yaml import MarkedYAMLError
 
 from attnx import registry
 from attnx.config.groups import (
@@ -26,6 +29,8 @@ from attnx.registry.part import MULTI_SELECT_KINDS
 from attnx.registry.synonyms import suggest_known
 
 LONG_NUMBER = re.compile(rf"\d{{{MAX_DIGITS + 1}}}")
+# What a file that replaces a choice has in its list of defaults.
+OVERRIDE = "a file replaces a choice by '- override /{}: NAME' in its defaults"
 # Keys of Hydra's folders, and what to write instead.
 FOLDERS = {
     "hydra.run": "a run lies in multirun/runs; write folder=FOLDER to name another folder",
@@ -42,12 +47,18 @@ def reject_folder_overrides(overrides: Sequence[str]) -> None:
                 raise UserError(f"{override}: {instead}")
 
 
-def translate_hydra_error(error: Exception, overrides: Sequence[str]) -> str:
-    """The message of a Hydra error in one line."""
+def translate_hydra_error(error: Exception, overrides: Sequence[str], config_dir: str | None = None) -> str:
+    """The message of an error of Hydra, or of a file that it cannot read, in one line; ``config_dir`` is the user's."""
     text = str(error)
+    if unreadable := _file_error(error):
+        return unreadable
     if missing := re.search(r"Could not (?:find|load) '([^']+)/([^'/]+)'", text):
         kind, name = missing.groups()
-        return registry.unknown(kind, name, group_choices(kind))
+        if kind not in GROUPS:
+            return unknown_key(kind, overrides)
+        files = Path(config_dir, kind).glob("*.yaml") if config_dir else ()
+        own = [file.stem for file in files if file.is_file()]
+        return registry.unknown(kind, name, dict.fromkeys([*group_choices(kind), *own]))
     if unknown := re.search(r"Key '[^']+' is not in struct\s+full_key: (\S+)", text):
         return unknown_key(unknown[1], overrides)
     group = re.search(r"(?:In 'config': Could not find|Could not override) '([^'=]+)'", text)
@@ -60,11 +71,26 @@ def translate_hydra_error(error: Exception, overrides: Sequence[str]) -> str:
     return _value_error(text, overrides) or " ".join(text.split())
 
 
+def _file_error(error: Exception) -> str:
+    """The message on a file that cannot be read; empty for another error."""
+    if isinstance(error, MarkedYAMLError) and error.problem_mark is not None:
+        return f"{error.problem_mark.name}:{error.problem_mark.line + 1}: not valid YAML: {error.problem}"
+    if isinstance(error, UnicodeDecodeError):
+        return "not UTF-8 text"
+    if isinstance(error, RecursionError):
+        return "nested too deep"
+    return (
+        f"{error.filename}: cannot be read: {error.strerror}" if isinstance(error, OSError) and error.filename else ""
+    )
+
+
 def _value_error(text: str, overrides: Sequence[str]) -> str:
     """The message on a value that Hydra cannot take; empty for another error."""
     if text.startswith("Config group override must be"):
         words = [override for override in overrides if "@" in override]
         return f"{' '.join(words)}: expected the name of a part after ="
+    if twice := re.match(r"(?:Multiple values for )?(\w+)(?:\. To override| appears more than once)", text):
+        return OVERRIDE.format(twice[1])
     if text.startswith("Could not delete"):
         words = [override for override in overrides if override.startswith("~")]
         return f"{' '.join(words)}: a choice cannot be removed; write another one, as in scorer=dot, or logger=[]"
@@ -103,6 +129,11 @@ def _unreadable(overrides: Sequence[str]) -> str:
 
 def unknown_key(path: str, overrides: Sequence[str] = ()) -> str:
     """The message on an unknown key, with similar groups, or options of the part that ``overrides`` choose."""
+    if path in PRESETS or path.partition("@")[2].partition(".")[0] in PRESETS:
+        return "the first line of an experiment or a recipe has to be '# @package _global_'"
+    group, _, kind = path.partition("@")[0].partition("/")
+    if group in PRESETS and not any(override.lstrip("+~").startswith(f"{group}/") for override in overrides):
+        return OVERRIDE.format(kind)
     head, _, option = path.partition(".")
     if not option:
         options = option_keys(head)

@@ -19,6 +19,7 @@ from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from attnx.config.groups import PART_GROUPS, conf_folder
 from attnx.config.hydra_errors import translate_hydra_error
@@ -45,8 +46,8 @@ def hydra_session(overrides: Sequence[str], config_dir: str | None = None) -> It
             yield
     except UserError:
         raise
-    except (HydraException, OmegaConfBaseException, ValueError) as error:
-        raise UserError(translate_hydra_error(error, overrides)) from error
+    except (HydraException, OmegaConfBaseException, YAMLError, OSError, RecursionError, ValueError) as error:
+        raise UserError(translate_hydra_error(error, overrides, config_dir)) from error
 
 
 class PartSource(ConfigSource):

@@ -107,6 +107,51 @@ def test_a_wrong_option_in_a_recipe_is_reported(user_configs):
             compose(line, user_configs)
 
 
+HEADER = "# @package _global_\n"
+FIRST_LINE = "the first line of an experiment or a recipe has to be '# @package _global_'"
+REPLACED = "a file replaces a choice by '- override /scorer: NAME' in its defaults"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            f"{HEADER}trainer: {{max_stepz: 5}}",
+            "{file}: the trainer 'lightning' has no option 'max_stepz'; did you mean",
+        ),
+        (f"{HEADER}trainer: {{max_steps: five}}", "{file}: trainer.max_steps=five: expected a whole number"),
+        (f"{HEADER}defaults: [override /scorer: dott]", "{file}: unknown scorer 'dott'; did you mean dot?"),
+        (f"{HEADER}defaults: [scorer: dot]", f"{{file}}: {REPLACED}"),
+        (f"{HEADER}defaults: [override scorer: dot]", f"{{file}}: {REPLACED}"),
+        (f"{HEADER}defaults: [/scorer: dot]", f"{{file}}: {REPLACED}"),
+        (f"{HEADER}foo: bar", "{file}: unknown key 'foo'"),
+        (f"{HEADER}experiment: other", "{file}: a file replaces a choice by '- override /experiment: NAME'"),
+        ("defaults: [override /scorer: dot]", f"{{file}}: {FIRST_LINE}"),
+        ("trainer: {max_steps: 5}", f"{{file}}: {FIRST_LINE}"),
+        ("[a, b]", f"{{file}}: {FIRST_LINE}"),
+        (f"{HEADER}trainer: {{max_steps: 5", "{file}:2: not valid YAML: expected ',' or '}}'"),
+        (f"{HEADER}seed: 1\nseed: 2", "{file}:3: not valid YAML: found duplicate key seed"),
+        (f"{HEADER}name: {'[' * 3000}{']' * 3000}", "{file}: nested too deep"),
+        ("name: \udcff", "{file}: not UTF-8 text"),
+    ],
+    ids=str,
+)
+def test_a_mistake_in_a_file_names_the_file(text, message, user_configs):
+    file = Path(user_configs, "experiment", "mine.yaml")
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    for line in (["experiment=mine"], ["scope=global", "experiment=mine"]):
+        with pytest.raises(UserError) as caught:
+            compose(line, user_configs)
+        assert str(caught.value).startswith(message.format(file=file))
+
+
+def test_a_mistake_on_the_command_line_names_no_file(user_configs):
+    with pytest.raises(UserError, match=r"^trainer\.max_steps=six: expected"):
+        compose(["experiment=mine", "trainer.max_steps=six"], user_configs)
+    with pytest.raises(UserError, match=r"^unknown experiment 'minee'; did you mean mine\?"):
+        compose(["experiment=minee"], user_configs)
+
+
 def test_an_experiment_may_extend_a_recipe(user_configs):
     text = (
         "# @package _global_\ndefaults:\n  - /recipe@_global_: luong_local_m\n  - override /scorer: dot\n"
