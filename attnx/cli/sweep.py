@@ -49,7 +49,7 @@ from attnx.sweeps.record import (
 )
 from attnx.sweeps.search import OptunaSearch, build_optuna_part
 from attnx.sweeps.session import Configs, SweepSession, job_environment
-from attnx.sweeps.slurm_jobs import run_on_slurm
+from attnx.sweeps.slurm_jobs import require_slurm, run_on_slurm
 from attnx.sweeps.stored_overrides import reject_unsafe_overrides
 from attnx.sweeps.summary import failure_message, note_sweep_end, report_detached, report_sweep, write_sweep_report
 from attnx.training.distributed.launched_rank import reject_launched_sweep
@@ -103,6 +103,9 @@ def sweep(args: SweepArgs, folder: Path | None = None, shared: ForkServerProcess
     for config in configs.values():
         reject_parts_of_this_process(config, "the processes of a sweep")
     folder = folder or _sweep_folder(overrides, configs)
+    if request.is_on_slurm and args.max_parallel != 1 and not request.is_search:
+        advice = "SLURM gets all jobs at once; set hydra.launcher.array_parallelism"
+        raise UserError(f"-j {args.max_parallel}: {advice}")
     _check_packages(request)
     equal_jobs = _equalize(request, configs)
     if equal_jobs:
@@ -111,9 +114,6 @@ def sweep(args: SweepArgs, folder: Path | None = None, shared: ForkServerProcess
     gpus = [] if request.is_on_slurm else visible_gpus()
     max_parallel = count_parallel_jobs(args.max_parallel, configs.values(), gpus)
     check_equal_time(configs.values(), max_parallel)
-    if request.is_on_slurm and args.max_parallel != 1 and not request.is_search:
-        advice = "SLURM gets all jobs at once; set hydra.launcher.array_parallelism"
-        raise UserError(f"-j {args.max_parallel}: {advice}")
     is_fresh = is_fresh and not _continues_after_requeue(folder)
     pending = request.jobs if is_fresh else _check_folder(folder, overrides, request, configs)
     checked = _checked_processes(pending, request, configs, max_parallel)
@@ -179,7 +179,7 @@ def _run_jobs(running: SweepSession, request: SweepRequest, jobs: Sequence[Sweep
 def _check_packages(request: SweepRequest) -> None:
     """Check that the packages which a sweep needs are installed, and have what is asked of them."""
     if request.is_on_slurm:
-        require_package("submitit", "slurm", "a sweep that SLURM runs")
+        require_slurm()
     if request.is_search:
         require_package("optuna", "optuna", "a search")
         for kind in ("sampler", "pruner"):

@@ -178,19 +178,19 @@ def _compose(overrides: Sequence[str], config_dir: str | None) -> dict[str, Any]
 
 def _name_file(message: str, overrides: Sequence[str], config_dir: str | None) -> str:
     """A message on a mistake, which begins with the file that has it: to choose that file alone gives the same."""
-    folders = [*filter(None, [config_dir]), os.path.relpath(conf_folder())]
-    for override in overrides:
-        group, name = split_override(override)
-        files = (file for folder in folders if group in GROUPS for file in Path(folder, group).glob("*.yaml"))
-        file = next((file for file in files if file.stem == name and file.is_file()), None)
-        if file is None:
-            continue
+    own = Path(config_dir or os.devnull, "config.yaml")  # which replaces that of attnx
+    chosen = [(own, list[str]())] if own.is_file() else []
+    for folder in filter(None, [config_dir, os.path.relpath(conf_folder())]):
+        for group, name in map(split_override, overrides):
+            files = Path(folder, group).glob("*.yaml") if group in GROUPS else ()
+            chosen += [(file, [f"{group}={name}"]) for file in files if file.stem == name and file.is_file()]
+    for file, choice in chosen:
         if str(file.resolve()) in message:  # as YAML's own errors have it
             return message.replace(str(file.resolve()), str(file))
         try:
-            _compose([override], config_dir)
+            _compose(choice, config_dir)
         except UserError as error:
-            if str(error) == message and override not in message:
+            if str(error) == message and not any(word in message for word in choice):
                 return f"{file}: {message}"
     return message
 

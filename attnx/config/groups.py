@@ -52,6 +52,12 @@ def group_choices(group: str) -> list[str]:
     return files if group in PRESETS else [*registry.names(group), *files]
 
 
+def hydra_options(kind: str) -> list[str]:
+    """The options of the launchers, or of the sweepers, that ship."""
+    texts = [file.read_text(encoding="utf-8") for file in (conf_folder() / "hydra" / kind).glob("*.yaml")]
+    return sorted({option for text in texts for option in yaml.safe_load(text)})
+
+
 def default_parts() -> dict[str, str]:
     """The part of each kind in the default composition, as text: ``{"scorer": "additive", ...}``."""
     return listed_parts("config")

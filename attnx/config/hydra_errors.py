@@ -18,6 +18,7 @@ from attnx.config.groups import (
     SCALARS,
     default_parts,
     group_choices,
+    hydra_options,
     listed_parts,
     option_keys,
     parts_by_option,
@@ -54,7 +55,7 @@ def translate_hydra_error(error: Exception, overrides: Sequence[str], config_dir
         return unreadable
     if missing := re.search(r"Could not (?:find|load) '([^']+)/([^'/]+)'", text):
         kind, name = missing.groups()
-        if kind not in GROUPS:
+        if kind not in PRESETS and kind.partition("/")[0] in PRESETS:
             return unknown_key(kind, overrides)
         files = Path(config_dir, kind).glob("*.yaml") if config_dir else ()
         own = [file.stem for file in files if file.is_file()]
@@ -91,6 +92,8 @@ def _value_error(text: str, overrides: Sequence[str]) -> str:
         return f"{' '.join(words)}: expected the name of a part after ="
     if twice := re.match(r"(?:Multiple values for )?(\w+)(?:\. To override| appears more than once)", text):
         return OVERRIDE.format(twice[1])
+    if absent := re.match(r"Could not override '(\w+)'", text):
+        return f"your config.yaml replaces that of attnx, and has no {absent[1]} in its defaults"
     if text.startswith("Could not delete"):
         words = [override for override in overrides if override.startswith("~")]
         return f"{' '.join(words)}: a choice cannot be removed; write another one, as in scorer=dot, or logger=[]"
@@ -129,11 +132,8 @@ def _unreadable(overrides: Sequence[str]) -> str:
 
 def unknown_key(path: str, overrides: Sequence[str] = ()) -> str:
     """The message on an unknown key, with similar groups, or options of the part that ``overrides`` choose."""
-    if path in PRESETS or path.partition("@")[2].partition(".")[0] in PRESETS:
-        return "the first line of an experiment or a recipe has to be '# @package _global_'"
-    group, _, kind = path.partition("@")[0].partition("/")
-    if group in PRESETS and not any(override.lstrip("+~").startswith(f"{group}/") for override in overrides):
-        return OVERRIDE.format(kind)
+    if in_file := _unknown_in_file(path, overrides):
+        return in_file
     head, _, option = path.partition(".")
     if not option:
         options = option_keys(head)
@@ -155,6 +155,20 @@ def unknown_key(path: str, overrides: Sequence[str] = ()) -> str:
     if part := _chosen_part(head, overrides):
         return registry.unknown_option(head, part, option)
     return f"the chosen {head} has no option {option!r}{suggest_known(option, owners, f'{head}.')}"
+
+
+def _unknown_in_file(path: str, overrides: Sequence[str]) -> str:
+    """The message on a key that a file cannot have, or on an option of a launcher or a sweeper; else empty."""
+    if path in PRESETS or path.partition("@")[2].partition(".")[0] in PRESETS:
+        return "the first line of an experiment or a recipe has to be '# @package _global_'"
+    group, _, kind = path.partition("@")[0].partition("/")
+    if group in PRESETS and not any(override.lstrip("+~").startswith(f"{group}/") for override in overrides):
+        return OVERRIDE.format(kind)
+    head, _, name = path.rpartition(".")
+    if head in ("hydra.launcher", "hydra.sweeper"):
+        kind = head.removeprefix("hydra.")
+        return f"hydra/{kind} has no option {name!r}{suggest(name, hydra_options(kind))}"
+    return ""
 
 
 def _chosen_part(kind: str, overrides: Sequence[str]) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import signal
 import sys
 import time
@@ -16,6 +17,7 @@ from typing import Any
 from attnx.errors import ExitCode, UserError
 from attnx.files.atomic_files import write_json
 from attnx.files.process import spawn
+from attnx.registry.dependencies import require_package
 from attnx.runs.info import DONE_STATUSES, RunStatus
 from attnx.runs.layout import PROGRESS
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
@@ -127,6 +129,19 @@ class SlurmQueue:
             return set()
         self._misses = {job_id: self._misses.get(job_id, 0) + 1 for job_id in job_ids if job_id not in queued}
         return {job_id for job_id, count in self._misses.items() if count >= MAX_MISSES}
+
+
+def require_slurm() -> None:
+    """Check that submitit is installed and that SLURM's commands are here.
+
+    Raises:
+        UserError: one of them is missing.
+    """
+    require_package("submitit", "slurm", "a sweep that SLURM runs")
+    if shutil.which("srun") is None:
+        raise UserError(
+            "hydra/launcher=slurm: this machine has no srun; start it where SLURM's commands are, or leave it out"
+        )
 
 
 def run_on_slurm(session: SweepSession, jobs: Iterable[tuple[SweepJob, JobSpec]], options: Mapping[str, Any]) -> None:

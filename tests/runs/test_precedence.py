@@ -145,6 +145,17 @@ def test_a_mistake_in_a_file_names_the_file(text, message, user_configs):
         assert str(caught.value).startswith(message.format(file=file))
 
 
+def test_a_config_file_of_the_user_replaces_that_of_attnx(user_configs):
+    file = Path(user_configs, "config.yaml")
+    file.write_text("foo: 1\n", encoding="utf-8")
+    with pytest.raises(UserError, match=rf"^{file}: unknown key 'foo'"):
+        compose([], user_configs)
+    with pytest.raises(
+        UserError, match=r"^your config\.yaml replaces that of attnx, and has no scorer in its defaults$"
+    ):
+        compose(["scorer=dot"], user_configs)
+
+
 def test_a_mistake_on_the_command_line_names_no_file(user_configs):
     with pytest.raises(UserError, match=r"^trainer\.max_steps=six: expected"):
         compose(["experiment=mine", "trainer.max_steps=six"], user_configs)

@@ -476,6 +476,11 @@ def test_a_pruned_job_stays_stopped(sweep, moody, monkeypatch):
             "hydra/launcher=basic: attnx has processes and slurm; use one of them",
         ),
         ("-m hydra/launcher=slurm -j 2 scorer=dot,scaled", "at once; set hydra.launcher.array_parallelism"),
+        ("-m hydra/launcher=slurmm scorer=dot,scaled", "unknown hydra/launcher 'slurmm'; did you mean slurm?"),
+        (
+            "-m hydra/launcher=slurm hydra.launcher.partitoin=gpu scorer=dot,scaled",
+            "hydra/launcher has no option 'partitoin'; did you mean partition?",
+        ),
         ("-m scorer=dot,scaled -j", "needs a value"),
         ("resume nowhere -j 2", "single run"),
         ("-m model.dropout=0,0.0", "model.dropout=0 and model.dropout=0.0 are the same setting; leave one out"),
@@ -486,6 +491,20 @@ def test_a_mistake_is_reported(line, message, command, work_folder):
     assert (answer.code, answer.out) == (2, "")
     assert message in answer.err
     assert not list(work_folder.iterdir())
+
+
+def test_a_launcher_needs_its_options_and_its_cluster(command, work_folder, monkeypatch):
+    file = work_folder / "conf" / "hydra" / "launcher" / "big.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text("cluster: null\npartition: gpu\nnods: 2\n", encoding="utf-8")
+    answer = command("-m", "--config-dir", "conf", "hydra/launcher=big", "seed=1,2")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == "attnx: hydra/launcher has no option 'nods'; did you mean nodes?\n"
+    monkeypatch.setenv("PATH", str(work_folder))
+    answer = command("-m", "hydra/launcher=slurm", "seed=1,2")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("attnx: hydra/launcher=slurm: this machine has no srun; start it where")
+    assert [path.name for path in work_folder.iterdir()] == ["conf"]
 
 
 @pytest.fixture
