@@ -58,10 +58,11 @@ def main() -> None:
         code = run(sys.argv[1:])
     except (Interrupted, KeyboardInterrupt) as stop:
         code = _report_signal(stop)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = ExitCode.FAILED
     except BaseException as error:  # of a plug-in, anything; its sys.exit() is no end of the command
+        # What reads the output has ended, as `head` does; Rich ends the program then.
+        if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(ExitCode.FAILED)
         if not (message := _one_line(error)):
             raise
         if prefix := _rank_prefix(error):

@@ -174,6 +174,19 @@ def test_bash_completes(work_folder):
             os.close(lead)
 
 
+@pytest.mark.parametrize("words", [["list"], ["--help", "all"], ["--cfg", "job"]])
+def test_output_that_nobody_reads_is_no_mistake(words, work_folder):
+    """As in ``attnx list | head -1``."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "attnx", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as run:
+        assert run.stdout is not None
+        assert run.stderr is not None
+        run.stdout.close()
+        assert run.stderr.read() == b""
+    assert run.returncode == 1
+
+
 def until(terminal: int, expected: str) -> None:
     """Read what a terminal shows, up to what is expected."""
     shown = ""
