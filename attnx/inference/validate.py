@@ -77,15 +77,19 @@ def read_configured_run(path: Path, needed: Sequence[str] = KINDS_TO_OPEN) -> Ru
         raise UserError(f"{path}: is half-written (it has no {layout.CONFIG_YAML}); start a new run")
     refuse_missing(run)
     try:
-        run.config = _check_config(run.config, needed)
+        run.config = check_complete(run.config, needed)
     except UserError as error:
         changed = changed_code_message(run)
         raise UserError(f"{path / layout.CONFIG_YAML}: {error}" + (f"; {changed}" if changed else "")) from error
     return run
 
 
-def _check_config(config: Mapping[str, Any], needed: Sequence[str]) -> dict[str, Any]:
-    """Check that a stored configuration holds known parts and values of their types, and fill in defaults."""
+def check_complete(config: Mapping[str, Any], needed: Sequence[str]) -> dict[str, Any]:
+    """Check that a configuration holds known parts and values of their types, and fill in defaults.
+
+    Raises:
+        UserError: it does not, or has another key, or lacks one of the parts ``needed`` or of those that its model has.
+    """
     _refuse_missing_keys(config, needed)
     if config.get("seed") is None:
         raise UserError("has no seed; it is not the complete configuration of a run")

@@ -14,7 +14,7 @@ from attnx import registry
 from attnx.errors import UserError, check_words
 from attnx.inference.checkpoint import check_resumable
 from attnx.inference.load import TrainedRun, load_run, open_run
-from attnx.inference.validate import KINDS_TO_TRAIN, NOTHING_LEFT, read_resumable_run
+from attnx.inference.validate import KINDS_TO_TRAIN, NOTHING_LEFT, check_complete, read_resumable_run
 from attnx.registry.plugin_code import reject_parts_of_this_process
 from attnx.reports.build_all import build_reports
 from attnx.reports.run.tables import file_list, results_table, start_table
@@ -57,7 +57,7 @@ def fit(
         words = config.split() if isinstance(config, str) else config if isinstance(config, list) else ["scorer=dot"]
         raise UserError(f"fit takes a configuration from compose: attnx.fit(attnx.compose({words!r}))")
     check_words(overrides, "overrides", "fit(config, ['scorer=dot'])")
-    config = resolve_devices(registry.with_defaults(config))
+    config = resolve_devices(check_complete(config, KINDS_TO_TRAIN))
     if needs_processes(config["trainer"]) and rank_info().world_size == 1:
         return _train_in_ranks(partial(fit, config, overrides, is_verbose=is_verbose), config)
     prepared = prepare(config)

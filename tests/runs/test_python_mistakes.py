@@ -44,8 +44,11 @@ def test_a_changed_configuration_is_checked(words):
     assert refusal_message(attnx.fit, {**config, "logger": ["wandb"]}).startswith(
         'logger=["wandb"]: expected options by'
     )
+    assert refusal_message(attnx.fit, {**config, "speed": 3}) == "'speed' is not a key of a run; remove it"
+    assert refusal_message(attnx.fit, {**config, "seed": "one"}) == "seed=one: expected a whole number, 0 or more"
     config["trainer"]["batch_size"] = 0
     assert refusal_message(attnx.fit, config).startswith("trainer.batch_size=0: expected a whole number, 1 or more")
+    assert not Path("multirun").exists()
 
 
 @pytest.mark.parametrize("value", [{"scorer": "dot"}, [3], None, "scorer=dot"])
