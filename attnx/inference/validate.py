@@ -13,6 +13,7 @@ from attnx.config.groups import PART_GROUPS, SCALARS, check_placement, check_sca
 from attnx.data.paths import check_task_files
 from attnx.errors import UserError, suggest
 from attnx.models.resolve import part_declarations
+from attnx.registry.part import MULTI_SELECT_KINDS
 from attnx.runs import layout
 from attnx.runs.info import RunStatus
 from attnx.runs.plugin_copies import changed_code_message, refuse_missing
@@ -96,7 +97,7 @@ def check_complete(config: Mapping[str, Any], needed: Sequence[str]) -> dict[str
     for key, value in config.items():
         if key not in (*PART_GROUPS, *SCALARS, "placement"):
             raise UserError(f"{key!r} is not a key of a run; remove it")
-        if key in PART_GROUPS and not isinstance(value, Mapping):
+        if key in PART_GROUPS and key not in MULTI_SELECT_KINDS and not isinstance(value, Mapping):
             raise UserError(f"{key}: expected a name and options, found {value!r}")
         if key in SCALARS:
             check_scalar(key, value)
