@@ -99,7 +99,7 @@ def sweep(args: SweepArgs, folder: Path | None = None, shared: ForkServerProcess
         request = request._replace(jobs=[*map(list, args.jobs)])
     configs = _compose(request.jobs, args.config_dir)
     if not args.jobs:  # a suite compares its mechanisms itself
-        reject_equal(configs)
+        reject_equal(request.jobs, configs)
     for config in configs.values():
         reject_parts_of_this_process(config, "the processes of a sweep")
     folder = folder or _sweep_folder(overrides, configs)

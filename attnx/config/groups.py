@@ -35,6 +35,23 @@ SCALARS = {
 }
 # Parts of a model that can be placed on a device: `placement.attention=cuda:1`.
 PLACED = ("encoder", "attention", "decoder")
+# Options of the launchers and of the sweepers, with their types; what has none is checked by what reads it.
+HYDRA_OPTIONS: dict[str, dict[str, str | None]] = {
+    "launcher": {
+        "cluster": "Literal['slurm'] | None",
+        "detach": "bool",
+        "name": "str",
+        **dict.fromkeys(["partition", "account", "qos", "constraint"], "str | None"),
+        **dict.fromkeys(
+            ["timeout_min", "nodes", "tasks_per_node", "cpus_per_task", "array_parallelism"], "PositiveInt"
+        ),
+        "gpus_per_node": "PositiveInt | str | None",
+        "mem_gb": "PositiveFloat | None",
+        **dict.fromkeys(["max_num_timeout", "signal_delay_s"], "NonNegativeInt"),
+        **dict.fromkeys(["additional_parameters", "setup"]),
+    },
+    "sweeper": {"n_trials": "PositiveInt", "seed": "NonNegativeInt", **dict.fromkeys(["params", "sampler", "pruner"])},
+}
 DEFAULTS = {"seed": 1, "budget": "steps", "accel": "auto"}
 LARGEST_SEED = 2**32 - 1
 
@@ -50,12 +67,6 @@ def group_choices(group: str) -> list[str]:
     """The choices of a group: its parts, and files of options of one part, such as ``trainer=ddp``."""
     files = sorted(file.stem for file in (conf_folder() / group).glob("*.yaml"))
     return files if group in PRESETS else [*registry.names(group), *files]
-
-
-def hydra_options(kind: str) -> list[str]:
-    """The options of the launchers, or of the sweepers, that ship."""
-    texts = [file.read_text(encoding="utf-8") for file in (conf_folder() / "hydra" / kind).glob("*.yaml")]
-    return sorted({option for text in texts for option in yaml.safe_load(text)})
 
 
 def default_parts() -> dict[str, str]:
@@ -88,19 +99,24 @@ def check_scalar(key: str, value: Any) -> Any:
     Raises:
         UserError: it has the wrong type or is out of range.
     """
-    accepted = parse_type(ast.parse(SCALARS[key], mode="eval").body)
     if value is None and key in DEFAULTS:
         return DEFAULTS[key]
-    if not accepted.accepts(value):
-        if type(value) in (int, float) and "str" in SCALARS[key]:
-            quoted = f"'{key}=\"{value}\"'"
-            raise UserError(f"{key}={value} is a number; quote it to use it as a {key}: {quoted}")
-        raise UserError(f"{key}={value_text(value)}: expected {accepted.phrase}")
+    if type(value) in (int, float) and "str" in SCALARS[key]:
+        quoted = f"'{key}=\"{value}\"'"
+        raise UserError(f"{key}={value} is a number; quote it to use it as a {key}: {quoted}")
+    check_typed(key, SCALARS[key], value)
     if key == "seed" and value > LARGEST_SEED:
         raise UserError(f"seed={value}: expected a whole number up to {LARGEST_SEED}, the largest that NumPy takes")
     if key == "name" and value is not None:
         check_name(value)
     return value
+
+
+def check_typed(key: str, written_type: str, value: Any) -> None:
+    """Refuse a value that is not of a type, which is written as in Python; raises UserError."""
+    accepted = parse_type(ast.parse(written_type, mode="eval").body)
+    if not accepted.accepts(value):
+        raise UserError(f"{key}={value_text(value)}: expected {accepted.phrase}")
 
 
 def check_placement(placement: Any) -> dict[str, Any]:

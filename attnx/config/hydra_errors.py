@@ -12,13 +12,13 @@ from yaml import MarkedYAMLError
 from attnx import registry
 from attnx.config.groups import (
     GROUPS,
+    HYDRA_OPTIONS,
     PART_GROUPS,
     PLACED,
     PRESETS,
     SCALARS,
     default_parts,
     group_choices,
-    hydra_options,
     listed_parts,
     option_keys,
     parts_by_option,
@@ -167,8 +167,8 @@ def _unknown_in_file(path: str, overrides: Sequence[str]) -> str:
     head, _, name = path.rpartition(".")
     if head in ("hydra.launcher", "hydra.sweeper"):
         kind = head.removeprefix("hydra.")
-        return f"hydra/{kind} has no option {name!r}{suggest(name, hydra_options(kind))}"
-    return ""
+        return f"hydra/{kind} has no option {name!r}{suggest(name, HYDRA_OPTIONS[kind])}"
+    return f"{path} is not set; +{path}=VALUE adds an option of Optuna's" if head.startswith("hydra.sweeper.") else ""
 
 
 def _chosen_part(kind: str, overrides: Sequence[str]) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from attnx.config.compose import canonicalize_overrides, reject_ambiguous
-from attnx.config.groups import hydra_options
+from attnx.config.groups import HYDRA_OPTIONS, check_typed
 from attnx.config.hydra_internals import BASIC_SWEEPER, is_glob, override_parser, split_jobs
 from attnx.errors import UserError, suggest
 
@@ -112,10 +112,12 @@ def _options(node: Any, kind: str) -> dict[str, Any]:
     if options.pop("_target_", BASIC_SWEEPER) != BASIC_SWEEPER:
         name = node.runtime.choices[f"hydra/{kind}"]
         raise UserError(f"hydra/{kind}={name}: attnx has {CHOICES[kind]}; use one of them")
-    known = hydra_options(kind)
-    for option, value in options.items():  # of a file of the user's; submitit checks those of SLURM, and has more
-        if option not in known and value is not None and options.get("cluster") != "slurm":
-            raise UserError(f"hydra/{kind} has no option {option!r}{suggest(option, known)}")
+    for option, value in options.items():
+        if option not in HYDRA_OPTIONS[kind]:  # in a file of the user's; submitit checks those of SLURM, and has more
+            if value is not None and options.get("cluster") != "slurm":
+                raise UserError(f"hydra/{kind} has no option {option!r}{suggest(option, HYDRA_OPTIONS[kind])}")
+        elif accepted := HYDRA_OPTIONS[kind][option]:
+            check_typed(f"hydra.{kind}.{option}", accepted, value)
     return options
 
 

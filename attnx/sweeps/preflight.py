@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,8 +31,11 @@ ERRORS_FILE, CHECK_JOB, WAIT_SECONDS = "refused.json", -1, 60.0
 MAX_DRAWN_EXAMPLES = 1000  # of a task that draws its training split; all of them have the same form
 
 
-def reject_equal(configs: Configs) -> None:
+def reject_equal(jobs: Sequence[Sequence[str]], configs: Configs) -> None:
     """Refuse two jobs that are the same setting: a report would take their equal runs for those of two settings."""
+    counts = Counter(map(overrides_key, jobs))
+    if twice := next((job for job in jobs if counts[overrides_key(job)] > 1), None):
+        raise UserError(f"{' '.join(twice)}: two jobs are the same; leave one out")
     settings: dict[str, tuple[tuple[str, str], ...]] = {}
     for job, config in configs.items():
         other = settings.setdefault(json.dumps(config, sort_keys=True), job)

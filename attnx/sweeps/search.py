@@ -167,6 +167,9 @@ def build_optuna_part(kind: str, part: Mapping[str, Any]) -> Any:
     if unknown := [option for option in options if option not in parameters]:
         remedy = f"leave it out: ~{place}.{unknown[0]}"
         raise UserError(f"{place}.{unknown[0]}: {name} has no such option{suggest(unknown[0], parameters)}; {remedy}")
+    for option, value in options.items():
+        if parameters[option].annotation in (int, "int") and type(value) is not int:  # Optuna would fail in a trial
+            raise UserError(f"{place}.{option}={value}: expected a whole number")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)

@@ -102,5 +102,5 @@ def test_lengths_of_a_range_are_equally_frequent():
 
 
 def test_a_story_that_is_too_short_is_refused():
-    with pytest.raises(UserError, match="a world of 4 sentences"):
+    with pytest.raises(UserError, match=r"task\.statements: 4 sentences; use more than 4"):
         World([5, 4], 7, 1).train("world")

@@ -135,16 +135,18 @@ class World:
 
         Only short stories are likely to be among the training stories.
         """
-        return self._make_stories(parse_counts("test", test, "sentences"), NUM_TEST_STORIES)
+        return self._make_stories(parse_counts("test", test, "sentences"), NUM_TEST_STORIES, "test")
 
     def shorten(self, story: StoryQuestion, _tag: str, /) -> StoryQuestion:
         """Return a story as it is read: all of it."""
         return story
 
-    def _make_stories(self, statements: Sequence[int], count: int) -> list[StoryQuestion]:
-        """Return the questions of the first ``count`` distinct stories."""
+    def _make_stories(self, statements: Sequence[int], count: int, option: str = "statements") -> list[StoryQuestion]:
+        """Return the questions of the first ``count`` distinct stories, of lengths that an option says."""
         if (fewest := min(statements)) <= NUM_INITIAL_STATEMENTS:
-            raise UserError(f"a world of {fewest} sentences: use more, {NUM_INITIAL_STATEMENTS} place its agents")
+            raise UserError(
+                f"task.{option}: {fewest} sentences; use more than {NUM_INITIAL_STATEMENTS}, which place the agents"
+            )
         rng, lengths = random.Random(f"{self.seed} {' '.join(map(str, statements))}"), cycle(statements)
         worlds: dict[tuple[Symbols, ...], list[Agent]] = {}
         repeated = 0

@@ -278,9 +278,13 @@ def test_an_interval_that_nothing_can_be_drawn_from_is_refused(override, message
         "leave it out: ~hydra.sweeper.sampler.n_startup_trials",
         "pruner.name=Median": "pruner.name=Median: Optuna has no such pruner; did you mean MedianPruner?",
         "pruner.n_warmup_steps=-1": "pruner: MedianPruner: Number of warmup steps cannot be negative",
+        "pruner.n_warmup_steps=few": "pruner.n_warmup_steps=few: expected a whole number",
+        "n_trials=0": "n_trials=0: expected a whole number, 1 or more",
+        "seed=one": "seed=one: expected a whole number, 0 or more",
+        "sampler.gama=3": "sampler.gama is not set; +hydra.sweeper.sampler.gama=VALUE adds an option of Optuna's",
     }.items(),
 )
-def test_a_sampler_or_pruner_that_optuna_lacks_is_refused(override, message, command, work_folder):
+def test_a_search_that_optuna_cannot_make_is_refused(override, message, command, work_folder):
     answer = command("-m", *OVERRIDES, f"hydra.sweeper.{override}")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert answer.err.startswith(f"attnx: hydra.sweeper.{message}")

@@ -17,6 +17,7 @@ import yaml
 from rich.console import Console
 
 from attnx.cli import sweep as sweep_command
+from attnx.config.groups import HYDRA_OPTIONS, check_typed, conf_folder
 from attnx.errors import RunFailed, UserError
 from attnx.runs.layout import SWEEP_LOCK
 from attnx.runs.run import JobProgress, lock_run
@@ -483,7 +484,9 @@ def test_a_pruned_job_stays_stopped(sweep, moody, monkeypatch):
         ),
         ("-m scorer=dot,scaled -j", "needs a value"),
         ("resume nowhere -j 2", "single run"),
+        ("-m hydra/launcher=slurm hydra.launcher.nodes=two scorer=dot,scaled", "hydra.launcher.nodes=two: expected"),
         ("-m model.dropout=0,0.0", "model.dropout=0 and model.dropout=0.0 are the same setting; leave one out"),
+        ("-m seed=1,1", "seed=1: two jobs are the same; leave one out"),
     ],
 )
 def test_a_mistake_is_reported(line, message, command, work_folder):
@@ -491,6 +494,16 @@ def test_a_mistake_is_reported(line, message, command, work_folder):
     assert (answer.code, answer.out) == (2, "")
     assert message in answer.err
     assert not list(work_folder.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["launcher", "sweeper"])
+def test_the_options_of_launchers_and_sweepers_are_those_of_their_files(kind):
+    files = (conf_folder() / "hydra" / kind).glob("*.yaml")
+    written = {option: value for file in files for option, value in yaml.safe_load(file.read_text()).items()}
+    assert written.keys() == HYDRA_OPTIONS[kind].keys()
+    for option, accepted in HYDRA_OPTIONS[kind].items():
+        if accepted:
+            check_typed(option, accepted, written[option])
 
 
 def test_a_launcher_needs_its_options_and_its_cluster(command, work_folder, monkeypatch):
