@@ -107,6 +107,7 @@ def test_a_source_of_features_is_exported(run, command):
     answer = command("export", "one")
     assert answer.code == 0, answer.err
     assert "at each step of 100 outputs" in answer.out
+    assert "one/export/onnx: try python one/export/onnx/example.py MATRIX.npy" in answer.out
     expected = trained.predict([np.load("tracks/1.npy")], decoding="greedy")[0].output
     assert decode(Path("one/export/onnx"), ["tracks/1.npy"]) == expected
 

@@ -169,10 +169,10 @@ def _goes_on(command: Callable[..., Any]) -> None:
     assert answer.code == 0, answer.err
     assert np.array(json.loads(answer.out)).shape == (HORIZON, 9)
     write("short.csv", range(85, 92))
-    assert (
-        "short.csv: has 7 steps, but task.lookback=7 and task.horizon=3 known ones after them are needed"
-        in " ".join(command("predict", "one", "short.csv").err.split())
-    )
+    short = "short.csv: has 7 steps, but task.lookback=7 and task.horizon=3 known ones after them are needed\n"
+    assert command("predict", "one", "short.csv").err == f"attnx: {short}"
+    Path("list.txt").write_text("short.csv\n", encoding="utf-8")
+    assert command("predict", "one", "list.txt").err == f"attnx: list.txt:1: {short}"
     answer = command("evaluate", "one", "task.test=series.csv")
     assert answer.code == 0, answer.err
     assert results("one/evaluations/series")["test_examples"] == STEPS - LOOKBACK - HORIZON + 1

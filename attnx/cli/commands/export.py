@@ -21,7 +21,7 @@ from attnx.errors import UserError
 from attnx.files.parse_number import count_phrase
 from attnx.files.printable import print_line
 from attnx.inference.validate import read_complete_run
-from attnx.runs.layout import EXPORT, refuse_links
+from attnx.runs.layout import EXPORT, SOURCE_FEATURES, VOCABULARY, refuse_links
 from attnx.runs.predictions import has_symbol_predictions, read_predictions
 from attnx.runs.run import Run
 
@@ -57,7 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
         checked = export(run.path, folder, _compared(run, arguments.examples), arguments.checkpoint)
     compared = f"at each step of {count_phrase(checked.outputs, 'output')}"
     print_line(f"{compared} the log-probabilities are within {checked.max_difference:.0e} of the run's")
-    print_line(f"{folder}: try python {folder / 'example.py'} SYMBOL ...")
+    source = "MATRIX.npy" if (run.path / VOCABULARY / SOURCE_FEATURES).is_file() else "SYMBOL ..."
+    print_line(f"{folder}: try python {folder / 'example.py'} {source}")
     return 0
 
 
@@ -65,7 +66,6 @@ def _compared(run: Run, count: int) -> list[Pair]:
     """Sources of the run's test split; random ones where they are matrices, which a run does not keep."""
     from attnx.data.examples import Pair
     from attnx.data.features import FeatureScaler
-    from attnx.runs.layout import SOURCE_FEATURES, VOCABULARY
 
     scales = run.path / VOCABULARY / SOURCE_FEATURES
     if scales.is_file():

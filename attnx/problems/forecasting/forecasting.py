@@ -16,6 +16,7 @@ from attnx.data.features import FeatureScaler
 from attnx.data.paths import resolve_data_path
 from attnx.data.splits import Splits
 from attnx.errors import UserError, reject_duplicates
+from attnx.files.parse_number import count_phrase
 from attnx.registry import NonNegativeInt, PositiveInt, Probability, register
 from attnx.runs.layout import TARGET_FEATURES
 from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
@@ -197,7 +198,9 @@ class Forecasting(SequenceTask):
         windows = self._window_spec(series)
         start = len(series.numbers) - (self.horizon if self.known_columns else 0)
         if start < self.lookback:
-            raise UserError(f"{path}: has {len(series.numbers)} steps, but {self._source_steps()} are needed")
+            raise UserError(
+                f"{path}: has {count_phrase(len(series.numbers), 'step')}, but {self._source_steps()} are needed"
+            )
         source = windows.source(series.values(windows.columns, 0, len(series.numbers)), start)
         target = np.zeros((self.horizon, len(windows.targets)), np.float32)
         labels = series.labels[start - self.lookback :]
@@ -211,7 +214,7 @@ class Forecasting(SequenceTask):
     def check_source(self, matrix: Any) -> None:
         """Raise a UserError if a matrix is not as long as a window."""
         if len(matrix) != self.num_source_steps:
-            raise UserError(f"a matrix of {len(matrix)} steps, but {self._source_steps()} are needed")
+            raise UserError(f"a matrix of {count_phrase(len(matrix), 'step')}, but {self._source_steps()} are needed")
 
     def _source_steps(self) -> str:
         known_part = f" and task.horizon={self.horizon} known ones after them" if self.known_columns else ""

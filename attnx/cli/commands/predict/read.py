@@ -52,6 +52,11 @@ def has_feature_files(config: Mapping[str, Any]) -> bool:
     return task.get("source") == "features" or bool(declared.get("has_file_inputs"))
 
 
+def is_feature_file(file: Path, has_feature_files: bool) -> bool:
+    """Whether a file is a source itself, and not a list of sources."""
+    return has_feature_files and file.suffix in READERS
+
+
 def numbered_lines(options: InputOptions, has_feature_files: bool) -> Iterator[tuple[int, bytes]]:
     """The raw lines with their numbers; a feature file itself is one line, its name.
 
@@ -60,7 +65,7 @@ def numbered_lines(options: InputOptions, has_feature_files: bool) -> Iterator[t
     """
     if options.file is None:
         yield from bounded_lines(sys.stdin.buffer, options.name)
-    elif has_feature_files and options.file.suffix in READERS:
+    elif is_feature_file(options.file, has_feature_files):
         yield 1, options.file.name.encode()
     else:
         yield from raw_lines(options.file)
@@ -80,6 +85,7 @@ class LineReader:
         self.num_unknown = 0
         self.folder = Path() if options.file is None else options.file.parent
         self.has_feature_files = has_feature_files(run.config)
+        self.is_feature_file = options.file is not None and is_feature_file(options.file, self.has_feature_files)
         columns, width = (run.source.columns, run.source.width) if isinstance(run.source, FeatureScaler) else ((), None)
         self.recordings = MatrixReader(run.config["task"].get("step_names"), columns, width)
         if options.tag_column is None:
@@ -89,9 +95,10 @@ class LineReader:
 
     def read(self, line_number: int, raw: bytes) -> ParsedLine:
         """Read a line; an error in it is returned, not raised."""
-        location = f"{self.options.name}:{line_number}"
+        # The errors of a feature file name it themselves.
+        location = "" if self.is_feature_file else f"{self.options.name}:{line_number}: "
         try:
-            text = decode_line(raw, location, is_first=line_number == 1)
+            text = decode_line(raw, f"{self.options.name}:{line_number}", is_first=line_number == 1)
         except UserError as error:
             return ParsedLine(line_number, error=str(error))
         if not text.strip():
@@ -99,9 +106,9 @@ class LineReader:
         try:
             pair = self.pair(*self._columns(text))
         except UserError as error:
-            return ParsedLine(line_number, error=f"{location}: {error}")
+            return ParsedLine(line_number, error=f"{location}{error}")
         except OSError as error:  # a file without permission
-            return ParsedLine(line_number, error=f"{location}: {quoted(text)}: cannot be read: {error.strerror}")
+            return ParsedLine(line_number, error=f"{location}{quoted(text)}: cannot be read: {error.strerror}")
         if self.options.unknown == "replace" and not isinstance(self.run.source, FeatureScaler):
             from attnx.inference.unk_replacement import unknown_positions  # imports torch
 
