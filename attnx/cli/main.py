@@ -59,8 +59,8 @@ def main() -> None:
     except (Interrupted, KeyboardInterrupt) as stop:
         code = _report_signal(stop)
     except BaseException as error:  # of a plug-in, anything; its sys.exit() is no end of the command
-        # What reads the output has ended, as `head` does; Rich ends the program then.
-        if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
+        # What reads the output has ended, as `head` does; Rich makes a SystemExit of it.
+        if isinstance(error.__context__ if isinstance(error, SystemExit) else error, BrokenPipeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(ExitCode.FAILED)
         if not (message := _one_line(error)):
