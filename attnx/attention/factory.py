@@ -22,12 +22,8 @@ from attnx.registry import Depth, PartSpec, PositiveFloat, PositiveInt, Probabil
 PartChoice = PartSpec | nn.Module
 PartChoices = tuple[PartChoice, PartChoice, PartChoice]
 ComposedAttention = Attention | MultiHeadAttention | Hops
-MEMBERS = {
-    "scorer": ("requires_equal_dims", "project_keys", "project_queries", "score"),
-    "scope": ("sources", "include_self"),
-    "normalizer": ("is_distribution",),
-}
-"""What an instance has to have, to be a part of a kind."""
+SCORER_MEMBERS = ("requires_equal_dims", "project_keys", "project_queries", "score")
+"""What an instance has to have, to be a scorer; scopes and normalizers are called."""
 
 
 def build(
@@ -247,9 +243,11 @@ def _build_single(
 
 
 def _build_part(kind: str, choice: PartChoice, **supplied: int) -> nn.Module:
-    if isinstance(choice, nn.Module) and (missing := [name for name in MEMBERS[kind] if not hasattr(choice, name)]):
-        what = f"{kind}: {type(choice).__name__} has no {missing[0]}"
-        raise UserError(f"{what}; docs/add-a-part.md says what a {kind} has")
+    if kind == "scorer" and isinstance(choice, nn.Module):
+        for name in SCORER_MEMBERS:
+            if not hasattr(choice, name):
+                what = f"scorer: {type(choice).__name__} has no {name}"
+                raise UserError(f"{what}; docs/add-a-part.md says what a scorer has")
     part = choice if isinstance(choice, nn.Module) else registry.build(kind, choice, **supplied)
     assert isinstance(part, nn.Module)
     return part

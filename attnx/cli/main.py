@@ -56,6 +56,7 @@ def main() -> None:
         if not is_main_launch():
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = run(sys.argv[1:])
+        sys.stdout.flush()  # here a closed pipe is noticed
     except (Interrupted, KeyboardInterrupt) as stop:
         code = _report_signal(stop)
     except BaseException as error:  # of a plug-in, anything; its sys.exit() is no end of the command
