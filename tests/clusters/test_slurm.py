@@ -217,7 +217,7 @@ def test_a_sweep_whose_jobs_wait_is_resumed(start_command):
 
 
 def test_a_suite_trains_as_jobs_of_slurm(words, small, no_pictures_folder, fork_command):
-    content = {"base": [*small, "trainer.max_steps=4"], "tasks": {"words": []}, "baselines": {"additive": []}}
+    content = {"base": small, "tasks": {"words": []}, "baselines": {"additive": []}}
     Path("toy.yaml").write_text(yaml.safe_dump({**content, "seeds": 2}), encoding="utf-8")
     process = fork_command("suite", "toy.yaml", *SWEEP[1:], PYTHONPATH=no_pictures_folder)
     out, err = process.communicate()
