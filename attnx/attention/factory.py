@@ -222,7 +222,11 @@ def _build_single(
     scorer, scope, normalizer = choices
     # A scorer that needs equal widths sees queries that were projected to the memory's.
     needs_equal = False
-    if not isinstance(scorer, nn.Module):
+    if isinstance(scorer, nn.Module):
+        if missing := [name for name in SCORER_MEMBERS if not hasattr(scorer, name)]:
+            what = f"scorer: {type(scorer).__name__} has no {missing[0]}"
+            raise UserError(f"{what}; docs/add-a-part.md says what a scorer has")
+    else:
         declared = registry.declarations("scorer", registry.parse_spec("scorer", scorer)[0])
         needs_equal = bool(declared["requires_equal_dims"])
     scorer_sizes = {"query_size": memory_size if needs_equal else query_size, "memory_size": memory_size}
@@ -243,11 +247,6 @@ def _build_single(
 
 
 def _build_part(kind: str, choice: PartChoice, **supplied: int) -> nn.Module:
-    if kind == "scorer" and isinstance(choice, nn.Module):
-        for name in SCORER_MEMBERS:
-            if not hasattr(choice, name):
-                what = f"scorer: {type(choice).__name__} has no {name}"
-                raise UserError(f"{what}; docs/add-a-part.md says what a scorer has")
     part = choice if isinstance(choice, nn.Module) else registry.build(kind, choice, **supplied)
     assert isinstance(part, nn.Module)
     return part
