@@ -95,10 +95,10 @@ class LineReader:
 
     def read(self, line_number: int, raw: bytes) -> ParsedLine:
         """Read a line; an error in it is returned, not raised."""
-        # The errors of a feature file name it themselves.
-        location = "" if self.is_feature_file else f"{self.options.name}:{line_number}: "
+        place = f"{self.options.name}:{line_number}"
+        location = "" if self.is_feature_file else f"{place}: "  # the errors of a feature file name it themselves
         try:
-            text = decode_line(raw, f"{self.options.name}:{line_number}", is_first=line_number == 1)
+            text = decode_line(raw, place, is_first=line_number == 1)
         except UserError as error:
             return ParsedLine(line_number, error=str(error))
         if not text.strip():
