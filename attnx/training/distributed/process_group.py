@@ -82,6 +82,7 @@ def init_process_group(info: RankInfo) -> Iterator[None]:
             world_size=info.world_size,
             timeout=COLLECTIVE_TIMEOUT,
         )
+        any_rank(False)  # a rank that leaves at once, by a mistake, would end the connecting of the others
         yield
         dist.barrier()  # rank 0 may still draw; where it ends, all end
         dist.destroy_process_group()
