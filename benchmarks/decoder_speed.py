@@ -36,7 +36,7 @@ from attnx.attention.memory import concat_sources
 from attnx.models.transformer import layer
 from attnx.models.transformer.config import TransformerConfig
 from attnx.models.transformer.model import Transformer
-from attnx.models.transformer.parts import AttentionSite, TransformerParts
+from attnx.models.transformer.sites import AttentionSite, TransformerParts
 from attnx.nn.targets.symbols import Symbols
 
 SYMBOLS, WIDTH, HEADS = 65, 256, 8

@@ -156,16 +156,7 @@ def build_standard(
     """
     choices = scorer, scope, normalizer
     options = AttentionOptions(
-        projection,
-        dropout,
-        bias,
-        chunk_mib,
-        softcap,
-        kv_heads,
-        qk_norm,
-        head_scorers,
-        head_scopes,
-        head_normalizers,
+        projection, dropout, bias, chunk_mib, softcap, kv_heads, qk_norm, head_scorers, head_scopes, head_normalizers
     )
     check_heads({"heads": heads, **vars(options)}, scorer, min_projected_heads)
     attention: Attention | MultiHeadAttention

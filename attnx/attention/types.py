@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from attnx.attention.cache import KeyValueCache
+    from attnx.attention.memory import KeyValueCache
 
 
 class Memory(NamedTuple):

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from attnx import accel
 from attnx.models.transformer.config import TransformerConfig
 from attnx.models.transformer.model import Transformer
-from attnx.models.transformer.parts import AttentionSite, TransformerParts
+from attnx.models.transformer.sites import AttentionSite, TransformerParts
 from attnx.nn.targets.symbols import Symbols
 from gpu_sections.cards import find_card
 from gpu_sections.cases import Case, Figures, Setting

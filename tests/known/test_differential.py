@@ -15,7 +15,7 @@ from attnx.laws.model import INPUTS, SOURCE, SOURCE_MASK, ModelLaws
 from attnx.models.transformer.config import TransformerConfig
 from attnx.models.transformer.layer_choices import LayerChoice
 from attnx.models.transformer.model import Transformer
-from attnx.models.transformer.parts import TransformerParts
+from attnx.models.transformer.sites import TransformerParts
 from attnx.nn.targets.symbols import Symbols
 
 LN3 = math.log(3)

@@ -14,7 +14,7 @@ from attnx.errors import UserError
 from attnx.laws.model import ModelLaws
 from attnx.models.transformer.config import TransformerConfig
 from attnx.models.transformer.model import Transformer
-from attnx.models.transformer.parts import AttentionSite, TransformerParts
+from attnx.models.transformer.sites import AttentionSite, TransformerParts
 from attnx.nn.targets.symbols import Symbols
 
 WIDTH, HEADS = 12, 4

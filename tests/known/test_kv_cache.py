@@ -13,7 +13,7 @@ from attnx.attention.memory import MIN_CAPACITY, append_positions, concat_source
 from attnx.models.sequence_model import index_select_tree
 from attnx.models.transformer.config import TransformerConfig
 from attnx.models.transformer.model import Transformer
-from attnx.models.transformer.parts import TransformerParts
+from attnx.models.transformer.sites import TransformerParts
 from attnx.nn.targets.symbols import Symbols
 
 

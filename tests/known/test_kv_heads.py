@@ -18,7 +18,7 @@ from attnx.errors import UserError
 from attnx.laws.model import SOURCE, SOURCE_MASK, ModelLaws
 from attnx.models.transformer.config import TransformerConfig
 from attnx.models.transformer.model import Transformer
-from attnx.models.transformer.parts import AttentionSite, TransformerParts
+from attnx.models.transformer.sites import AttentionSite, TransformerParts
 from attnx.nn.targets.symbols import Symbols
 
 LN3 = math.log(3)

@@ -13,7 +13,7 @@ from attnx.decoding.state_bytes import state_bytes
 from attnx.models.transformer.config import TransformerConfig
 from attnx.models.transformer.layer_choices import LayerChoice
 from attnx.models.transformer.model import Transformer
-from attnx.models.transformer.parts import TransformerParts
+from attnx.models.transformer.sites import TransformerParts
 from attnx.nn.targets.symbols import Symbols
 
 NO_SOURCE = torch.zeros(1, 0, dtype=torch.int64)

@@ -29,7 +29,7 @@ from attnx.laws.model import (
 from attnx.models.resolve import DataSizes, resolve_model
 from attnx.models.transformer.config import UNSUPPORTED_QUERIES, TransformerConfig
 from attnx.models.transformer.model import Transformer
-from attnx.models.transformer.parts import AttentionSite, TransformerParts
+from attnx.models.transformer.sites import AttentionSite, TransformerParts
 from attnx.nn.targets.numbers import Numbers
 from attnx.nn.targets.symbols import Symbols
 

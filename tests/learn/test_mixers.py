@@ -12,7 +12,7 @@ from torch import Tensor
 from attnx.models.transformer.config import TransformerConfig
 from attnx.models.transformer.layer_choices import LayerChoice
 from attnx.models.transformer.model import Transformer
-from attnx.models.transformer.parts import TransformerParts
+from attnx.models.transformer.sites import TransformerParts
 from attnx.nn.targets.symbols import Symbols
 from attnx.problems.probes.drawn import NOWHERE, Difficulty
 from attnx.problems.probes.recall import Mqar

@@ -19,13 +19,14 @@ from attnx.models.resolve import (
     require_attention,
     require_tags,
 )
-from attnx.models.transformer.layer_choices import (
-    check_one_way,
-    resolve_layer_choices,
-    without_attention,
+from attnx.models.transformer.layer_choices import check_one_way, resolve_layer_choices, without_attention
+from attnx.models.transformer.sites import (
+    AttentionSite,
+    TransformerParts,
+    check_positions,
+    replaced_parts,
+    resolve_site,
 )
-from attnx.models.transformer.parts import AttentionSite, TransformerParts
-from attnx.models.transformer.sites import check_positions, replaced_parts, resolve_site
 from attnx.registry import Depth, PartSpec, PositiveFloat, PositiveInt, Probability, Width, register
 
 if TYPE_CHECKING:

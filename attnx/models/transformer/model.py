@@ -30,7 +30,7 @@ from attnx.models.transformer.layer import (
     TransformerStack,
 )
 from attnx.models.transformer.layer_choices import LayerChoice
-from attnx.models.transformer.parts import AttentionSite, TransformerParts
+from attnx.models.transformer.sites import AttentionSite, TransformerParts
 from attnx.nn.contracts import TargetSpec
 from attnx.nn.position_encoding import PositionEncoding
 from attnx.nn.source_encoder import zero_feature_padding
