@@ -143,14 +143,11 @@ class FusedDecoder:
         counts = torch.unique_consecutive(sources, return_counts=True)[1]
         beams = int(counts[0]) if len(counts) and bool((counts == counts[0]).all()) else 1
         memory = index_select_tree(state.memory, sources[::beams])
-        state = self._select(state, rows)._replace(memory=memory, beams_per_source=beams)
+        state = self.reorder_beams(state, rows)._replace(memory=memory, beams_per_source=beams)
         return self._project(state) if beams > 1 else state
 
     def reorder_beams(self, state: FusedState, rows: Tensor) -> FusedState:
         """As :meth:`Seq2seq.reorder_beams`."""
-        return self._select(state, rows)
-
-    def _select(self, state: FusedState, rows: Tensor) -> FusedState:
         return FusedState._make((state.memory, *index_select_tree(state[1:7], rows), *state[7:]))
 
     def _attend(self, query: QueryContext, state: FusedState, need_weights: bool) -> AttentionOutput:

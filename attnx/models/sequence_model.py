@@ -72,15 +72,12 @@ def index_select_tree(tree: State, rows: Tensor) -> State:
     >>> index_select_tree((torch.tensor([5, 7, 11]), (None, (2, 3))), torch.tensor([2, 2, 0]))
     (tensor([11, 11,  5]), (None, (2, 3)))
     """
-    return cast("State", _index_select(tree, rows))
-
-
-def _index_select(tree: Any, rows: Tensor) -> Any:
+    selected: Any = tree
     if isinstance(tree, Tensor):
-        return tree.index_select(0, rows.to(tree.device))  # of a model on several devices parts may lie elsewhere
-    if isinstance(tree, Memory) and tree.cache is not None:
-        return tree.cache.select_rows(tree, rows)
-    if isinstance(tree, tuple):
-        parts = [_index_select(part, rows) for part in tree]
-        return tree._make(parts) if hasattr(tree, "_make") else tuple(parts)
-    return tree
+        selected = tree.index_select(0, rows.to(tree.device))  # of a model on several devices parts may lie elsewhere
+    elif isinstance(tree, Memory) and tree.cache is not None:
+        selected = tree.cache.select_rows(tree, rows)
+    elif isinstance(tree, tuple):
+        parts = [index_select_tree(part, rows) for part in tree]
+        selected = tree._make(parts) if hasattr(tree, "_make") else tuple(parts)
+    return cast("State", selected)

@@ -81,20 +81,18 @@ def attend_in_chunks(
     by_query = inputs.queries, inputs.prepared_queries, steps, mask_by_query, allowed_mask, inputs.dropout_mask
     outputs = []
     for keys, values, row_mask, *query_parts in _split((*by_row, *by_query), max_queries // queries, 0):
-        chunks = []
+        reads = []
         for chunk, prepared, chunk_steps, step_mask, pair_mask, dropout_mask in _split(query_parts, max_queries, 1):
-            read = Memory(keys, values, row_mask if step_mask is None else step_mask, memory.source_sizes)
-            chunks.append(
-                inputs._replace(
-                    queries=chunk,
-                    prepared_queries=prepared,
-                    memory=read,
-                    steps=chunk_steps,
-                    allowed_mask=pair_mask,
-                    dropout_mask=dropout_mask,
-                )
+            part = inputs._replace(
+                queries=chunk,
+                prepared_queries=prepared,
+                memory=Memory(keys, values, row_mask if step_mask is None else step_mask, memory.source_sizes),
+                steps=chunk_steps,
+                allowed_mask=pair_mask,
+                dropout_mask=dropout_mask,
             )
-        outputs.append(_concat([checkpointed(attend, chunk) for chunk in chunks], 1))
+            reads.append(checkpointed(attend, part))
+        outputs.append(_concat(reads, 1))
     return _concat(outputs, 0)
 
 

@@ -25,6 +25,7 @@ MIN_QUERIES = 128
 """Queries of a block; with fewer no block is skipped."""
 MIN_WIDTH = 16
 """Width of the narrowest keys for which torch writes a kernel."""
+_compiled: Callable[[Callable[..., Any]], Callable[..., Any]] = functools.cache(torch.compile)
 
 
 class Flex(Kernel):
@@ -91,11 +92,6 @@ def _attend(
     block_mask = make_mask(mask_mod, *sizes, device=str(queries.device))
     contexts: Tensor = attend(queries, keys, values, score_mod=score_mod, block_mask=block_mask, scale=1.0)
     return contexts
-
-
-@functools.cache
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    return torch.compile(function)
 
 
 def _hide(allows: MaskMod, memory: Memory, steps: Tensor) -> MaskMod:

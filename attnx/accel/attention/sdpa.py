@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import cast
 
 import torch
@@ -18,7 +19,7 @@ from attnx.attention.scorers.dot import Dot
 from attnx.attention.scorers.low_rank import LowRank
 from attnx.attention.scorers.multiplicative import Multiplicative
 from attnx.attention.scorers.scaled import Scaled
-from attnx.attention.types import AttentionInputs, AttentionOutput, Memory
+from attnx.attention.types import AttentionInputs, AttentionOutput, ScopeMask
 from attnx.ops import is_all_true_on_cpu, is_tracing
 
 PRODUCTS = (Dot, Scaled, Multiplicative, BiasedGeneral, LowRank, Cosine)
@@ -67,26 +68,21 @@ class Sdpa(Kernel):
 
     def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         """Attend in one operation; with a gain by the definition."""
-        values = inputs.memory.values[:, None]
-        queries, keys = (_widen(part[:, None], values) for part in (inputs.prepared_queries, inputs.memory.keys))
-        if _needs_no_mask(attention, inputs):
-            return AttentionOutput(_attend_without_mask(attention, queries, keys, values, inputs.memory)[:, 0])
-        scope_mask = attention.scope_mask(inputs)
-        if scope_mask.gain is not None:
-            return attention.attend_with_scores(inputs, attention.score(inputs), scope_mask)
+        mask, memory = _scope_mask(attention, inputs), inputs.memory
+        if mask is not None and mask.gain is not None:
+            return attention.attend_with_scores(inputs, attention.score(inputs), mask)
+        queries, keys, values = (part[:, None] for part in (inputs.prepared_queries, memory.keys, memory.values))
         bias = attention.position_bias(inputs)
-        return AttentionOutput(_attend(attention, queries, keys, values, scope_mask.allowed_mask, bias)[:, 0])
+        return AttentionOutput(_attend(attention, queries, keys, values, memory.is_causal, mask, bias)[:, 0])
 
     def attend_heads(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         """Attend with heads that share a mask: prepared queries (b, h, q, k) and a memory of all or fewer.
 
         Heads folded into the rows would each have a mask of their own, which torch keeps as numbers for the gradients.
         """
-        values = inputs.memory.values
-        queries, keys = (_widen(part, values) for part in (inputs.prepared_queries, inputs.memory.keys))
-        if _needs_no_mask(attention, inputs):
-            return AttentionOutput(_attend_without_mask(attention, queries, keys, values, inputs.memory))
-        return AttentionOutput(_attend(attention, queries, keys, values, attention.scope_mask(inputs).allowed_mask))
+        mask, memory = _scope_mask(attention, inputs), inputs.memory
+        queries, keys, values = inputs.prepared_queries, memory.keys, memory.values
+        return AttentionOutput(_attend(attention, queries, keys, values, memory.is_causal, mask))
 
 
 def _widen(part: Tensor, values: Tensor) -> Tensor:
@@ -97,24 +93,15 @@ def _widen(part: Tensor, values: Tensor) -> Tensor:
     return F.pad(part, (0, values.shape[-1] - part.shape[-1]))
 
 
-def _needs_no_mask(attention: Attention, inputs: AttentionInputs) -> bool:
-    """Whether it is known without a mask what may be read: everything, or of a causal pass what came before."""
+def _scope_mask(attention: Attention, inputs: AttentionInputs) -> ScopeMask | None:
+    """What may be read; None if that is known without a mask: everything, or of a causal pass what came before."""
     memory = inputs.memory
     scope: object = attention.scope
     is_plain = type(scope) is Global and attention.bias is None and inputs.allowed_mask is None
     # torch aligns a causal mask with the first position, which is right where every position has a query.
     is_aligned = not memory.is_causal or inputs.prepared_queries.shape[-2] == memory.keys.shape[-2]
     has_full_mask = not memory.has_padding or (memory.mask.dim() == 2 and is_all_true_on_cpu(memory.mask))
-    return is_plain and is_aligned and has_full_mask
-
-
-def _attend_without_mask(attention: Attention, queries: Tensor, keys: Tensor, values: Tensor, memory: Memory) -> Tensor:
-    """The contexts (b, h, q, v) of queries (b, h, q, k) that read all keys, or those up to their own place."""
-    scale = 1 / cast("Softmax", attention.normalizer).temperature
-    is_causal, is_grouped = memory.is_causal, queries.shape[1] != keys.shape[1]
-    return F.scaled_dot_product_attention(
-        queries, keys, values, is_causal=is_causal, scale=scale, enable_gqa=is_grouped
-    )
+    return None if is_plain and is_aligned and has_full_mask else attention.scope_mask(inputs)
 
 
 def _attend(
@@ -122,20 +109,28 @@ def _attend(
     queries: Tensor,
     keys: Tensor,
     values: Tensor,
-    allowed_mask: Tensor,
+    is_causal: bool,
+    mask: ScopeMask | None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """The contexts (b, h, q, v) of queries (b, h, q, k) that may read ``allowed_mask`` (b, q, m); zeros if nothing."""
+    """The contexts (b, h, q, v) of queries (b, h, q, k) that may read what the mask allows; zeros if nothing.
+
+    Without a mask they read all keys, or with ``is_causal`` those up to their own place.
+    """
     scale, is_grouped = 1 / cast("Softmax", attention.normalizer).temperature, queries.shape[1] != keys.shape[1]
+    queries, keys = _widen(queries, values), _widen(keys, values)
+    attend = functools.partial(
+        F.scaled_dot_product_attention, queries, keys, values, scale=scale, enable_gqa=is_grouped
+    )
+    if mask is None:
+        return attend(is_causal=is_causal)
     # Queries with the same mask share one row of it.
-    allowed_mask = allowed_mask if allowed_mask.stride(1) else allowed_mask[:, :1]
+    allowed_mask = mask.allowed_mask if mask.allowed_mask.stride(1) else mask.allowed_mask[:, :1]
     if bias is None and allowed_mask.device.type == "cpu":
         # Reading the mask is cheap on a CPU; a row without an allowed position gives zeros, as it must.
-        mask = None if bool(allowed_mask.all()) else allowed_mask[:, None]
-        return F.scaled_dot_product_attention(queries, keys, values, mask, scale=scale, enable_gqa=is_grouped)
+        return attend(None if bool(allowed_mask.all()) else allowed_mask[:, None])
     some = allowed_mask.any(-1, keepdim=True)
-    mask = allowed_mask | ~some
+    added = allowed_mask | ~some
     if bias is not None:
-        mask = torch.where(mask, bias * scale, -torch.inf)
-    contexts = F.scaled_dot_product_attention(queries, keys, values, mask[:, None], scale=scale, enable_gqa=is_grouped)
-    return contexts.masked_fill(~some[:, None], 0.0)
+        added = torch.where(added, bias * scale, -torch.inf)
+    return attend(added[:, None]).masked_fill(~some[:, None], 0.0)
