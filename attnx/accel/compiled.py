@@ -40,14 +40,13 @@ class CompiledSeq2seq(Seq2seq):
         self, token: Tensor, state: DecoderState, masks: DropoutMasks = NO_DROPOUT_MASKS, need_weights: bool = False
     ) -> tuple[DecoderState, AttentionOutput]:
         """As :meth:`Seq2seq.forward_step`."""
-        # The first context is zeros without gradients: compiled, it would be a case of its own.
-        if not torch.is_grad_enabled() or torch.compiler.is_compiling():
-            return super().forward_step(token, state, masks, need_weights)
-        if not state.context.requires_grad:
-            if self.compile_options.has_graphs:
+        step, options = None, self.compile_options
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            # The first context is zeros without gradients: compiled, it would be a case of its own.
+            if state.context.requires_grad:
+                step = _call_compiled(Seq2seq.forward_step, self, options, token, state, masks, need_weights)
+            elif options.has_graphs:
                 torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
-            return super().forward_step(token, state, masks, need_weights)
-        step = _call_compiled(Seq2seq.forward_step, self, self.compile_options, token, state, masks, need_weights)
         if step is None:
             return super().forward_step(token, state, masks, need_weights)
         return _with_names_of(state, step[0]), AttentionOutput._make(step[1])
@@ -60,9 +59,9 @@ class CompiledTransformer(Transformer):
 
     def forward(self, *inputs: Any, **named_inputs: Any) -> Output:
         """As :meth:`Transformer.forward`."""
-        if not torch.is_grad_enabled() or torch.compiler.is_compiling():
-            return super().forward(*inputs, **named_inputs)
-        output = _call_compiled(Transformer.forward, self, self.compile_options, *inputs, **named_inputs)
+        output = None
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            output = _call_compiled(Transformer.forward, self, self.compile_options, *inputs, **named_inputs)
         return super().forward(*inputs, **named_inputs) if output is None else Output._make(output)
 
 

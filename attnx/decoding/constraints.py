@@ -46,16 +46,12 @@ class DecodingConstraints:
         """(b, s) bool, the source mask -> (b,) the maximum steps of each row, which no other row changes."""
         if self.steps is not None:
             return source_mask.new_full((len(source_mask),), self.steps, dtype=torch.int64)
-        limit = self.max_steps(source_mask.sum(-1))
+        # In single precision, whatever the default type: 16 bits do not hold lengths.
+        by_source = (source_mask.sum(-1).float() * self.max_length_ratio).clamp(max=MAX_STEPS).long()
+        limit = (by_source + self.max_length_extra).clamp(min=self.min_length + 1)
         if self.prefix is not None:
             limit = torch.maximum(limit, (self.prefix != PAD).sum(-1) + 1)
         return limit
-
-    def max_steps(self, source_lengths: Tensor) -> Tensor:
-        """(b,) the lengths of sources -> (b,) the maximum steps of their outputs."""
-        # In single precision, whatever the default type: 16 bits do not hold lengths.
-        by_source = (source_lengths.float() * self.max_length_ratio).clamp(max=MAX_STEPS).long()
-        return (by_source + self.max_length_extra).clamp(min=self.min_length + 1)
 
     def apply_(self, scores: Tensor, sequences: Tensor, rows: Tensor) -> None:
         """Write -inf over the scores (r, symbols) of forbidden symbols; EOS stays where all else is forbidden.

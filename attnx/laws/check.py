@@ -93,13 +93,14 @@ def law_failure(law: Law, candidate: Candidate, dtype: torch.dtype = torch.float
     return f"{failure.line}; the law: {law.statement}" if failure else ""
 
 
-def find_failure(law: Law, candidate: Candidate, dtype: torch.dtype = torch.float64) -> LawFailure | None:
+def find_failure(law: Law, candidate: Candidate, dtype: torch.dtype) -> LawFailure | None:
     """As :func:`law_failure`, without the law: one failure may break several."""
     try:
         with fixed_random_state(dtype):
             law.check(candidate)
+        return None
     except PlugInError as error:
-        return _failure_of(error.__cause__ or error, candidate)
+        raised = error.__cause__ or error
     except (UserError, LawSkipped, KeyboardInterrupt):
         raise
     except Violation as broken:
@@ -107,12 +108,8 @@ def find_failure(law: Law, candidate: Candidate, dtype: torch.dtype = torch.floa
         method = f" ({member})" if member else ""
         return LawFailure(_line(candidate, f"{candidate.location(member)}{method}", broken.message))
     except BaseException as error:  # a part may exit
-        return _failure_of(error, candidate)
-    return None
-
-
-def _failure_of(error: BaseException, candidate: Candidate) -> LawFailure:
-    return LawFailure(_line(candidate, error_place(error, candidate.info), type_and_text(error)), is_exception=True)
+        raised = error
+    return LawFailure(_line(candidate, error_place(raised, candidate.info), type_and_text(raised)), is_exception=True)
 
 
 def _line(candidate: Candidate, location: str, message: str) -> str:
@@ -134,10 +131,7 @@ def check_part(candidate: Candidate) -> list[Outcome]:
     registry.find(candidate.kind, candidate.name)
     if wrong := undeclared(candidate.info):
         failure = LawFailure(f"the {candidate.kind} {candidate.name!r}, {wrong}")
-        return [
-            Outcome(laws[0], failure),
-            *(Outcome(law, skip_reason="see above") for law in laws[1:]),
-        ]
+        return [Outcome(laws[0], failure), *(Outcome(law, skip_reason="see above") for law in laws[1:])]
     outcomes: list[Outcome] = []
     is_random = False
     for law in laws:

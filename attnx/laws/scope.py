@@ -14,14 +14,14 @@ SIZES = {"query_size": WIDTH, "memory_size": MEMORY}
 LENGTHS = (7, 4, 1, 0)
 
 
-def memory_mask(lengths: tuple[int, ...] = LENGTHS, size: int = POSITIONS) -> Tensor:
+def memory_mask(size: int = POSITIONS) -> Tensor:
     """(b, 1, m), the same mask for all queries."""
-    return (torch.arange(size) < torch.tensor(lengths)[:, None])[:, None]
+    return (torch.arange(size) < torch.tensor(LENGTHS)[:, None])[:, None]
 
 
 def growing(size: int = POSITIONS) -> Tensor:
     """(b, q, m), the mask of a memory that grows by two positions a step, from none."""
-    return memory_mask(size=size) & (torch.arange(size) < 2 * torch.arange(STEPS)[:, None])
+    return memory_mask(size) & (torch.arange(size) < 2 * torch.arange(STEPS)[:, None])
 
 
 def require_same_mask(actual: ScopeMask, expected: ScopeMask, difference: str) -> None:
@@ -40,7 +40,7 @@ class ScopeLaws(StepLaws):
 
     def _inputs(self, size: int = POSITIONS) -> dict[str, Tensor]:
         steps = torch.tensor([[0, 1, 2], [5, 6, 7], [2, 2, 2], [3, 1, 0]]).repeat(2, 1)
-        masks = torch.cat([memory_mask(size=size).expand(-1, STEPS, -1), growing(size)])
+        masks = torch.cat([memory_mask(size).expand(-1, STEPS, -1), growing(size)])
         return {"queries": torch.randn(8, STEPS, WIDTH), "steps": steps, "memory_mask": masks}
 
     def _compute(self, queries: Tensor, steps: Tensor, memory_mask: Tensor) -> Tensor:

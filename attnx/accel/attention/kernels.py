@@ -101,8 +101,8 @@ def build_failure(kernel: Kernel, device: torch.device, warn: Callable[[str], ob
 
     ``warn`` receives a line for the user when the kernel fails for the first time.
     """
-    build, describe = functools.partial(kernel.build, device), functools.partial(_left_out, kernel, device)
-    return try_once((type(kernel), device), build, lambda reason: warn(describe(reason)))
+    report = functools.partial(_left_out, kernel, device)
+    return try_once((type(kernel), device), lambda: kernel.build(device), lambda reason: warn(report(reason)))
 
 
 def try_once(key: Hashable, build: Callable[[], object], report: Callable[[str], object]) -> str | None:

@@ -33,14 +33,14 @@ class AdditiveBackend(NamedTuple):
 
 
 def can_compare(attention: Attention, inputs: AttentionInputs) -> bool:
-    """Whether a kernel supports a call: plain tensors of one type and device, a memory with positions, no tracing."""
+    """Whether a kernel supports a call: plain tensors of one of the types on one device, with positions, not traced."""
     queries, keys = inputs.prepared_queries, inputs.memory.keys
     if not isinstance(attention.scorer, Additive) or type(queries) is not Tensor or type(keys) is not Tensor:
         return False
     v = attention.scorer.v
     rows_and_units = (len(queries), len(v))
     sizes = queries.dim() == keys.dim() == 3 and queries.shape[::2] == keys.shape[::2] == rows_and_units
-    types = queries.dtype == keys.dtype and (v.dtype == keys.dtype or has_autocast(keys))
+    types = queries.dtype in SINGLE and queries.dtype == keys.dtype and (v.dtype == keys.dtype or has_autocast(keys))
     is_empty = not (queries.numel() and keys.numel())
     return sizes and types and not is_empty and queries.device == keys.device == v.device and not is_tracing()
 

@@ -46,8 +46,7 @@ class CompiledAdditive(Kernel):
         """Whether the call is in single precision or less and not too small."""
         if inputs.prepared_queries.numel() * inputs.memory.keys.shape[-2] < MIN_TERMS_FOR_C:
             return False
-        narrow = inputs.prepared_queries.dtype in blocks.SINGLE
-        return narrow and blocks.can_compare(attention, inputs) and c_build.unsupported_platform() is None
+        return blocks.can_compare(attention, inputs) and c_build.unsupported_platform() is None
 
     def build(self, device: torch.device) -> None:
         """Compile the C file; a RuntimeError if it does not compile."""

@@ -28,7 +28,7 @@ class CudaAdditive(Kernel):
 
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
         """Whether the call is in single precision or less."""
-        return inputs.prepared_queries.dtype in blocks.SINGLE and blocks.can_compare(attention, inputs)
+        return blocks.can_compare(attention, inputs)
 
     def build(self, device: torch.device) -> None:
         """Import Triton, compile and launch each function once, and raise what Triton, its compilers or CUDA raise."""
