@@ -9,12 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.data.vocabulary import BOS, EOS, PAD
-from attnx.nn.contracts import GreedyStep
-from attnx.nn.targets.shared import SharedTarget
+from attnx.nn.contracts import GreedyStep, TargetSpec
 
 
 @dataclass(frozen=True)
-class Symbols(SharedTarget):
+class Symbols(TargetSpec):
     """Symbols as ids (b, t), predicted from logits.
 
     Formula: ``p(y_t) = softmax(o_t), loss = -sum_t log p(y_t)``
