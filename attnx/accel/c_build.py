@@ -14,7 +14,6 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from attnx.errors import in_a_line
@@ -65,9 +64,7 @@ def compile_library(source: Path) -> Compilation:
     return Compilation(None, failure)
 
 
-def lazy_functions(
-    source: Path, takes: Mapping[str, Sequence[Any]], returns: Mapping[str, Any] = MappingProxyType({})
-) -> Callable[[], Any]:
+def lazy_functions(source: Path, takes: Mapping[str, Sequence[Any]], returns: Mapping[str, Any]) -> Callable[[], Any]:
     """A function that loads the library of a C file at its first call; it returns None where that fails.
 
     ``takes`` and ``returns`` are the types of the arguments and the result of each function of the file.

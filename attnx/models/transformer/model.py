@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import cycle, islice, starmap
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -36,7 +36,6 @@ from attnx.nn.position_encoding import PositionEncoding
 from attnx.nn.source_encoder import zero_feature_padding
 from attnx.nn.sublayers import NORMS, FeedForward, Residual
 
-Embedding = TypeVar("Embedding", bound=nn.Module)
 DEFAULT_PARTS = TransformerParts()
 DEFAULT_MAX_POSITIONS = 512
 """Number of learned positions; later ones share the last."""
@@ -216,7 +215,7 @@ class Transformer(SequenceModel[TransformerState]):
         return F.dropout(vectors, self.dropout, self.training)
 
 
-def _init_embedding(embedding: Embedding) -> Embedding:
+def _init_embedding(embedding: nn.Module) -> nn.Module:
     """Initialize an embedding of symbols so that its units, scaled by the root of its width, have variance 1."""
     if isinstance(embedding, nn.Embedding):
         nn.init.normal_(embedding.weight, std=embedding.embedding_dim**-0.5)
