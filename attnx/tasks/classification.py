@@ -82,8 +82,9 @@ class Classification(SequenceTask):
         self._check_columns(train)
         pairs = hold_out_missing(train, files, _first_text, self.holdout)
         check_splits(pairs)
-        texts = {_text(pair) for pair in pairs.train}
-        self.notes += overlap_notes(texts, {part: list(map(_text, files[part])) for part in files})
+        self.notes += overlap_notes(
+            {pair.source for pair in pairs.train}, {part: [pair.source for pair in files[part]] for part in files}
+        )
         counts = Counter(word for pair in pairs.train for word in pair.source)
         frequent = {word for word, count in counts.items() if count >= self.min_count}
         target = Vocabulary.of(pair.references[0] for pair in pairs.train)
@@ -140,10 +141,6 @@ class Classification(SequenceTask):
     def restore(self, folder: Path) -> None:
         """Read the labels, the target's vocabulary."""
         self._set_labels(Vocabulary.load(folder / TARGET_SYMBOLS))
-
-
-def _text(pair: Pair) -> str:
-    return " ".join(pair.source)
 
 
 def _first_text(pair: Pair) -> str:
