@@ -104,8 +104,7 @@ class ResolvedEntityConfig(ResolvedConfig):
         from attnx.nn.targets.single_label import SingleLabelTarget
 
         from .memory import ChannelPReLU, EntityGate, EntityMemory
-        from .model import Entity
-        from .story_encoder import StoryEncoder
+        from .model import Entity, StoryEncoder
 
         options, config, size = self.options, self.config, self.options.hidden_size
         stories = StoryEncoder(sizes.source_symbols, size, options.max_words, options.dropout)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attnx.attention.contracts import Normalizer, Scorer
 from attnx.ops import is_all_true_on_cpu
 
-from .story_encoder import INIT_STD
+INIT_STD = 0.1  # Henaff et al. 2017, section 5
 
 
 class EntityGate(nn.Module):
