@@ -70,7 +70,7 @@ def encode_examples(examples: Iterable[PointingReference], scales: FeatureScaler
     """Encode examples as training rows: scaled points, and the ids of each answer, ended by EOS."""
     stream, sources, targets = iter(examples), [], []
     while chunk := list(islice(stream, EXAMPLES_PER_CHUNK)):
-        sources.append(Ragged.from_matrices([scales.encode(example.points) for example in chunk]))
+        sources.append(Ragged.of(scales.encode(example.points) for example in chunk))
         targets.append(Ragged.of([*(len(SPECIALS) + index for index in example.order), EOS] for example in chunk))
     return PairDataset(Ragged.concat(sources), Ragged.concat(targets))
 

@@ -154,12 +154,9 @@ def _symbol_weights(story: EncodedStory, gates: Tensor, attention: AttentionOutp
     """
     assert attention.weights is not None
     weights = attention.weights.mean(1) if attention.weights.dim() == 4 else attention.weights
-    sentences = gates.shape[1]
-    if sentences:
-        index = story.sentence_index.clamp(max=sentences - 1)[..., None].expand(-1, -1, gates.shape[-1])
-        symbol_gates = gates.gather(1, index).masked_fill(~story.is_end[..., None], 0.0)
-    else:
-        symbol_gates = gates.new_zeros(*source_mask.shape, gates.shape[-1])
+    index = story.sentence_index[..., None].expand(-1, -1, gates.shape[-1])
+    # The symbols of a question have the index after the last sentence.
+    symbol_gates = F.pad(gates, (0, 0, 0, 1)).gather(1, index).masked_fill(~story.is_end[..., None], 0.0)
     positions = torch.arange(source_mask.shape[1], device=source_mask.device)
     is_last = positions == source_mask.sum(1, keepdim=True) - 1
     return torch.where(is_last[..., None], weights, symbol_gates).mT[:, :, None]
