@@ -12,8 +12,7 @@ from typing import Any, Final, Literal, get_args
 from torch import nn
 
 from attnx import registry
-from attnx.data.encode_sentences import MAX_HELD_OUT, encode_rows, scan_sentences
-from attnx.data.encoded_corpus import CorpusCache, hash_code, write_record
+from attnx.data.encoded_corpus import MAX_HELD_OUT, CorpusCache, encode_rows, hash_code, scan_sentences, write_record
 from attnx.data.examples import Pair, Symbols
 from attnx.data.paths import resolve_data_path
 from attnx.data.readers.hugging_face import DatasetText, open_dataset
