@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from torch.utils.data import DataLoader
 
-from attnx.data import encode_sentences
+from attnx.data import encoded_corpus
 from attnx.data.batches import collate
 from attnx.data.buckets import BucketBatches
 from attnx.tasks import translation
@@ -73,7 +73,7 @@ def write_texts(folder: Path, pairs: int, seed: int = 0) -> list[str]:
 
 def load(sender: Connection, files: list[str], way: str, options: argparse.Namespace) -> None:
     """Load, read an epoch, and report the time of each phase."""
-    encode_sentences.MAX_SAMPLE = options.sample  # type: ignore[misc]
+    encoded_corpus.MAX_SAMPLE = options.sample  # type: ignore[misc]
     translation.MAX_BYTES_IN_MEMORY = 10**18 if way == "memory" else 0  # type: ignore[misc]
     sender.send("start")
     started, cpu_start = time.perf_counter(), sum(os.times()[:4])  # of this process and of children that have ended
@@ -156,7 +156,7 @@ def read_options() -> argparse.Namespace:
     add = parser.add_argument
     add("--pairs", type=int, nargs="+", default=[50_000, 200_000], help="sizes of the corpora, such as 10000000")
     add("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="encoded needs encoding before it")
-    add("--sample", type=int, default=encode_sentences.MAX_SAMPLE, help="sentences that the tokenizers learn from")
+    add("--sample", type=int, default=encoded_corpus.MAX_SAMPLE, help="sentences that the tokenizers learn from")
     add("--folder", type=Path, help="folder for the corpora (default: a temporary one)")
     add("--out", type=Path, default=ROOT / ".benchmarks" / "memory_of_corpora.json", help="JSON file to write")
     return parser.parse_args()

@@ -46,16 +46,12 @@ class Ragged(NamedTuple):
     offsets: Integers
 
     @classmethod
-    def of(cls, sequences: Iterable[Sequence[int]]) -> Ragged:
-        """Concatenate sequences of ids."""
+    def of(cls, sequences: Iterable[Sequence[int] | npt.NDArray[Any]]) -> Ragged:
+        """Concatenate lists of ids, or arrays."""
         rows = list(sequences)
-        flat = np.array(list(chain.from_iterable(rows)), dtype=np.int32)
+        is_array = bool(rows) and isinstance(rows[0], np.ndarray)
+        flat = np.concatenate(rows) if is_array else np.array(list(chain.from_iterable(rows)), dtype=np.int32)
         return cls(flat, np.cumsum([0, *map(len, rows)], dtype=np.int64))
-
-    @classmethod
-    def from_matrices(cls, matrices: Sequence[npt.NDArray[Any]]) -> Ragged:
-        """Concatenate matrices (s, f)."""
-        return cls(np.concatenate(matrices), np.cumsum([0, *map(len, matrices)], dtype=np.int64))
 
     @classmethod
     def concat(cls, parts: Sequence[Ragged]) -> Ragged:
@@ -142,8 +138,7 @@ class PairDataset(Dataset[Row]):
                 targets += [target.encode(reference, end=not pair.loss_mask) for reference in references]
             row_tags += [pair.tag] * len(references)
         indices = tag_indices(row_tags, tags) if tags else None
-        masks = Ragged.from_matrices(loss_masks) if loss_masks else None
-        return cls(_concat(sources, source), _concat(targets, target), indices, masks)
+        return cls(Ragged.of(sources), Ragged.of(targets), indices, Ragged.of(loss_masks) if loss_masks else None)
 
     def __len__(self) -> int:
         return len(self.sources.offsets) - 1
@@ -178,10 +173,6 @@ def _scale(side: FeatureScaler, matrix: Matrix | None, missing: float = 0.0) -> 
     if matrix is None:
         raise ValueError("a pair holds no features where a matrix is expected")
     return side.encode(matrix, missing)
-
-
-def _concat(sequences: list[Any], side: Vocabulary | FeatureScaler) -> Ragged:
-    return Ragged.from_matrices(sequences) if isinstance(side, FeatureScaler) else Ragged.of(sequences)
 
 
 def tag_indices(tags: Sequence[str], known_tags: Sequence[str]) -> Integers:

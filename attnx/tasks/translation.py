@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
+
+from torch import nn
 
 from attnx import registry
-from attnx.data.encode_sentences import MAX_HELD_OUT, encode_rows, scan_sentences
-from attnx.data.encoded_corpus import CorpusCache, hash_code, write_record
+from attnx.data.encoded_corpus import MAX_HELD_OUT, CorpusCache, encode_rows, hash_code, scan_sentences, write_record
 from attnx.data.examples import Pair, Symbols
 from attnx.data.paths import resolve_data_path
 from attnx.data.readers.hugging_face import DatasetText, open_dataset
@@ -20,19 +21,27 @@ from attnx.data.splits import SentenceHoldout, Splits, overlap_notes, split_sent
 from attnx.data.text_pipeline import TextPipeline
 from attnx.data.tokenizers import Tokenizer
 from attnx.errors import UserError, reject_duplicates, suggest
-from attnx.metrics.per_tag import MACRO
+from attnx.files.atomic_files import write_json
+from attnx.files.bounded_files import read_mapping
+from attnx.metrics.per_tag import MACRO, PerTag, metrics_per_tag, update_all
+from attnx.metrics.sacrebleu_scores import MIN_BLEU_TOKENS, BleuTokenizer, tokenizer_for
 from attnx.registry import PositiveFloat, PositiveInt, Probability, register
 from attnx.registry.dependencies import require_package
-from attnx.tasks.contract import SequenceData, training_tags
-from attnx.tasks.scored_texts import ScoredTextTask
+from attnx.runs.layout import BLEU_OPTIONS
+from attnx.tasks.contract import SequenceData, TaskOutput, TextTask, training_tags
 
+SCORES: Final = ("bleu", "chrf", "ter")
+NO_BLEU: Final = (
+    f"no reference of the validation has {MIN_BLEU_TOKENS} words, so that BLEU cannot tell outputs apart; chrF chooses "
+    "the best weights"
+)
 EVALUATION_SPLITS: Final = ("valid", "test")
 # The size of the training files. As plain text so much takes 700 MB of memory.
 MAX_BYTES_IN_MEMORY: Final = 50_000_000
 
 
 @register("task", "translation", read_if={"holdout": ["valid=null", "test=null"]})
-class Translation(ScoredTextTask):
+class Translation(TextTask):
     """Translate sentences: text in, text in another language out.
 
     Formula: ``minimize -sum_t log p(symbol_t | symbols_<t, source)``
@@ -89,7 +98,8 @@ class Translation(ScoredTextTask):
         self.languages: list[str] = languages or []
         self.dataset, self.columns = dataset, list(map(str, columns or []))
         self.lower, self.max_length, self.max_length_ratio = lower, max_length, max_length_ratio
-        self.holdout, self.label_smoothing, self.bleu_tokenize = holdout, label_smoothing, bleu_tokenize
+        self.holdout, self.label_smoothing = holdout, label_smoothing
+        self.bleu_tokenize: BleuTokenizer | None = bleu_tokenize  # None until it follows from the data
         if invalid := next((name for name in self.languages if not re.fullmatch(r"[\w-]+", name)), None):
             raise UserError(f"task.languages: {invalid!r} is not a name; use letters, digits, - and _, such as de")
         reject_duplicates("task.languages", self.languages, "language")
@@ -126,7 +136,7 @@ class Translation(ScoredTextTask):
         size = sum(path.stat().st_size for path in self._paths("train") if path.is_file())
         if self.dataset is not None or size > MAX_BYTES_IN_MEMORY:
             return self._load_encoded()
-        parts, dropped = {part: list(self._read_files(part)) for part in self.files if self.files[part]}, Counter[str]()
+        parts, dropped = {part: list(self._read(part)) for part in self.files if self.files[part]}, Counter[str]()
         train_sentences = drop_blank(parts["train"], dropped)
         splits = split_sentences(train_sentences, parts.get("valid"), parts.get("test"), self.holdout)
         self._train_tokenizers(splits.train)
@@ -140,13 +150,13 @@ class Translation(ScoredTextTask):
             raise UserError(f"no training pair is left: {note}")
         valid, test = self._evaluation_pairs("valid", splits.valid), self._evaluation_pairs("test", splits.test)
         pairs = Splits(train, valid, test)
-        self.fit_scores(valid)
+        self._fit_scores(valid)
         source, target = self.texts.vocabularies()
         return SequenceData(pairs, source, target, self._tags(pairs))
 
     def test_pairs(self) -> list[Pair]:
         """Read the pairs of ``test`` without the other parts."""
-        return self._evaluation_pairs("test", list(self._read_files("test")))
+        return self._evaluation_pairs("test", list(self._read("test")))
 
     def _load_encoded(self) -> SequenceData:
         """Load as :meth:`load`, with the training split in the cache, where it is encoded if it is missing."""
@@ -154,7 +164,10 @@ class Translation(ScoredTextTask):
         if self.dataset is not None:
             path = resolve_data_path("task.dataset", self.dataset)
             dataset = open_dataset(str(path), self.columns, self.languages)
-        existing = {part: self._read_split(part, dataset) for part in EVALUATION_SPLITS}
+        existing = {
+            part: list(self._read(part, dataset)) if part in dataset or self.files[part] else None
+            for part in EVALUATION_SPLITS
+        }
         held_out = [part for part, sentences in existing.items() if sentences is None]
         files = {part: text.files for part, text in dataset.items()} or {part: self._paths(part) for part in self.files}
         options = {**self.row_options, "held_out": held_out, "holdout": self.holdout if held_out else None}
@@ -165,19 +178,12 @@ class Translation(ScoredTextTask):
         source, target = self.texts.vocabularies()
         return SequenceData(pairs, source, target, tags, corpus.rows)
 
-    def _read_split(self, part: str, dataset: Mapping[str, DatasetText]) -> list[Sentence] | None:
-        """Read a split of the data set or of files; None if there is none."""
-        if part in dataset:
-            return list(map(self.texts.normalize_sentence, dataset[part].read(allow_blank=False)))
-        return list(self._read_files(part)) if self.files[part] else None
-
     def _encode(
         self, dataset: Mapping[str, DatasetText], existing: Mapping[str, list[Sentence] | None], folder: Path
     ) -> None:
         """Read the training sentences, train the tokenizers, and write everything into a folder."""
         holdout = SentenceHoldout(existing["valid"], existing["test"], self.holdout, MAX_HELD_OUT)
-        text = dataset["train"].read(allow_blank=True) if dataset else self._raw_sentences("train")
-        scan = scan_sentences(folder, map(self.texts.normalize_sentence, text), holdout)
+        scan = scan_sentences(folder, self._read("train", dataset), holdout)
         self._train_tokenizers(scan.sample)
         scan.sample.clear()  # it may be large
         self.texts.save(folder)
@@ -195,7 +201,7 @@ class Translation(ScoredTextTask):
         """Return valid and test pairs, and the tags, of a cached training split with ``tags``."""
         valid, test = (self._evaluation_pairs(part, parts[part] or []) for part in EVALUATION_SPLITS)
         pairs: Splits[Pair] = Splits([], valid, test)
-        self.fit_scores(valid)
+        self._fit_scores(valid)
         return pairs, self._tags(pairs._replace(train=[Pair((), (), tag) for tag in tags]))
 
     def _tags(self, pairs: Splits[Pair]) -> tuple[str, ...]:
@@ -205,15 +211,16 @@ class Translation(ScoredTextTask):
             raise UserError(f"task.languages: the training split has no pair of {missing[0]!r}; remove it")
         return tags
 
-    def _read_files(self, part: str) -> Iterator[Sentence]:
-        """Yield the normalized sentences of a part's files."""
-        return map(self.texts.normalize_sentence, self._raw_sentences(part))
-
-    def _raw_sentences(self, part: str) -> Iterator[Sentence]:
-        is_train = part == "train"
-        # A data set's columns are not those of a file on which its run may be tested.
-        columns = self.columns if self.dataset is None else []
-        return read_parallel(self._paths(part), self.languages, allow_blank=is_train, columns=columns)
+    def _read(self, part: str, dataset: Mapping[str, DatasetText] | None = None) -> Iterator[Sentence]:
+        """Yield the normalized sentences of a part, of the data set or of files."""
+        allow_blank = part == "train"
+        if dataset and part in dataset:
+            sentences = dataset[part].read(allow_blank)
+        else:
+            # A data set's columns are not those of a file on which its run may be tested.
+            columns = self.columns if self.dataset is None else []
+            sentences = read_parallel(self._paths(part), self.languages, allow_blank, columns)
+        return map(self.texts.normalize_sentence, sentences)
 
     def _paths(self, part: str) -> list[Path]:
         return [resolve_data_path(f"task.{part}", path) for path in self.files[part]]
@@ -233,6 +240,43 @@ class Translation(ScoredTextTask):
         if sentence := next(empty, None):
             raise UserError(f"the {part} split: the tokenizer leaves nothing of {sentence.source!r}")
         return pairs
+
+    def _fit_scores(self, valid: Sequence[Pair]) -> None:
+        """Choose BLEU's tokenization by the script of the references, and the monitor by whether BLEU can tell."""
+        texts = [text for pair in valid for text in pair.texts]
+        self.bleu_tokenize = self.bleu_tokenize or tokenizer_for(texts)
+        tokenize = registry.build("metric", ("bleu", {"tokenize": self.bleu_tokenize})).scorer.tokenizer
+        if all(len(tokenize(text).split()) < MIN_BLEU_TOKENS for text in texts):
+            self.monitor = self.monitor.replace("bleu", "chrf")
+            self.notes.insert(0, NO_BLEU)
+
+    def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
+        """Build BLEU, chrF and TER; with several languages, for each, their mean and all sentences."""
+        scores: dict[str, dict[str, object]] = {name: {"name": name, "lower": self.lower} for name in SCORES}
+        scores["bleu"]["tokenize"] = self.bleu_tokenize or "13a"
+        return metrics_per_tag(scores, tags if len(tags) > 1 else ())
+
+    def update(self, metrics: nn.ModuleDict, outputs: Sequence[TaskOutput], pairs: Sequence[Pair]) -> None:
+        """Update the metrics with a batch, as texts."""
+        texts = [self.detokenize(list(symbols)) for symbols in outputs]
+        update_all(metrics, texts, [pair.texts for pair in pairs], [pair.tag for pair in pairs])
+
+    def signatures(self, metrics: nn.ModuleDict) -> dict[str, str]:
+        """Return sacreBLEU's signature of each metric, so that scores can be compared."""
+        plain = {name: metric.metrics[0] if isinstance(metric, PerTag) else metric for name, metric in metrics.items()}
+        return {name: str(metric.signature) for name, metric in plain.items()}
+
+    def save(self, folder: Path) -> None:
+        """Write the tokenizers, and BLEU's tokenization, which depends on the data."""
+        super().save(folder)
+        write_json(folder / BLEU_OPTIONS, {"tokenize": self.bleu_tokenize})
+
+    def restore(self, folder: Path) -> None:
+        """Read what :meth:`save` wrote."""
+        super().restore(folder)
+        saved = read_mapping(folder / BLEU_OPTIONS).get("tokenize")
+        if saved in get_args(BleuTokenizer):
+            self.bleu_tokenize = self.bleu_tokenize or saved
 
     def tokenize(self, text: str, tag: str = "") -> Symbols:
         """Normalize and tokenize a user's sentence; blank ones and unknown languages are UserErrors."""

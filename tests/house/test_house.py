@@ -163,7 +163,7 @@ def test_commands_print_what_is_safe_to_show():
 
 # What writes a file in place: logs of processes, and a lock.
 WRITES_IN_PLACE = {
-    "data/encode_sentences.py",  # into a folder that gets its name when it is complete
+    "data/encoded_corpus.py",  # into a folder that gets its name when it is complete
     "inference/decode_latency.py",  # to the system: a process resets its peak of memory
     "training/distributed/launcher.py",
 }

@@ -12,13 +12,12 @@ from attnx import registry
 from attnx.attention import QueryContext, build
 from attnx.config.compose import compose
 from attnx.data.batches import Batch
-from attnx.data.readers.labeled_texts import Columns, read_labeled_texts, split_sentences
 from attnx.data.vocabulary import EOS, SEP, STOP, Vocabulary
 from attnx.errors import UserError
 from attnx.laws.small import small_config, small_model
 from attnx.metrics.labels import Accuracy, MacroF1
 from attnx.nn.contracts import EncoderOutput
-from attnx.tasks.classification import Classification
+from attnx.tasks.classification import Classification, Columns, read_labeled_texts, split_sentences
 from attnx.tasks.loss import token_loss
 
 TEXTS = ["it rains", "the sun shines! now", "rain, rain", "sun. sun", "what rain?", "a sunny day", "it is wet", "dry"]

@@ -6,9 +6,8 @@ import linecache
 from collections import Counter
 from itertools import combinations
 
-from attnx.data import encode_sentences
-from attnx.data.encode_sentences import reservoir_sample, scan_sentences
-from attnx.data.encoded_corpus import hash_code
+from attnx.data import encoded_corpus
+from attnx.data.encoded_corpus import hash_code, reservoir_sample, scan_sentences
 from attnx.data.readers.parallel_corpus import Sentence
 from attnx.data.splits import SentenceHoldout, split_sentences
 from attnx.data.tokenizers.frequent_symbols import Character, Word
@@ -56,7 +55,7 @@ def test_a_scan_that_fits_equals_the_training_part(tmp_path):
 
 def test_a_scan_keeps_a_sample(tmp_path, monkeypatch):
     """And all tags, and every source that an existing part has too."""
-    monkeypatch.setattr(encode_sentences, "MAX_SAMPLE", 7)
+    monkeypatch.setattr(encoded_corpus, "MAX_SAMPLE", 7)
     lines = [*LINES, Sentence("one", ("eins",), "xx")]
     inputs = [Sentence("sentence 3", ("?",), "de"), Sentence("another", ("?",), "de")]
     scan = scan_sentences(tmp_path, iter(lines), SentenceHoldout(inputs, [], 0.1))

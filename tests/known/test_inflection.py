@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from attnx.data.readers.inflections import UNIMORPH, read_inflections
 from attnx.errors import UserError
-from attnx.tasks.inflection import Inflection
+from attnx.tasks.inflection import UNIMORPH, Inflection, read_inflections
 
 ROWS = [("ev", "evlerden", "N;ABL;PL"), ("ev", "eve", "N;DAT;SG"), ("gitmek", "gitti", "V;IND;3;SG;PST")]
 

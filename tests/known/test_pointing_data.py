@@ -140,7 +140,7 @@ def test_numbers_in_rising_order():
 
 def examples_of(problem: Any, sizes: Sequence[int], count: int, seed: Sequence[int] = (1, 0)) -> list[Any]:
     return [
-        (draw_problem.points.tolist(), draw_problem.answer)
+        (draw_problem.points.tolist(), draw_problem.order)
         for draw_problem in draw_problems(problem, sizes, count, seed, max_exact_points=5)
     ]
 
@@ -180,7 +180,7 @@ def test_rows_to_train_on_are_the_examples_encoded():
     result = data.train_dataset()
     assert len(result) == 7
     for row, item in enumerate(posed):
-        assert data.target.decode(result[row].target.tolist()) == [str(place + 1) for place in item.answer]
+        assert data.target.decode(result[row].target.tolist()) == [str(place + 1) for place in item.order]
         assert data.source.decode(result[row].source) == pytest.approx(item.points, abs=1e-6)
     assert [len(pair.source) for pair in data.pairs.test] == [3, 5]
 

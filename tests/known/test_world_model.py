@@ -90,10 +90,10 @@ def test_more_stories_than_there_are_end_in_a_message(monkeypatch):
 
 
 def test_other_story_lengths_are_tested():
-    assert {len(story.sentences) for story in World([5], 7, 1).custom_test("17")} == {17}
-    assert Counter(len(story.sentences) for story in World([5], 7, 1).custom_test([7, 11])) == {7: 1000, 11: 1000}
+    assert {len(story.sentences) for story in World([5], 7, 1).test("world", "17")} == {17}
+    assert Counter(len(story.sentences) for story in World([5], 7, 1).test("world", [7, 11])) == {7: 1000, 11: 1000}
     with pytest.raises(UserError, match=r"task\.test=far: expected a number of sentences"):
-        World([5], 7, 1).custom_test("far")
+        World([5], 7, 1).test("world", "far")
 
 
 def test_lengths_of_a_range_are_equally_frequent():

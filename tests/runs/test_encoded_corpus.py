@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 import attnx
-from attnx.data import encode_sentences, encoded_corpus
+from attnx.data import encoded_corpus
 from attnx.data.dataset import PairDataset
 from attnx.data.examples import Pair
 from attnx.data.readers import columns, hugging_face, parallel_corpus
@@ -85,7 +85,7 @@ def texts(work_folder):
 def few_at_a_time(work_folder, monkeypatch):
     """Files of any size are encoded, into a folder of the test, some rows at a time."""
     monkeypatch.setattr(translation, "MAX_BYTES_IN_MEMORY", 0)
-    monkeypatch.setattr(encode_sentences, "ROWS_PER_PART", 13)
+    monkeypatch.setattr(encoded_corpus, "ROWS_PER_PART", 13)
     for module in (encoded_corpus, hugging_face):  # the compiled kernels stay where they are
         monkeypatch.setattr(module, "cache_folder", lambda name: Path("cache", name))
 
@@ -406,7 +406,7 @@ def test_files_changed_while_reading_are_reported(monkeypatch):
 def test_memory_use_is_bounded(monkeypatch):
     """Of 5,003 lines a sample of 17, and a few on their way; then parts of 13 pairs."""
     write("long.tsv", [f"der Hund {number}\tthe dog {number}" for number in range(5003)])
-    monkeypatch.setattr(encode_sentences, "MAX_SAMPLE", 17)
+    monkeypatch.setattr(encoded_corpus, "MAX_SAMPLE", 17)
     most = {"reading": 0, "encoding": 0}
     readings: list[str] = []
     encode = PairDataset.from_pairs

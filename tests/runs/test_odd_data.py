@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from attnx.data.examples import read_pairs
-from attnx.data.readers.labeled_texts import read_labeled_texts
 from attnx.data.readers.tsv import PairReader
 from attnx.errors import UserError
 from attnx.problems.forecasting.forecasting import Forecasting
+from attnx.tasks.classification import read_labeled_texts
 from attnx.tasks.g2p import G2p
 
 LETTERS = "abcdefghijk"

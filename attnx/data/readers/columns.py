@@ -77,16 +77,14 @@ def check_columns(
     checked = len(kinds) if has_further_columns else width
     columns = [[cells[place] for cells in table if place < len(cells)] for place in range(width)]
     problems = {place: text for place, cells in enumerate(columns) if (text := _problem(cells, width > len(kinds)))}
-    if not problems:
-        return
-    place, problem = next(iter(problems.items()))
+    place = min(problems, default=checked)
     if place >= checked:
         return
     kind = kinds[min(place, len(kinds) - 1)]
     fitting = [str(index + 1) for index in range(width) if index not in problems]
     choice = ",".join(fitting) if len(fitting) > 1 else "1,3"
     raise UserError(
-        f"{path}: column {place + 1} has {problem}, and would be read as a {kind}; name the columns to read, "
+        f"{path}: column {place + 1} has {problems[place]}, and would be read as a {kind}; name the columns to read, "
         f"task.columns=[{choice}]"
     )
 

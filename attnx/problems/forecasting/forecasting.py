@@ -112,8 +112,9 @@ class Forecasting(SequenceTask):
         self.file, self.test, self.header = file, test, header
         self.time_column = None if time_column is None else str(time_column)
         self.group_column = None if group_column is None else str(group_column)
-        self.target_columns = list(map(str, target_columns or []))
-        self.known_columns = list(map(str, known_columns or []))
+        # Without names the targets follow from the file's header.
+        self.target_columns = tuple(map(str, target_columns or ()))
+        self.known_columns = tuple(map(str, known_columns or ()))
         self.lookback, self.horizon, self.stride, self.season_length = lookback, horizon, stride, season_length
         self.split, self.quantiles = SeriesSplit.parse(split), quantiles or []
         self.notes: list[str] = []
@@ -142,8 +143,10 @@ class Forecasting(SequenceTask):
         """Read the series and cut them into windows; ``notes`` then lists missing values and irregular steps."""
         if self.file is None:
             raise UserError("task.file is not set: name a .csv file of a time series")
+        self.notes = []
         series = self._read_series(resolve_data_path("task.file", self.file))
         windows = self._window_spec(series[0])
+        self.target_columns = windows.targets
         parts = [(item, split_series(item, windows, self.split)) for item in series]
         train, valid, test = ([(item, spans[part]) for item, spans in parts] for part in ("train", "valid", "test"))
         notes = [split_note(self.split, parts, not self.test)]
@@ -154,10 +157,9 @@ class Forecasting(SequenceTask):
                 f"task.season_length={self.season_length} is longer than task.lookback={self.lookback}: the seasonal "
                 "baseline repeats the whole lookback"
             )
-        series_notes = self.notes
-        self.test_part = self._read_test(windows) if self.test else test
+        self.test_part = self._read_test() if self.test else test
         notes += constant_column_notes(windows, train)
-        self.notes = list(dict.fromkeys([*notes, *series_notes, *self.notes]))
+        self.notes = list(dict.fromkeys([*notes, *self.notes]))
         scales = window_scales(windows, train)
         rows = training_windows(windows, train, scales, self.stride)
         self.scales = scales[1]
@@ -174,11 +176,11 @@ class Forecasting(SequenceTask):
         test = self._read_test()
         return _make_pairs(self._window_spec(test[0][0]), test)
 
-    def _read_test(self, windows: WindowSpec | None = None) -> list[tuple[Series, Span]]:
+    def _read_test(self) -> list[tuple[Series, Span]]:
         """Read the file ``test``, which must have the columns of the windows."""
         location = f"task.test={self.test}"
-        test = self._read_series(resolve_data_path("task.test", str(self.test)), windows)
-        windows = windows or self._window_spec(test[0])
+        test = self._read_series(resolve_data_path("task.test", str(self.test)))
+        windows = self._window_spec(test[0])
         part = [(series, Span(0, len(series.numbers))) for series in test]
         if not any(windows.starts(span) for _, span in part):
             raise UserError(f"{location}: is shorter than a window of {self.lookback} + {self.horizon} steps")
@@ -220,29 +222,21 @@ class Forecasting(SequenceTask):
         known_part = f" and task.horizon={self.horizon} known ones after them" if self.known_columns else ""
         return f"task.lookback={self.lookback}{known_part}"
 
-    def _read_series(self, path: Path, windows: WindowSpec | None = None) -> list[Series]:
-        """Read the columns of the windows, or of the configuration, of which there may be more than it names."""
-        targets = self._columns_to_forecast()
-        columns = windows.columns if windows else [*targets, *self.known_columns] if targets else []
-        self.notes = []
+    def _read_series(self, path: Path) -> list[Series]:
+        """Read the columns of the windows; all columns if the targets follow from them."""
+        columns = self.target_columns + self.known_columns if self.target_columns else ()
         series = read_series(path, self.time_column, columns, self.group_column, self.header, self.notes)
         filled = [fill_missing(item, str(path)) for item in series]
         self.notes += [note for item, notes in filled for note in (*notes, *irregular_steps_note(item))]
         return [item for item, _ in filled]
 
-    def _columns_to_forecast(self) -> tuple[str, ...]:
-        """The targets, if they are named or the run was trained on them; else they follow from the file's header."""
-        return tuple(self.target_columns) or (() if self.scales is None else self.scales.columns)
-
     def _window_spec(self, series: Series) -> WindowSpec:
         if unknown := [name for name in self.known_columns if name not in series.columns]:
             raise UserError(f"task.known_columns: the file has no column {unknown[0]!r}")
-        targets = self._columns_to_forecast() or tuple(
-            name for name in series.columns if name not in self.known_columns
-        )
+        targets = self.target_columns or tuple(name for name in series.columns if name not in self.known_columns)
         if not targets:
             raise UserError("no column is left to forecast; name task.target_columns, or fewer of task.known_columns")
-        return WindowSpec(self.lookback, self.horizon, targets, tuple(self.known_columns))
+        return WindowSpec(self.lookback, self.horizon, targets, self.known_columns)
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Build the errors of the model and each baseline, of scaled numbers and, as ``own_*``, in the data's units."""
@@ -276,14 +270,16 @@ class Forecasting(SequenceTask):
         linear.save(folder / LINEAR_BASELINE)
         drawn = []  # the targets of each test split and of its first lookback
         for series, span in self.test_part:
-            steps, targets = slice(max(span.start - self.lookback, 0), span.end), self._window_spec(series).targets
-            values = series.values(targets, steps.start, span.end)
-            drawn.append(Series(series.name, values, targets, series.times[steps], series.labels[steps]))
+            start = max(span.start - self.lookback, 0)
+            values = series.values(self.target_columns, start, span.end)
+            times, labels = series.times[start : span.end], series.labels[start : span.end]
+            drawn.append(Series(series.name, values, self.target_columns, times, labels))
         write_test_series(folder, drawn)
 
     def restore(self, folder: Path) -> None:
         """Read the linear baseline, and the scales of the targets."""
         self.scales = FeatureScaler.load(folder / TARGET_FEATURES)
+        self.target_columns = self.scales.columns
         self.baseline_forecasts["linear"] = Linear.load(folder / LINEAR_BASELINE)
 
 

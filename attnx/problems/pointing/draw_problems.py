@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from attnx.data.features import FeatureScaler, Matrix
 from attnx.data.vocabulary import EOS, SPECIALS
 from attnx.errors import UserError
 
-from .answers import Points
+from .answers import PointingReference, Points
 from .tsp import distances, local_search_tours, shortest_tours
 
 Problem = Literal["hull", "delaunay", "tsp", "sorting"]
@@ -28,17 +28,10 @@ MAX_POINTS_FOR_EXACT_TOUR: Final = 16
 EXAMPLES_PER_CHUNK = 1024  # drawn together, so that more examples do not change the first ones
 
 
-class PointingExample(NamedTuple):
-    """Points (n, columns) in [0, 1), and the positions, from 0, that are the answer."""
-
-    points: Matrix
-    answer: list[int]
-
-
 def draw_problems(
     problem: Problem, sizes: Sequence[int], count: int, seed: Sequence[int], max_exact_points: int
-) -> Iterator[PointingExample]:
-    """Draw ``count`` examples with the sizes (numbers of points) in turn.
+) -> Iterator[PointingReference]:
+    """Draw ``count`` examples with the sizes (numbers of points) in turn; points are in [0, 1).
 
     Tours of more than ``max_exact_points`` points come from a local search. Too small a size is a UserError.
     """
@@ -49,7 +42,7 @@ def draw_problems(
         lengths = [sizes[index % len(sizes)] for index in range(start, start + EXAMPLES_PER_CHUNK)]
         flat = rng.random((sum(lengths), len(POINT_COLUMNS[problem])), dtype=np.float32)
         points = np.split(flat, np.cumsum(lengths)[:-1])[: count - start]
-        yield from map(PointingExample, points, solve(problem, points, max_exact_points))
+        yield from map(PointingReference, points, solve(problem, points, max_exact_points))
 
 
 def solve(problem: Problem, examples: Sequence[Matrix], max_exact_points: int) -> list[list[int]]:
@@ -73,12 +66,12 @@ def solve(problem: Problem, examples: Sequence[Matrix], max_exact_points: int) -
     return [answers[index] for index in range(len(examples))]
 
 
-def encode_examples(examples: Iterable[PointingExample], scales: FeatureScaler) -> PairDataset:
+def encode_examples(examples: Iterable[PointingReference], scales: FeatureScaler) -> PairDataset:
     """Encode examples as training rows: scaled points, and the ids of each answer, ended by EOS."""
     stream, sources, targets = iter(examples), [], []
     while chunk := list(islice(stream, EXAMPLES_PER_CHUNK)):
-        sources.append(Ragged.from_matrices([scales.encode(example.points) for example in chunk]))
-        targets.append(Ragged.of([*(len(SPECIALS) + index for index in example.answer), EOS] for example in chunk))
+        sources.append(Ragged.of(scales.encode(example.points) for example in chunk))
+        targets.append(Ragged.of([*(len(SPECIALS) + index for index in example.order), EOS] for example in chunk))
     return PairDataset(Ragged.concat(sources), Ragged.concat(targets))
 
 

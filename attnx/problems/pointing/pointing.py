@@ -24,7 +24,6 @@ from .answers import ANSWER_FORMS, PointingReference, is_right_answer, read_posi
 from .draw_problems import (
     MAX_POINTS_FOR_EXACT_TOUR,
     POINT_COLUMNS,
-    PointingExample,
     Problem,
     check_distinct_points,
     draw_problems,
@@ -121,7 +120,7 @@ class Pointing(SequenceTask):
         """Draw the test split alone."""
         return self._make_pairs("test", self.test_sizes)
 
-    def _draw(self, part: str, sizes: Sequence[int], count: int) -> Iterable[PointingExample]:
+    def _draw(self, part: str, sizes: Sequence[int], count: int) -> Iterable[PointingReference]:
         return draw_problems(self.problem, sizes, count, (self.seed, Splits._fields.index(part)), self.max_exact_points)
 
     def _make_pairs(self, part: str, sizes: Sequence[int]) -> list[Pair]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +19,18 @@ from attnx.metrics.per_tag import metrics_per_tag, update_all
 from attnx.registry import NonNegativeFloat, NonNegativeInt, PositiveInt, Probability, register
 from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
 
-from .draw_rows import draw_split, hash_rows
 from .drawn import NOWHERE, Difficulty, Drawn
 from .options import read_design
+from .sampling import hash_rows
 from .target import CompressedLabels, StepLabels
 
 TARGETS = {"compression": CompressedLabels}
 """How labels follow from states, where each does not from its own step's."""
+TOKENS_PER_CHUNK, MIN_ROWS = 2**18, 64  # drawn at once: they stay in a cache
+NUM_SHARES: Final = 8
+# The shares of all hashes that are validation and test; training has the others.
+HELD_OUT: Final[dict[SplitName, int]] = {"valid": 0, "test": 1}
+MAX_ROUNDS = 20
 
 
 @register(
@@ -136,7 +141,7 @@ class Probe(SequenceTask):
     def load(self) -> SequenceData:
         """Draw the data; ``notes`` then says how many examples are in two splits, where few are different."""
         vocabulary = Vocabulary(SPECIALS + self.design.problem.symbols)
-        splits = Splits([], self._draw_pairs("valid", self.design.train), self.test_pairs())
+        splits = Splits([], self._draw_pairs("valid"), self.test_pairs())
         rows = self._draw_train()
         train, self.notes = np.concatenate(self._hashes["train"]), []
         for split in ("valid", "test"):
@@ -150,22 +155,42 @@ class Probe(SequenceTask):
 
     def test_pairs(self) -> list[Pair]:
         """Draw the test split alone."""
-        return self._draw_pairs("test", self.design.test)
+        return self._draw_pairs("test")
 
-    def _draw(self, split: SplitName, settings: Sequence[Difficulty], count: int) -> Iterator[tuple[Difficulty, Drawn]]:
-        """Draw a split, and remember its hashes."""
+    def _draw(self, split: SplitName, count: int) -> Iterator[tuple[Difficulty, Drawn]]:
+        """Draw ``count`` rows of a split, its settings in turn, those of one setting together; remember their hashes.
+
+        Rows of the settings that splits share are divided by their hashes, so that no row is in two splits, unless so
+        few rows are different that a split would stay empty: then it gets some of another.
+        """
+        problem, settings = self.design.problem, self.design.train
+        if split == "test":
+            problem, settings = self.design.test_problem, self.design.test
         self._hashes[split] = []
-        shared = {*self.design.train}  # validation has them, too
-        problem = self.design.test_problem if split == "test" else self.design.problem
-        for setting, drawn in draw_split(problem, settings, count, self.seed, split, shared):
-            self._hashes[split].append(hash_rows(drawn.inputs))
-            yield setting, drawn
+        for index, setting in enumerate(dict.fromkeys(settings)):
+            turns = np.array([other == setting for other in settings])
+            remaining = int(turns[np.arange(count) % len(settings)].sum())
+            rng = np.random.default_rng((self.seed, Splits._fields.index(split), index))
+            rounds = 0
+            while remaining:
+                rows = min(MIN_ROWS + NUM_SHARES * remaining, max(1, TOKENS_PER_CHUNK // setting.length))
+                drawn = problem.draw(rng, rows, setting)
+                hashes = hash_rows(drawn.inputs)
+                if setting in self.design.train and rounds < MAX_ROUNDS:  # validation has these settings, too
+                    share = hashes % np.uint64(NUM_SHARES)
+                    kept = share == HELD_OUT[split] if split in HELD_OUT else share >= len(HELD_OUT)
+                    rounds = 0 if kept.any() else rounds + 1
+                    drawn, hashes = drawn.rows(kept), hashes[kept]
+                drawn = drawn.rows(slice(remaining))
+                self._hashes[split].append(hashes[:remaining])
+                remaining -= len(drawn.inputs)
+                yield setting, drawn
 
     def _draw_train(self) -> PairDataset:
         """The training split as ids, in as few bytes as they need."""
         ids = np.min_scalar_type(len(SPECIALS) + len(self.design.problem.symbols))
         sources, targets, masks, lengths = [], [], [], []
-        for setting, drawn in self._draw("train", self.design.train, self.examples):
+        for setting, drawn in self._draw("train", self.examples):
             sources.append((drawn.inputs + len(SPECIALS)).astype(ids).ravel())
             targets.append(np.where(drawn.labels == NOWHERE, PAD, drawn.labels + len(SPECIALS)).astype(ids).ravel())
             masks.append((drawn.labels != NOWHERE if self.train_labels == "all" else drawn.scored).ravel())
@@ -174,10 +199,10 @@ class Probe(SequenceTask):
         rows, labels, counted = (Ragged(np.concatenate(part), offsets) for part in (sources, targets, masks))
         return PairDataset(rows, labels, loss_masks=counted)
 
-    def _draw_pairs(self, split: SplitName, settings: Sequence[Difficulty]) -> list[Pair]:
+    def _draw_pairs(self, split: SplitName) -> list[Pair]:
         symbols = np.array([*self.design.problem.symbols, NO_LABEL], dtype=object)  # NOWHERE is the last
         pairs = []
-        for setting, drawn in self._draw(split, settings, self.num_held_out):
+        for setting, drawn in self._draw(split, self.num_held_out):
             labels = np.where(drawn.scored, drawn.labels, NOWHERE)
             distances = np.where(drawn.origins == NOWHERE, 0, np.arange(setting.length) - drawn.origins)
             columns = (symbols[drawn.inputs], symbols[labels], drawn.scored, distances)

@@ -1,4 +1,4 @@
-"""Draws without replacement, many rows at once."""
+"""Draws without replacement and hashes, many rows at once."""
 
 from __future__ import annotations
 
@@ -75,3 +75,9 @@ def mix(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
     return numbers ^ (numbers >> np.uint64(31))
+
+
+def hash_rows(rows: Integers) -> npt.NDArray[np.uint64]:
+    """A hash of each row (n, t), from the sum of its symbols times random odd numbers."""
+    factors = 2 * np.random.default_rng(0).integers(2**63, size=rows.shape[1], dtype=np.uint64) + np.uint64(1)
+    return mix((rows + 1).astype(np.uint64) @ factors)

@@ -47,13 +47,9 @@ class Babi:
         """The questions of a task's training file."""
         return self._read(self._file(tag, "train"), tag)
 
-    def test(self, tag: str) -> list[StoryQuestion]:
-        """The questions of a task's test file."""
-        return self._read(self._file(tag, "test"), tag)
-
-    def custom_test(self, test: int | Sequence[int] | str) -> list[StoryQuestion]:
-        """The questions of the file ``test``."""
-        return self._read(resolve_data_path("task.test", str(test)), self.tags[0])
+    def test(self, tag: str, other: int | Sequence[int] | str | None = None) -> list[StoryQuestion]:
+        """The questions of a task's test file, or of the ``other`` file that ``task.test`` names."""
+        return self._read(self._file(tag, "test") if other is None else resolve_data_path("task.test", str(other)), tag)
 
     def shorten(self, story: StoryQuestion, tag: str) -> StoryQuestion:
         """Return a story as it is read: its last sentences."""

@@ -93,7 +93,7 @@ class Qa(SequenceTask):
         pairs: Splits[Pair] = Splits([], [], [])
         for tag in self.stories.tags:
             # All questions about a story are in one part.
-            test = {"test": self._test_stories(tag)}
+            test = {"test": self.stories.test(tag, self.test)}
             stories = hold_out_missing(self.stories.train(tag), test, lambda story: story.full_text, self.holdout)
             for part, questions in zip(pairs, stories, strict=True):
                 part += [self._make_pair(story, tag) for story in questions]
@@ -107,10 +107,7 @@ class Qa(SequenceTask):
     def test_pairs(self) -> list[Pair]:
         """Read the pairs of ``test`` without the other parts."""
         tag = self.stories.tags[0]
-        return [self._make_pair(story, tag) for story in self._test_stories(tag)]
-
-    def _test_stories(self, tag: str) -> list[StoryQuestion]:
-        return self.stories.test(tag) if self.test is None else self.stories.custom_test(self.test)
+        return [self._make_pair(story, tag) for story in self.stories.test(tag, self.test)]
 
     def _make_pair(self, story: StoryQuestion, tag: str) -> Pair:
         return Pair(story.symbols, ((story.answer,),), tag if len(self.stories.tags) > 1 else "")

@@ -126,16 +126,14 @@ class World:
         """A question about either agent for each story; no story is in :meth:`test`."""
         return self._make_stories(self.statements, NUM_TEST_STORIES + self.stories)[len(AGENTS) * NUM_TEST_STORIES :]
 
-    def test(self, _tag: str, /) -> list[StoryQuestion]:
-        """The questions of 1,000 stories."""
-        return self._make_stories(self.statements, NUM_TEST_STORIES)
+    def test(self, _tag: str, other: int | Sequence[int] | str | None = None, /) -> list[StoryQuestion]:
+        """The questions of 1,000 stories, or of as many with ``other`` numbers of sentences, which ``task.test`` names.
 
-    def custom_test(self, test: int | Sequence[int] | str) -> list[StoryQuestion]:
-        """The questions of 1,000 stories with ``test`` sentences, a number, a list or a range.
-
-        Only short stories are likely to be among the training stories.
+        Of the others only short ones are likely to be among the training stories.
         """
-        return self._make_stories(parse_counts("test", test, "sentences"), NUM_TEST_STORIES, "test")
+        if other is None:
+            return self._make_stories(self.statements, NUM_TEST_STORIES)
+        return self._make_stories(parse_counts("test", other, "sentences"), NUM_TEST_STORIES, "test")
 
     def shorten(self, story: StoryQuestion, _tag: str, /) -> StoryQuestion:
         """Return a story as it is read: all of it."""

@@ -103,9 +103,7 @@ class ResolvedEntityConfig(ResolvedConfig):
         from attnx.attention.factory import build_attention
         from attnx.nn.targets.single_label import SingleLabelTarget
 
-        from .memory import ChannelPReLU, EntityGate, EntityMemory
-        from .model import Entity
-        from .story_encoder import StoryEncoder
+        from .model import ChannelPReLU, Entity, EntityGate, EntityMemory, StoryEncoder
 
         options, config, size = self.options, self.config, self.options.hidden_size
         stories = StoryEncoder(sizes.source_symbols, size, options.max_words, options.dropout)
