@@ -148,9 +148,7 @@ def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
     return PreparedRun(resolved, data, module, loaders, loggers, devices, notes=task.notes)
 
 
-def train(
-    prepared: PreparedRun, folder: Path, plan: StepPlan, console: Console, resume: bool = False
-) -> dict[str, float]:
+def train(prepared: PreparedRun, folder: Path, plan: StepPlan, console: Console, resume: bool = False) -> None:
     """Train as planned, test the best checkpoint, write results, predictions and alignments; a signal interrupts.
 
     Raises:
@@ -195,7 +193,6 @@ def train(
             if not isinstance(stop, KeyboardInterrupt) and not isinstance(stop.__context__, KeyboardInterrupt):
                 raise
             raise Interrupted(folder, stop_signal.signum or signal.SIGINT) from None
-        return results
 
 
 def _test(
