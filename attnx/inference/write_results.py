@@ -35,20 +35,16 @@ def save_evaluation(folder: Path, task: SequenceTask, tags: Sequence[str], resul
     """Write results.json, predictions.tsv (and .npz), and resampled.npz, if there are bootstrap samples."""
     results, metrics, predictions = result
     resampled = bootstrap_metrics(task, tags, predictions)
-    sections: dict[str, Mapping[str, Any]] = {
+    sections = {
         INTERVALS: measure_intervals(task, tags, predictions, resampled),
         BASELINES: baseline_differences(task, results, resampled),
         SIGNATURES: task.signatures(metrics),
     }
-    save_results(folder, results, **sections)
+    # Numbers that are not finite become null.
+    write_json(folder / RESULTS, {**results, **{name: section for name, section in sections.items() if section}})
     save_predictions(folder, predictions)
     if resampled:
         write_arrays(folder / RESAMPLED, resampled)
-
-
-def save_results(folder: Path, results: Mapping[str, float], **sections: Mapping[str, Any]) -> None:
-    """Write ``results.json``: numbers, null if they are not finite, and non-empty ``sections`` such as intervals."""
-    write_json(folder / RESULTS, {**results, **{name: section for name, section in sections.items() if section}})
 
 
 def save_predictions(folder: Path, predictions: Sequence[Prediction]) -> None:
