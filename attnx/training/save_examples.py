@@ -100,6 +100,7 @@ def save_alignments(
                 sites=() if alignment.heads is None else sites,
             )
             for stream, maps in self_attention.get(index, {}).items() if rank == 1 else ():
-                alignment = alignment._replace(**{stream: maps, f"{stream}_sites": streams[stream]})
+                fields: dict[str, Any] = {stream: maps, f"{stream}_sites": streams[stream]}
+                alignment = alignment._replace(**fields)
             name = f"{index:03d}" + (f"-{rank}" if rank > 1 else "")
             write_arrays(folder / ALIGNMENTS / f"{name}.npz", alignment_arrays(alignment))

@@ -105,4 +105,6 @@ class ProgressDisplay(Callback):
         """End the bar."""
         self.bar.stop()
 
-    on_exception = on_train_end
+    def on_exception(self, *_: Any) -> None:
+        """End the bar."""
+        self.bar.stop()

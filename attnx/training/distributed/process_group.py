@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -21,8 +21,10 @@ from torch.distributed.rendezvous import rendezvous
 
 from attnx.files.atomic_files import write_text
 from attnx.files.process import available_cores
-from attnx.training.callbacks.step_plan import StepPlan
 from attnx.training.distributed.launched_rank import RankInfo
+
+if TYPE_CHECKING:
+    from attnx.training.callbacks.step_plan import StepPlan
 
 T = TypeVar("T")
 # The init method of ranks whose environment says where they meet.
