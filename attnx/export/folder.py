@@ -7,9 +7,10 @@ import dataclasses
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnx import registry
@@ -20,7 +21,7 @@ from attnx.data.vocabulary import EOS, Vocabulary
 from attnx.decoding.contracts import StepModel
 from attnx.decoding.greedy import Greedy
 from attnx.errors import UserError
-from attnx.export.onnx import load_onnx, save_onnx
+from attnx.export.onnx import save_onnx
 from attnx.export.programs import Programs, make_programs
 from attnx.files.atomic_files import atomic_folder, write_bytes, write_json
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_bytes
@@ -142,20 +143,21 @@ def _max_difference(first: Tensor, second: Tensor) -> float:
 
 
 class LoadedPrograms:
-    """The two files of a folder, read again."""
+    """The two files of a folder, as its example reads them."""
 
     def __init__(self, folder: Path, programs: Programs) -> None:
-        self._has_tags = "tag" in programs.encode.input_names
+        from attnx.export.example import load  # it imports onnxruntime
+
         self._num_states = len(programs.decode_step.input_names) - 1
         self._encode, self._decode_step = (
-            load_onnx(folder / f"{name}.onnx", program.input_names) for name, program in programs._asdict().items()
+            load(folder, name, program.input_names) for name, program in programs._asdict().items()
         )
 
-    def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor) -> Sequence[Tensor]:
+    def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor) -> Sequence[NDArray[Any]]:
         """(b, s) symbols or (b, s, f) features, (b, s) bool and (b,) tags -> the state before the first step."""
-        return self._encode([source, source_mask, *([tag] if self._has_tags else [])])[: self._num_states]
+        return self._encode(source.numpy(), source_mask.numpy(), tag.numpy())[: self._num_states]
 
-    def decode_step(self, symbols: Tensor, state: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor]]:
+    def decode_step(self, symbols: Tensor, state: Sequence[NDArray[Any]]) -> tuple[Tensor, Sequence[NDArray[Any]]]:
         """Symbols (b,) and a state -> log-probabilities (b, symbols) and the next state."""
-        log_probabilities, *outputs = self._decode_step([symbols, *state])
-        return log_probabilities, outputs[-self._num_states :]
+        log_probabilities, *outputs = self._decode_step(symbols.numpy(), *state)
+        return torch.from_numpy(log_probabilities), outputs[-self._num_states :]

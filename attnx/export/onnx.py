@@ -1,4 +1,4 @@
-"""Writes and opens programs as ONNX files.
+"""Writes programs as ONNX files.
 
 They are traced: ``torch.export`` silently fixes a recurrence's length.
 """
@@ -6,17 +6,13 @@ They are traced: ``torch.export`` silently fixes a recurrence's length.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from attnx.export.programs import Program
-
-LoadedProgram = Callable[[Sequence[Tensor]], Sequence[Tensor]]
-"""The inputs of a program, in its order -> its outputs."""
 
 OPSET = 17
 BLOCK_LEVELS = 16
@@ -116,18 +112,3 @@ def save_onnx(program: Program, path: Path) -> None:
             dynamic_axes={name: {axis: f"{name}_{axis}" for axis in program.axes[name]} for name in names},
             opset_version=OPSET,
         )
-
-
-def load_onnx(path: Path, input_names: Sequence[str]) -> LoadedProgram:
-    """Open a program saved as ONNX; a session takes only those inputs that the program reads."""
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(path)
-    read = {argument.name for argument in session.get_inputs()}
-
-    def run(inputs: Sequence[Tensor]) -> list[Tensor]:
-        arrays = {name: tensor.numpy() for name, tensor in zip(input_names, inputs, strict=True) if name in read}
-        outputs = session.run(None, arrays)
-        return [torch.from_numpy(output) for output in outputs]
-
-    return run

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import secrets
 import shutil
@@ -19,7 +18,8 @@ PARTIAL = ".partial"
 
 def write_json(path: Path, value: Any, indent: int | None = 2) -> None:
     """Write a JSON file; numbers that are not finite become null, since JSON has no others."""
-    write_bytes(path, f"{json.dumps(_finite(value), indent=indent, ensure_ascii=False, allow_nan=False)}\n".encode())
+    finite = json.loads(json.dumps(value), parse_constant=lambda name: None)
+    write_bytes(path, f"{json.dumps(finite, indent=indent, ensure_ascii=False, allow_nan=False)}\n".encode())
 
 
 def write_text(path: Path, text: str) -> None:
@@ -65,15 +65,6 @@ def atomic_write(path: Path) -> Iterator[Path]:
         if isinstance(error, OSError) and error.filename == str(partial):
             error.filename = str(path)  # what a message names
         raise
-
-
-def _finite(value: Any) -> Any:
-    """The value, with None for each number in it that is not finite."""
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def fsync(path: Path) -> None:

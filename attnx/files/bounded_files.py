@@ -15,11 +15,11 @@ import os
 import re
 import stat
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import yaml
 
@@ -28,7 +28,6 @@ from attnx.errors import UserError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-T = TypeVar("T")
 MEBIBYTE: Final = 2**20
 # Size limits of run.json and config.yaml; of sweep.json and vocabularies; of metrics.csv and predictions.tsv.
 MAX_FILE_BYTES: Final = 4 * MEBIBYTE
@@ -115,13 +114,53 @@ def read_text(path: Path, largest: int = MAX_TABLE_BYTES) -> str:
 
 
 def read_json(path: Path, largest: int = MAX_FILE_BYTES) -> Any:
-    """Read a JSON file of plain values; raises UserError as :func:`read_text` and :func:`parse_json`."""
-    return parse_json(read_text(path, largest), str(path))
+    """Read a JSON file of plain values.
+
+    Raises:
+        UserError: as :func:`read_text`; or it is not JSON, with the line; is nested more than ``MAX_DEPTH`` times; or
+            has a number that is not finite or has more than 64 bits.
+    """
+    text = read_text(path, largest)
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserError(f"{path}:{error.lineno}: not valid JSON: {error.msg}") from error
+    except RecursionError as error:
+        raise UserError(f"{path}: nested more than {MAX_DEPTH} times") from error
+    except ValueError as error:  # Python's own limit for the digits of a number
+        raise UserError(f"{path}: holds a number of more than {MAX_NUMBER_BITS} bits") from error
+    _check(content, path)
+    return content
 
 
 def read_yaml(path: Path, largest: int = MAX_FILE_BYTES) -> Any:
-    """Read a YAML file of plain values; raises UserError as :func:`read_text` and :func:`parse_yaml`."""
-    return parse_yaml(read_text(path, largest), str(path))
+    """Read a YAML file: mappings with texts as keys, lists, texts, numbers, truth values and nulls.
+
+    Raises:
+        UserError: as :func:`read_json`; or it has an alias, a few of which could stand for any number of values.
+    """
+    text, depth = read_text(path, largest), 0
+    try:
+        for event in yaml.parse(text, SAFE_LOADER):  # the loader would recurse into what is nested
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            is_alias = isinstance(event, yaml.AliasEvent)
+            if is_alias or depth > MAX_DEPTH:
+                problem = (
+                    "an alias is not read; repeat its value" if is_alias else f"nested more than {MAX_DEPTH} times"
+                )
+                assert event.start_mark is not None, "the loader marks each event"
+                raise UserError(f"{path}:{event.start_mark.line + 1}: {problem}")
+        content = yaml.load(text, _Loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        reason = getattr(error, "problem", None) or getattr(error, "reason", "unreadable")
+        raise UserError(f"{path}:{mark.line + 1 if mark else 1}: not valid YAML: {reason}") from error
+    except UserError:
+        raise
+    except (ValueError, LookupError) as error:  # a text with the tag of a number, as ``!!int x``
+        raise UserError(f"{path}: not valid YAML: {error}") from error
+    _check(content, path)
+    return content
 
 
 def read_mapping(path: Path, largest: int = MAX_FILE_BYTES) -> dict[str, Any]:
@@ -153,7 +192,8 @@ def read_array(path: Path) -> NDArray[Any]:
     """Read the array of an ``.npy`` file; raises UserError if it is damaged or has Python objects."""
     from numpy.lib import format as npy_format
 
-    return _read_numpy(path, lambda file: npy_format.read_array(file, allow_pickle=False))
+    with _open_numpy(path) as file:
+        return npy_format.read_array(file, allow_pickle=False)
 
 
 def read_arrays(path: Path, names: Iterable[str] | None = None) -> dict[str, NDArray[Any]]:
@@ -164,7 +204,7 @@ def read_arrays(path: Path, names: Iterable[str] | None = None) -> dict[str, NDA
     """
     from numpy.lib.npyio import NpzFile
 
-    def read(file: BinaryIO) -> dict[str, NDArray[Any]]:
+    with _open_numpy(path) as file:
         size = sum(member.file_size for member in zipfile.ZipFile(file).infolist())
         if size > MAX_UNPACKED_BYTES:
             most = MAX_UNPACKED_BYTES // 1024 // MEBIBYTE
@@ -174,69 +214,19 @@ def read_arrays(path: Path, names: Iterable[str] | None = None) -> dict[str, NDA
                 raise UserError(f"{path}: {min(missing)} is not a file in the archive")
             return {name: arrays[name] for name in (arrays.files if names is None else names)}
 
-    return _read_numpy(path, read)
 
-
-def _read_numpy(path: Path, read: Callable[[BinaryIO], T]) -> T:
+@contextmanager
+def _open_numpy(path: Path) -> Iterator[BinaryIO]:
     try:
         with open_regular_file(path) as file:
-            return read(file)
+            yield file
     except UserError:
         raise
     except Exception as error:  # NumPy reads a header as Python, and believes the sizes that it claims
         raise UserError(f"{path}: is damaged, or no file of NumPy's arrays") from error
 
 
-def parse_json(text: str, place: str) -> Any:
-    """The value of a JSON text; ``place`` begins the message.
-
-    Raises:
-        UserError: it is not JSON, with the line; is nested more than ``MAX_DEPTH`` times; or has a number that is not
-            finite or has more than 64 bits.
-    """
-    try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UserError(f"{place}:{error.lineno}: not valid JSON: {error.msg}") from error
-    except RecursionError as error:
-        raise UserError(f"{place}: nested more than {MAX_DEPTH} times") from error
-    except ValueError as error:  # Python's own limit for the digits of a number
-        raise UserError(f"{place}: holds a number of more than {MAX_NUMBER_BITS} bits") from error
-    _check(content, place)
-    return content
-
-
-def parse_yaml(text: str, place: str) -> Any:
-    """The value of a YAML text: mappings with texts as keys, lists, texts, numbers, truth values and nulls.
-
-    Raises:
-        UserError: as :func:`parse_json`; or it has an alias, a few of which could stand for any number of values.
-    """
-    depth = 0
-    try:
-        for event in yaml.parse(text, SAFE_LOADER):  # the loader would recurse into what is nested
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            is_alias = isinstance(event, yaml.AliasEvent)
-            if is_alias or depth > MAX_DEPTH:
-                problem = (
-                    "an alias is not read; repeat its value" if is_alias else f"nested more than {MAX_DEPTH} times"
-                )
-                assert event.start_mark is not None, "the loader marks each event"
-                raise UserError(f"{place}:{event.start_mark.line + 1}: {problem}")
-        content = yaml.load(text, _Loader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        reason = getattr(error, "problem", None) or getattr(error, "reason", "unreadable")
-        raise UserError(f"{place}:{mark.line + 1 if mark else 1}: not valid YAML: {reason}") from error
-    except UserError:
-        raise
-    except (ValueError, LookupError) as error:  # a text with the tag of a number, as ``!!int x``
-        raise UserError(f"{place}: not valid YAML: {error}") from error
-    _check(content, place)
-    return content
-
-
-def _check(value: Any, place: str, depth: int = 0) -> None:
+def _check(value: Any, path: Path, depth: int = 0) -> None:
     """Check the types, sizes and depth of a value and all values in it."""
     problem = ""
     if isinstance(value, dict | list):
@@ -246,7 +236,7 @@ def _check(value: Any, place: str, depth: int = 0) -> None:
             problem = f"nested more than {MAX_DEPTH} times"
         else:
             for item in value if isinstance(value, list) else chain(value, value.values()):
-                _check(item, place, depth + 1)
+                _check(item, path, depth + 1)
     elif isinstance(value, int) and value.bit_length() > MAX_NUMBER_BITS:
         problem = f"holds a number of more than {MAX_NUMBER_BITS} bits"
     elif isinstance(value, float) and not math.isfinite(value):
@@ -256,4 +246,4 @@ def _check(value: Any, place: str, depth: int = 0) -> None:
     elif not isinstance(value, str | int | float | None):
         problem = f"holds a {type(value).__name__}, which is no plain value"
     if problem:
-        raise UserError(f"{place}: {problem}")
+        raise UserError(f"{path}: {problem}")

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 MAX_NAME_BYTES = 256
 PATIENCE_SECONDS, POLL_SECONDS = 0.2, 0.02
@@ -80,14 +81,9 @@ def _is_open_file(descriptor: int, path: Path) -> bool:
 
 def is_lock_held(path: Path) -> bool:
     """Whether a process holds the lock of a file; False if it is missing, or its file system has no locks."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe would block
-    except OSError:
-        return False
-    try:
-        return _is_granted(descriptor, fcntl.LOCK_SH) is False
-    finally:
-        os.close(descriptor)
+    with contextlib.suppress(OSError), _open_to_look(path) as file:
+        return _is_granted(file.fileno(), fcntl.LOCK_SH) is False
+    return False
 
 
 def is_lock_left(path: Path) -> bool:
@@ -96,16 +92,14 @@ def is_lock_left(path: Path) -> bool:
     False if it is missing, was locked on another machine, whose locks may not be seen here, or its file system has no
     locks.
     """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return False
-    try:
-        return _is_granted(descriptor, fcntl.LOCK_SH) is True and os.read(descriptor, MAX_NAME_BYTES) == _machine()
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
+    with contextlib.suppress(OSError), _open_to_look(path) as file:
+        return _is_granted(file.fileno(), fcntl.LOCK_SH) is True and file.read(MAX_NAME_BYTES) == _machine()
+    return False
+
+
+def _open_to_look(path: Path) -> BinaryIO:
+    """Open a file that no link leads to; opening a pipe does not block."""
+    return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK))
 
 
 def _machine() -> bytes:

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from attnx import registry
-from attnx.data.batches import collate
+from attnx.data.batches import as_batch
 from attnx.data.examples import Pair, digest
 from attnx.data.features import FeatureScaler
 from attnx.data.vocabulary import Vocabulary
@@ -24,7 +24,7 @@ from attnx.runs.layout import VOCABULARY
 from attnx.tasks.loss import token_loss
 
 
-def open_evaluation(run: TrainedRun, test: Any = None, fingerprint: str = "") -> tuple[TrainedRun, list[Pair]]:
+def open_evaluation(run: TrainedRun, test: Any, fingerprint: str) -> tuple[TrainedRun, list[Pair]]:
     """The pairs to evaluate a run on, and the run, whose task is that of these pairs.
 
     ``test`` is as ``task.test`` names it; None is the run's own test split, held out from the data of which
@@ -78,9 +78,9 @@ def evaluate(run: TrainedRun, pairs: Sequence[Pair], batch_size: int = BATCH_SIZ
     if len(metrics):
         values = metric_results("test", metrics)
     else:  # the loss per step over all targets
-        rows, total, tokens = run.data.evaluation_dataset(list(pairs)), torch.zeros((), dtype=torch.float64), 0.0
-        for start in range(0, len(rows), batch_size):
-            batch = collate([rows[row] for row in range(start, min(start + batch_size, len(rows)))])
+        total, tokens = torch.zeros((), dtype=torch.float64), 0.0
+        for start in range(0, len(pairs), batch_size):
+            batch = as_batch(run.data.evaluation_dataset([*pairs[start : start + batch_size]]))
             with torch.inference_mode():
                 loss = token_loss(run.model, batch)
                 total, tokens = total + loss.total.double(), tokens + float(loss.tokens)

@@ -22,7 +22,7 @@ from attnx.errors import UserError
 from attnx.files.printable import printable
 from attnx.inference.checkpoint import load_weights
 from attnx.inference.trained_run import TrainedRun as TrainedRun
-from attnx.inference.validate import checkpoint_files, read_complete_run, refuse_unlike
+from attnx.inference.validate import SIDES, checkpoint_files, read_complete_run, refuse_unlike
 from attnx.models.resolve import DataSizes, ResolvedConfig, resolve_model
 from attnx.nn.pretrained import load_vectors
 from attnx.registry import PartSpec
@@ -97,22 +97,25 @@ def open_run(folder: str | Path, checkpoint: str = "best", decoding: PartSpec | 
 def load_run(folder: str | Path, checkpoint: str = "best", decoding: PartSpec | None = None) -> TrainedRun:
     """Open a run as :func:`open_run` does, with the plug-ins that are imported already."""
     path = Path(folder)
-    config = {**read_complete_run(path, checkpoint).config, "folder": str(path)}
+    vocabulary, config = path / layout.VOCABULARY, {**read_complete_run(path, checkpoint).config, "folder": str(path)}
     if decoding is not None:
         config["decoding"] = choose_decoding(config["decoding"], decoding)
-    source = _load_side(path / layout.VOCABULARY, layout.SOURCE_FEATURES, layout.SOURCE_SYMBOLS)
-    target = _load_side(path / layout.VOCABULARY, layout.TARGET_FEATURES, layout.TARGET_SYMBOLS)
-    tags = path / layout.VOCABULARY / layout.TAGS
-    known_tags = load_symbols(tags) if tags.is_file() else ()
-    limit = OutputLimit.load(path / layout.VOCABULARY / layout.OUTPUT_LIMIT)
-    data = SequenceData(Splits([], [], []), source, target, known_tags, output_limit=limit)
+    source, target = (
+        FeatureScaler.load(vocabulary / features)
+        if (vocabulary / features).is_file()
+        else Vocabulary.load(vocabulary / symbols)
+        for symbols, features in SIDES.values()
+    )
+    tags = load_symbols(vocabulary / layout.TAGS) if (vocabulary / layout.TAGS).is_file() else ()
+    limit = OutputLimit.load(vocabulary / layout.OUTPUT_LIMIT)
+    data = SequenceData(Splits([], [], []), source, target, tags, output_limit=limit)
     resolved = resolve_model(config)
     model = new_model(resolved, data)
     load_weights(model, checkpoint_files(path, checkpoint))
     task = registry.build("task", config["task"])
-    task.restore(path / layout.VOCABULARY)
-    decoding_part = registry.build("decoding", config["decoding"])
-    return TrainedRun(model.eval(), task, data, decoding_part, path, config, resolved.sites)
+    task.restore(vocabulary)
+    search = registry.build("decoding", config["decoding"])
+    return TrainedRun(model.eval(), task, data, search, path, config, resolved.sites)
 
 
 def open_ensemble(
@@ -141,11 +144,6 @@ def open_ensemble(
 
     model: Any = Ensemble([run.model for run in runs])
     return replace(first, model=model)
-
-
-def _load_side(folder: Path, features: str, symbols: str) -> Vocabulary | FeatureScaler:
-    """The features of a side if their file exists, else its vocabulary."""
-    return FeatureScaler.load(folder / features) if (folder / features).is_file() else Vocabulary.load(folder / symbols)
 
 
 def init_weights(model: nn.Module, resolved: ResolvedConfig, data: SequenceData, folder: str) -> str:

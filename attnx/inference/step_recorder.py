@@ -57,12 +57,8 @@ class StepRecorder(nn.Module):
         super().__init__()
         self.model = cast("StepModel", model)
         self.sources, self.target = self.model.sources, self.model.target
+        self.is_distribution = self.model.is_distribution
         self.beginnings: list[Beginning] = []
-
-    @property
-    def is_distribution(self) -> bool:
-        """As the model."""
-        return self.model.is_distribution
 
     def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> RecorderState:
         """The model's first state."""

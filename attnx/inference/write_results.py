@@ -1,4 +1,4 @@
-"""Writes what a test or an evaluation gave: results.json, predictions.tsv, bootstrap samples, alignments/NNN.npz."""
+"""Writes what a test or an evaluation gave: results.json, predictions.tsv, bootstrap samples."""
 
 from __future__ import annotations
 
@@ -15,17 +15,12 @@ from attnx.inference.metric_intervals import baseline_differences, bootstrap_met
 from attnx.inference.predictor import Prediction
 from attnx.metrics.aligned_errors import aligned_errors
 from attnx.metrics.nearest_reference import nearest_reference
-from attnx.models.resolve import ResolvedConfig
-from attnx.runs.alignments import alignment_arrays
-from attnx.runs.layout import ALIGNMENTS, BASELINES, INTERVALS, MATRICES, PREDICTIONS, RESAMPLED, RESULTS, SIGNATURES
+from attnx.runs.layout import BASELINES, INTERVALS, MATRICES, PREDICTIONS, RESAMPLED, RESULTS, SIGNATURES
 from attnx.runs.predictions import write_field, write_symbols
 from attnx.tasks.contract import SequenceTask
 
 # Columns of predictions.tsv that are left out if they are empty.
 OPTIONAL_COLUMNS = ("tag", "name", "texts")
-# Numbers of a source whose features are saved for the player of the run's page: 64 KiB.
-MAX_SAVED_FEATURES = 16_384
-SelfAttention = Mapping[int, Mapping[str, Any]]
 
 
 class EvaluationResult(NamedTuple):
@@ -40,20 +35,16 @@ def save_evaluation(folder: Path, task: SequenceTask, tags: Sequence[str], resul
     """Write results.json, predictions.tsv (and .npz), and resampled.npz, if there are bootstrap samples."""
     results, metrics, predictions = result
     resampled = bootstrap_metrics(task, tags, predictions)
-    sections: dict[str, Mapping[str, Any]] = {
+    sections = {
         INTERVALS: measure_intervals(task, tags, predictions, resampled),
         BASELINES: baseline_differences(task, results, resampled),
         SIGNATURES: task.signatures(metrics),
     }
-    save_results(folder, results, **sections)
+    # Numbers that are not finite become null.
+    write_json(folder / RESULTS, {**results, **{name: section for name, section in sections.items() if section}})
     save_predictions(folder, predictions)
     if resampled:
         write_arrays(folder / RESAMPLED, resampled)
-
-
-def save_results(folder: Path, results: Mapping[str, float], **sections: Mapping[str, Any]) -> None:
-    """Write ``results.json``: numbers, null if they are not finite, and non-empty ``sections`` such as intervals."""
-    write_json(folder / RESULTS, {**results, **{name: section for name, section in sections.items() if section}})
 
 
 def save_predictions(folder: Path, predictions: Sequence[Prediction]) -> None:
@@ -106,37 +97,3 @@ def _matrix_row(prediction: Prediction, reference: Matrix, index: int) -> dict[s
         "root_mean_squared_error": f"{np.sqrt(np.square(errors).mean()):.6g}",
         "log_probability": f"{prediction.log_probability:.6f}",
     }
-
-
-def save_alignments(
-    folder: Path,
-    predictions: Sequence[Prediction],
-    task: SequenceTask,
-    resolved: ResolvedConfig,
-    self_attention: SelfAttention | None = None,
-) -> None:
-    """Write the weights of each prediction with its symbols, or the names of its steps, and whether it is right.
-
-    Alternatives go to ``NNN-2.npz``, ``NNN-3.npz`` and so on. ``self_attention`` has the maps of each stream by the
-    index of the prediction; they go with the best hypothesis.
-    """
-    (folder / ALIGNMENTS).mkdir(exist_ok=True)
-    sites, streams = resolved.sites, resolved.self_attention_sites
-    for index, best in enumerate(predictions):
-        for rank, prediction in enumerate((best, *best.alternatives), start=1):
-            alignment = prediction.scored_alignment(task)
-            if alignment is None:
-                continue
-            # What else is needed to decode the example again, symbols that are no columns among it.
-            pair = prediction.pair
-            is_small = pair.features is not None and pair.features.size <= MAX_SAVED_FEATURES
-            alignment = alignment._replace(
-                tag=pair.tag,
-                features=pair.features if is_small else None,
-                unaligned_source=() if alignment.source_symbols else pair.source,
-                sites=() if alignment.heads is None else sites,
-            )
-            for stream, maps in (self_attention or {}).get(index, {}).items() if rank == 1 else ():
-                alignment = alignment._replace(**{stream: maps, f"{stream}_sites": streams[stream]})
-            name = f"{index:03d}" + (f"-{rank}" if rank > 1 else "")
-            write_arrays(folder / ALIGNMENTS / f"{name}.npz", alignment_arrays(alignment))

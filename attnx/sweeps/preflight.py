@@ -114,13 +114,12 @@ def check_settings(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
 
 def read_task_data(config: Mapping[str, Any]) -> Any:
     """The task and its data, few of them if it draws them: all have the same form."""
-    from attnx.training.train import load
-
-    task = config["task"]
-    check_task_files(task)
-    if (option := registry.describe("task", task["name"]).declarations.get("num_drawn")) is not None:
-        task = {**task, option: min(task[option], MAX_DRAWN_EXAMPLES)}
-    return load({**config, "task": task})
+    options = config["task"]
+    check_task_files(options)
+    if (option := registry.describe("task", options["name"]).declarations.get("num_drawn")) is not None:
+        options = {**options, option: min(options[option], MAX_DRAWN_EXAMPLES)}
+    task = registry.build("task", options)
+    return task, task.load()
 
 
 def _prepare(config: Mapping[str, Any], data: Any) -> None:

@@ -57,12 +57,14 @@ def _record(error: BaseException, folder: Path, trainer: Mapping[str, Any], sign
         signum = error.signum if isinstance(error, Interrupted) else signum or signal.SIGINT
         if is_deleted(folder):
             return Stopped(deleted, signum)
-        _update_info(folder, status=RunStatus.INTERRUPTED)
+        with suppress(OSError, ValueError):  # the disk may be full
+            update_info(folder, status=RunStatus.INTERRUPTED)
         return Interrupted(folder, signum)
     if is_deleted(folder):
         return RunFailed(deleted)
     line = str(error) if isinstance(error, UserError) else failure_line(error, folder, trainer)
-    _update_info(folder, status=RunStatus.FAILED, error=line or type_and_text(error))
+    with suppress(OSError, ValueError):
+        update_info(folder, status=RunStatus.FAILED, error=line or type_and_text(error))
     if isinstance(error, UserError):
         return error
     try:
@@ -100,9 +102,3 @@ def failure_line(error: BaseException, folder: Path, trainer: Mapping[str, Any])
     if line := find_plug_in(error):
         return f"{line}; the traceback is in {folder / ERROR_TXT}"
     return ""
-
-
-def _update_info(folder: Path, **facts: Any) -> None:
-    """Write to run.json if that is possible: the disk may be full."""
-    with suppress(OSError, ValueError):
-        update_info(folder, **facts)

@@ -18,8 +18,7 @@ from attnx.files.file_lock import lock_while
 from attnx.registry.option_types import seconds
 from attnx.runs.layout import STEP_TIME, STEP_TIME_LOCK
 from attnx.runs.sweep import StepTime, read_step_time, sweep_of
-from attnx.training.callbacks.step_plan import Revision, StepPlan
-from attnx.training.callbacks.time_budget import VALIDATION_SHARE
+from attnx.training.callbacks.step_plan import VALIDATION_SHARE, Revision, StepPlan
 from attnx.training.distributed import process_group
 from attnx.training.distributed.devices import training_device
 from attnx.training.lightning_module import compute_gradients, keep_random_state, precision_plugin

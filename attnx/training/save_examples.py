@@ -14,14 +14,18 @@ from attnx.data.batches import as_batch, collate
 from attnx.data.dataset import PairDataset
 from attnx.data.evenly_spaced import evenly_by_length
 from attnx.data.features import FeatureScaler
+from attnx.files.atomic_files import write_arrays
 from attnx.inference.predictor import Prediction, Predictor
-from attnx.inference.write_results import save_alignments
 from attnx.models.resolve import ResolvedConfig
-from attnx.runs.layout import VOCABULARY
+from attnx.runs.alignments import alignment_arrays
+from attnx.runs.layout import ALIGNMENTS, VOCABULARY
+from attnx.tasks.contract import SequenceTask
 from attnx.training.lightning_module import TrainingModule
 
 # How many examples have their attention weights saved, and how many the maps of every self-attention head.
 MAX_EXAMPLES, MAX_SELF_ATTENTION_EXAMPLES = 100, 3
+# Numbers of a source whose features are saved for the player of the run's page: 64 KiB.
+MAX_SAVED_FEATURES = 16_384
 Maps = Mapping[str, npt.NDArray[np.float32]]
 
 
@@ -65,3 +69,38 @@ def _self_attention_maps(predictor: Predictor, predictions: Sequence[Prediction]
         if streams:
             maps[index] = {name: weights[0].float().numpy() for name, weights in streams.items()}
     return maps
+
+
+def save_alignments(
+    folder: Path,
+    predictions: Sequence[Prediction],
+    task: SequenceTask,
+    resolved: ResolvedConfig,
+    self_attention: Mapping[int, Maps],
+) -> None:
+    """Write the weights of each prediction with its symbols, or the names of its steps, and whether it is right.
+
+    Alternatives go to ``NNN-2.npz``, ``NNN-3.npz`` and so on. ``self_attention`` has the maps of each stream by the
+    index of the prediction; they go with the best hypothesis.
+    """
+    (folder / ALIGNMENTS).mkdir(exist_ok=True)
+    sites, streams = resolved.sites, resolved.self_attention_sites
+    for index, best in enumerate(predictions):
+        for rank, prediction in enumerate((best, *best.alternatives), start=1):
+            alignment = prediction.scored_alignment(task)
+            if alignment is None:
+                continue
+            # What else is needed to decode the example again, symbols that are no columns among it.
+            pair = prediction.pair
+            is_small = pair.features is not None and pair.features.size <= MAX_SAVED_FEATURES
+            alignment = alignment._replace(
+                tag=pair.tag,
+                features=pair.features if is_small else None,
+                unaligned_source=() if alignment.source_symbols else pair.source,
+                sites=() if alignment.heads is None else sites,
+            )
+            for stream, maps in self_attention.get(index, {}).items() if rank == 1 else ():
+                fields: dict[str, Any] = {stream: maps, f"{stream}_sites": streams[stream]}
+                alignment = alignment._replace(**fields)
+            name = f"{index:03d}" + (f"-{rank}" if rank > 1 else "")
+            write_arrays(folder / ALIGNMENTS / f"{name}.npz", alignment_arrays(alignment))

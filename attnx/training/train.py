@@ -39,9 +39,8 @@ from attnx.training.callbacks.metric_rows import MetricRows
 from attnx.training.callbacks.nan_guard import NanGuard
 from attnx.training.callbacks.per_batch_seed import PerBatchSeed
 from attnx.training.callbacks.progress import ProgressDisplay
-from attnx.training.callbacks.step_plan import StepPlan, StepPlanCallback
+from attnx.training.callbacks.step_plan import StepPlan, StepPlanCallback, TimeBudget
 from attnx.training.callbacks.throughput import Throughput, peak_memory
-from attnx.training.callbacks.time_budget import TimeBudget
 from attnx.training.callbacks.weight_average import WeightAverage
 from attnx.training.compiling import build_kernels, compile_in_training
 from attnx.training.distributed import process_group
@@ -97,25 +96,15 @@ def prepare(config: Config) -> PreparedRun:
     """
     silence_warnings()
     check_plug_ins(config)
-    task, data = load(config)
-    prepared = assemble(config, task, data)
+    task = registry.build("task", config["task"])
+    prepared = assemble(config, task, task.load())
     trainer, model = config["trainer"], prepared.module.model
     if config.get("init_from") is not None:
-        prepared.initialized = init_weights(model, prepared.resolved, data, config["init_from"])
+        prepared.initialized = init_weights(model, prepared.resolved, prepared.data, config["init_from"])
     attention_device = prepared.devices.get("attention", training_device(trainer))
     prepared.kernels = build_kernels(model, attention_device)
     prepared.compiled = compile_in_training(prepared.module, prepared.loaders, trainer)
     return prepared
-
-
-def load(config: Config) -> tuple[Any, SequenceData]:
-    """Build the task, and read its data.
-
-    Raises:
-        UserError: the data are wrong.
-    """
-    task = registry.build("task", config["task"])
-    return task, task.load()
 
 
 def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
@@ -148,9 +137,7 @@ def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
     return PreparedRun(resolved, data, module, loaders, loggers, devices, notes=task.notes)
 
 
-def train(
-    prepared: PreparedRun, folder: Path, plan: StepPlan, console: Console, resume: bool = False
-) -> dict[str, float]:
+def train(prepared: PreparedRun, folder: Path, plan: StepPlan, console: Console, resume: bool = False) -> None:
     """Train as planned, test the best checkpoint, write results, predictions and alignments; a signal interrupts.
 
     Raises:
@@ -195,7 +182,6 @@ def train(
             if not isinstance(stop, KeyboardInterrupt) and not isinstance(stop.__context__, KeyboardInterrupt):
                 raise
             raise Interrupted(folder, stop_signal.signum or signal.SIGINT) from None
-        return results
 
 
 def _test(

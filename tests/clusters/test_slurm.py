@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from attnx.runs.sweep import read_sweep
-from attnx.training.distributed.launched_rank import LaunchedRank
+from attnx.training.distributed.launched_rank import RankInfo
 
 pytest.importorskip("submitit")
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("slurm")]
@@ -176,7 +176,7 @@ def test_two_machines_train_one_run(sized, words, no_pictures_folder):
 @pytest.mark.parametrize(
     ("start", "ranks"),
     [
-        ("srun --ntasks-per-node=2 ./rank.py", [LaunchedRank("srun", rank, 2, rank, 2, 0) for rank in range(2)]),
+        ("srun --ntasks-per-node=2 ./rank.py", [RankInfo(rank, 2, rank, 2, 0, launcher="srun") for rank in range(2)]),
         ("srun ./rank.py", [None]),
         (
             "script --quiet --command 'srun --quiet --ntasks=2 --pty bash -c \"./rank.py; exit\"' /dev/null | tr -d ^@",

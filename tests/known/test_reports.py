@@ -16,8 +16,9 @@ from rich.text import Text
 from attnx.config.view import node_text
 from attnx.data.examples import Pair
 from attnx.errors import UserError
+from attnx.files.atomic_files import write_json
 from attnx.inference.predictor import Prediction
-from attnx.inference.write_results import save_predictions, save_results
+from attnx.inference.write_results import save_predictions
 from attnx.reports.figures.curves import draw_curves
 from attnx.reports.run.evaluated_examples import read_examples
 from attnx.reports.run.evaluation import errors_by_length
@@ -440,9 +441,8 @@ def test_a_missing_or_malformed_prediction_is_reported(write):
 def test_an_unmeasured_value_is_null_and_shown_as_a_dash(tmp_path):
     """A language of the training split may have no test words; JSON has no NaN."""
     (tmp_path / "run.json").write_text('{"format": 1}', encoding="utf-8")
-    save_results(
-        tmp_path, {"test_wer_ady": float("nan"), "test_wer_macro": 12.5, "steps": 7, "test_loss": float("inf")}
-    )
+    results = {"test_wer_ady": float("nan"), "test_wer_macro": 12.5, "steps": 7, "test_loss": float("inf")}
+    write_json(tmp_path / "results.json", results)
     saved = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     assert (saved["test_wer_ady"], saved["test_loss"]) == (None, None)
     shown = io.StringIO()

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from attnx.errors import Interrupted, RunFailed, Stopped
+from attnx.training.distributed.launched_rank import RankInfo
 from attnx.training.distributed.launcher import ProcessSupervisor
-from attnx.training.distributed.process_group import RUN_PATH_FILE, RankInfo
+from attnx.training.distributed.process_group import RUN_PATH_FILE
 
 
 class EndedProcess:

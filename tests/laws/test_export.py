@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attnx import registry
-from attnx.export.onnx import LoadedProgram, load_onnx, save_onnx
+from attnx.export.onnx import save_onnx
 from attnx.export.programs import Exported, Program, flatten_state, make_programs, unflatten_state
 from attnx.laws.small import small_config, small_model
 from tests.conftest import combination_name
@@ -93,11 +94,14 @@ COMPOSITIONS: list[dict[str, Any]] = [
 TAGGED = ("language_tag", "tag_inputs")
 
 
-def saved(program: Program, folder: Path) -> LoadedProgram:
+def saved(program: Program, folder: Path) -> Callable[[Sequence[Tensor]], list[Tensor]]:
     for package in ("onnx", "onnxruntime"):
         pytest.importorskip(package, reason="the extra attnx[export] is not installed")
     save_onnx(program, folder / "program.onnx")
-    return load_onnx(folder / "program.onnx", program.input_names)
+    from attnx.export.example import load
+
+    loaded = load(folder, "program", program.input_names)
+    return lambda inputs: [torch.from_numpy(output) for output in loaded(*(tensor.numpy() for tensor in inputs))]
 
 
 def model_of(choices: dict[str, Any]) -> Exported:

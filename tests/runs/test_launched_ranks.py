@@ -20,7 +20,7 @@ from attnx.training.distributed.devices import launched_info, resolve_devices
 from attnx.training.distributed.launched_rank import (
     SLURM_VARIABLES,
     TORCH_VARIABLES,
-    LaunchedRank,
+    RankInfo,
     launched_rank,
 )
 
@@ -154,13 +154,13 @@ def test_the_main_rank_alone_draws_again(run, run_ranks, monkeypatch):
     ("variables", "expected"),
     [
         ({}, None),
-        ({**TORCH, "RANK": "1", "LOCAL_RANK": "1"}, LaunchedRank("torchrun", 1, 2, 1, 2, 0)),
+        ({**TORCH, "RANK": "1", "LOCAL_RANK": "1"}, RankInfo(1, 2, 1, 2, 0, launcher="torchrun")),
         ({**TORCH, "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}, None),
         (
             {**TORCH, "RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "6", "GROUP_RANK": "2"},
-            LaunchedRank("torchrun", 5, 6, 1, 2, 2),
+            RankInfo(5, 6, 1, 2, 2, launcher="torchrun"),
         ),
-        ({**SLURM, "SLURM_PROCID": "1", "SLURM_LOCALID": "1"}, LaunchedRank("srun", 1, 2, 1, 2, 0)),
+        ({**SLURM, "SLURM_PROCID": "1", "SLURM_LOCALID": "1"}, RankInfo(1, 2, 1, 2, 0, launcher="srun")),
         # One task a machine starts the ranks itself.
         ({**SLURM, "SLURM_PROCID": "1", "SLURM_LOCALID": "0", "SLURM_STEP_NUM_NODES": "2"}, None),
         (
@@ -173,7 +173,7 @@ def test_the_main_rank_alone_draws_again(run, run_ranks, monkeypatch):
                 "SLURM_STEP_NUM_NODES": "2",
                 "SLURM_STEP_TASKS_PER_NODE": "4(x2)",
             },
-            LaunchedRank("srun", 6, 8, 2, 4, 1),
+            RankInfo(6, 8, 2, 4, 1, launcher="srun"),
         ),
         # A script of sbatch is no task of srun.
         ({"SLURM_JOB_ID": "77", "SLURM_NTASKS": "2", "SLURM_PROCID": "0"}, None),
@@ -187,7 +187,7 @@ def test_the_environment_gives_the_rank(variables, expected, monkeypatch):
     assert launched_rank() == expected
 
 
-@pytest.mark.parametrize(("task", "expected"), [("shell", None), ("command", LaunchedRank("srun", 0, 2, 0, 2, 0))])
+@pytest.mark.parametrize(("task", "expected"), [("shell", None), ("command", RankInfo(0, 2, 0, 2, 0, launcher="srun"))])
 def test_a_shell_of_srun_runs_no_rank(task, expected, monkeypatch):
     """``srun --ntasks=2 --pty bash`` shows a terminal to the first task: a shell, or the command itself."""
     for name, value in {**SLURM, "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}.items():

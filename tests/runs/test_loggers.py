@@ -246,10 +246,11 @@ def test_a_logger_whose_start_is_interrupted_is_finished_in_silence(tmp_path):
 
 def test_only_the_first_process_logs(words, small, journal, monkeypatch):
     from attnx.training.distributed import process_group
+    from attnx.training.distributed.launched_rank import RankInfo
     from attnx.training.train import prepare
 
     for rank in range(2):
-        monkeypatch.setattr(process_group, "_rank_info", process_group.RankInfo(rank=rank, world_size=2))
+        monkeypatch.setattr(process_group, "_rank_info", RankInfo(rank=rank, world_size=2))
         loggers = prepare(attnx.compose([*small, "attention=none", "+logger=journal"])).loggers
         assert bool(loggers) is (rank == 0)
 

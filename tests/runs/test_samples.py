@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from attnx import registry
 from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.laws.candidate import Candidate
@@ -17,7 +18,6 @@ from attnx.laws.task import NUM_EXAMPLES, TaskLaws
 from attnx.problems.pointing.saved_points import read_points
 from attnx.training.fit import fit
 from attnx.training.loaders import draw_examples
-from attnx.training.train import load
 from tests.runs.conftest import results, table
 
 LANGUAGES = ("ady", "fre", "ita")
@@ -124,7 +124,8 @@ def test_saved_points_are_those_of_the_test_sample(no_pictures, work_folder):
 def test_several_tasks_are_validated_on_each():
     """Each has its share of 500, which are not the first one's."""
     config = compose(["recipe=entnet", "task.tasks=[1,4,15]"])
-    task, read = load(config)
+    task = registry.build("task", config["task"])
+    read = task.load()
     drawn = draw_examples(read, config["trainer"], task.monitor).pairs.valid
     counts = Counter(pair.tag for pair in drawn)
     exact = {tag: 500 * sum(pair.tag == tag for pair in read.pairs.valid) / len(read.pairs.valid) for tag in read.tags}

@@ -11,7 +11,6 @@ import pytest
 from attnx.data.examples import Pair
 from attnx.errors import UserError
 from attnx.inference.predictor import Prediction
-from attnx.inference.write_results import save_alignments
 from attnx.models.resolve import ResolvedConfig
 from attnx.problems.pointing.pointing import Pointing
 from attnx.reports.stats.alignment_statistics import run_statistics
@@ -19,6 +18,7 @@ from attnx.runs.alignments import read_alignment, read_saved_alignments
 from attnx.runs.layout import ALIGNMENTS
 from attnx.tasks.language_model import LanguageModel
 from attnx.tasks.sequences import AnySequence
+from attnx.training.save_examples import save_alignments
 
 
 def test_every_hypothesis_saves_its_weights_and_rank(tmp_path):
@@ -30,7 +30,7 @@ def test_every_hypothesis_saves_its_weights_and_rank(tmp_path):
         pair, ["A", "B"], -1.25, np.eye(3, 2, dtype=np.float32), score=-0.5, alternatives=(second, third)
     )
     plain = Prediction(Pair(("d",), (("D",),)), ["D"], -1.0, np.ones((2, 1), np.float32))
-    save_alignments(tmp_path, [first, plain], AnySequence(), ResolvedConfig({}))
+    save_alignments(tmp_path, [first, plain], AnySequence(), ResolvedConfig({}), {})
     assert sorted(file.name for file in (tmp_path / ALIGNMENTS).iterdir()) == ["000-3.npz", "000.npz", "001.npz"]
     verdicts = {file.name: read_alignment(file).is_right for file in (tmp_path / ALIGNMENTS).iterdir()}
     assert verdicts == {"000.npz": True, "000-3.npz": False, "001.npz": True}

@@ -137,7 +137,7 @@ def test_the_same_clock_gives_the_same_run(run, clock, same_weights):
 
 def test_a_run_is_reproduced_by_its_number_of_steps(run, clock, same_weights, monkeypatch):
     monkeypatch.setattr(plan_steps, "VALIDATION_SHARE", 0.0)
-    monkeypatch.setattr("attnx.training.callbacks.time_budget.VALIDATION_SHARE", 0.0)
+    monkeypatch.setattr("attnx.training.callbacks.step_plan.VALIDATION_SHARE", 0.0)
     monkeypatch.setattr(TrainingModule, "_add_loss", lambda self, batch: self._sums.add_(1))  # takes no time
     clock.loss = lambda seconds: 2.5
     run(*MINUTE, "model.dropout=0.2", folder="timed")

@@ -20,11 +20,10 @@ from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import (
     MAX_DEPTH,
     MAX_FILE_BYTES,
-    parse_json,
-    parse_yaml,
     read_array,
     read_arrays,
     read_json,
+    read_yaml,
 )
 from attnx.files.file_lock import is_lock_held, is_lock_left
 from attnx.problems.forecasting.series import TEST_SERIES, read_test_series
@@ -240,25 +239,28 @@ def test_a_comparison_needs_a_readable_run(three, command):
         assert answer.err == "attnx: multirun/broken/config.yaml:2: an alias is not read; repeat its value\n"
 
 
-def test_a_date_stays_a_text():
-    assert parse_yaml("name: 2031-03-17", "x") == {"name": "2031-03-17"}
+def test_a_date_stays_a_text(tmp_path):
+    (tmp_path / "x").write_text("name: 2031-03-17")
+    assert read_yaml(tmp_path / "x") == {"name": "2031-03-17"}
 
 
 @pytest.mark.parametrize("depth", [MAX_DEPTH, MAX_DEPTH + 1])
-def test_files_are_read_to_a_depth_limit(depth):
+def test_files_are_read_to_a_depth_limit(depth, tmp_path):
     """And no deeper."""
-    for parse in (parse_json, parse_yaml):
+    (tmp_path / "x").write_text(nest_lists(depth))
+    for read in (read_json, read_yaml):
         if depth == MAX_DEPTH:
-            assert str(parse(nest_lists(depth), "x")) == nest_lists(depth)
+            assert str(read(tmp_path / "x")) == nest_lists(depth)
         else:
             with pytest.raises(UserError, match="nested more than 50 times"):
-                parse(nest_lists(depth), "x")
+                read(tmp_path / "x")
 
 
 @pytest.mark.parametrize("text", ["!!int x", "!!int 0x_", "!!int ''", "!!float x", "!!bool x"])
-def test_a_text_with_the_tag_of_a_number_is_reported(text):
+def test_a_text_with_the_tag_of_a_number_is_reported(text, tmp_path):
+    (tmp_path / "x").write_text(f"a: 5\nb: {text}")
     with pytest.raises(UserError, match="x: not valid YAML: "):
-        parse_yaml(f"a: 5\nb: {text}", "x")
+        read_yaml(tmp_path / "x")
 
 
 def test_a_pipe_as_a_lock_does_not_block(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -97,14 +98,10 @@ class Throughput(Callback):
 def peak_memory() -> dict[str, float]:
     """Peak megabytes of the process so far, imports included, by their names in results.json.
 
-    ``peak_memory_mb`` is the resident memory, where the system reports it; ``peak_gpu_memory_mb`` torch's on all GPUs.
+    ``peak_memory_mb`` is the resident memory; ``peak_gpu_memory_mb`` torch's on all GPUs.
     """
-    megabytes: dict[str, float] = {}
-    if sys.platform != "win32":
-        import resource
-
-        unit = 1 if sys.platform == "darwin" else 1024
-        megabytes["peak_memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+    unit = 1 if sys.platform == "darwin" else 1024
+    megabytes = {"peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6}
     gpu_bytes = sum(map(torch.cuda.max_memory_allocated, range(torch.cuda.device_count())))
     if gpu_bytes:
         megabytes["peak_gpu_memory_mb"] = gpu_bytes / 1e6

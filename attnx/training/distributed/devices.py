@@ -11,8 +11,8 @@ from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 
 from attnx.errors import UserError
 from attnx.files.parse_number import count_phrase
-from attnx.training.distributed.launched_rank import LaunchedRank, launched_rank
-from attnx.training.distributed.process_group import ENVIRONMENT, RankInfo, rank_info
+from attnx.training.distributed.launched_rank import RankInfo, launched_rank
+from attnx.training.distributed.process_group import ENVIRONMENT, rank_info
 
 # Ports of the rendezvous; which one follows from the job's id.
 CLUSTER_PORTS = range(20000, 30000)
@@ -43,7 +43,7 @@ def resolve_devices(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**config, "trainer": resolve_device_count(trainer)}
 
 
-def _launched_trainer(trainer: Mapping[str, Any], launched: LaunchedRank) -> dict[str, Any]:
+def _launched_trainer(trainer: Mapping[str, Any], launched: RankInfo) -> dict[str, Any]:
     """The trainer's parameters with the numbers of processes and machines that a launcher has started."""
     devices, nodes = launched.local_world_size, launched.world_size // launched.local_world_size
     started = f"{count_phrase(devices, 'rank')} on each of {count_phrase(nodes, 'machine')}"
@@ -106,7 +106,16 @@ def rank_infos(trainer: Mapping[str, Any]) -> list[RankInfo]:
             raise UserError(
                 f"trainer.num_nodes={nodes}: the command was started on {machines} machines; use that number"
             )
-    return [_make_rank_info(trainer, node_rank, local_rank, init_method) for local_rank in range(trainer["devices"])]
+    processes = trainer["devices"]
+    first = RankInfo(
+        rank=node_rank * processes,
+        world_size=nodes * processes,
+        local_world_size=processes,
+        node_rank=node_rank,
+        backend=_backend(trainer),
+        init_method=init_method,
+    )
+    return [first._replace(rank=first.rank + index, local_rank=index) for index in range(processes)]
 
 
 def launched_info(trainer: Mapping[str, Any]) -> RankInfo | None:
@@ -121,21 +130,11 @@ def launched_info(trainer: Mapping[str, Any]) -> RankInfo | None:
     init_method = _meeting_point() if launched.launcher == "srun" else ENVIRONMENT
     if init_method is None:
         raise UserError("srun started this process, but SLURM_JOB_ID or SLURM_JOB_NODELIST is missing")
-    return _make_rank_info(trainer, launched.node_rank, launched.local_rank, init_method)._replace(rank=launched.rank)
+    return launched._replace(backend=_backend(trainer), init_method=init_method)
 
 
-def _make_rank_info(trainer: Mapping[str, Any], node_rank: int, local_rank: int, init_method: str) -> RankInfo:
-    processes = trainer["devices"]
-    has_gpu = trainer["accelerator"] != "cpu" and torch.cuda.device_count() > 0
-    return RankInfo(
-        rank=node_rank * processes + local_rank,
-        world_size=trainer["num_nodes"] * processes,
-        local_rank=local_rank,
-        local_world_size=processes,
-        node_rank=node_rank,
-        backend="nccl" if has_gpu else "gloo",
-        init_method=init_method,
-    )
+def _backend(trainer: Mapping[str, Any]) -> str:
+    return "nccl" if trainer["accelerator"] != "cpu" and torch.cuda.device_count() else "gloo"
 
 
 def _meeting_point() -> str | None:

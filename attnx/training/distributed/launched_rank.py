@@ -1,4 +1,4 @@
-"""Ranks that another launcher started: torchrun, or what sets its variables, and srun."""
+"""Rank of a process, and how it follows from the environment if another launcher started it: torchrun or srun."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ SLURM_VARIABLES = (
 )
 
 
-class LaunchedRank(NamedTuple):
-    """Rank of a process that another launcher started beside others, in torch's terms."""
+class RankInfo(NamedTuple):
+    """Rank of a process among those that train one model, in torch's terms."""
 
-    launcher: str  #: its name
-    rank: int  #: among all processes
-    world_size: int  #: number of processes
-    local_rank: int  #: on its machine
-    local_world_size: int  #: number of processes on its machine
-    node_rank: int  #: of its machine
+    rank: int = 0  #: among all processes; rank 0 writes
+    world_size: int = 1  #: number of processes
+    local_rank: int = 0  #: on its machine, which is also the index of its device
+    local_world_size: int = 1  #: number of processes on its machine
+    node_rank: int = 0  #: of its machine
+    backend: str = "gloo"  #: ``gloo`` on CPUs, ``nccl`` on GPUs
+    init_method: str = ""  #: where the processes meet; empty for the folder of messages
+    folder: str = ""  #: where ranks of this machine leave messages for their launcher
+    launcher: str = ""  #: the name of another program that started them; empty for attnx
 
 
-def launched_rank() -> LaunchedRank | None:
+def launched_rank() -> RankInfo | None:
     """The rank of this process by its environment; None if it trains alone, or starts the other processes itself.
 
     Raises:
@@ -61,7 +64,7 @@ def reject_launched_sweep() -> None:
         )
 
 
-def _torch_rank() -> LaunchedRank | None:
+def _torch_rank() -> RankInfo | None:
     """The rank of a process that torchrun started; None if it started no second one."""
     world_size = _number("WORLD_SIZE")
     if world_size == 1:
@@ -77,10 +80,11 @@ def _torch_rank() -> LaunchedRank | None:
             f"{launcher} started {world_size} processes, {local_world_size} of them on this machine; start equally "
             "many on each"
         )
-    return LaunchedRank(launcher, _number("RANK"), world_size, _number("LOCAL_RANK"), local_world_size, node_rank)
+    rank, local_rank = _number("RANK"), _number("LOCAL_RANK")
+    return RankInfo(rank, world_size, local_rank, local_world_size, node_rank, launcher=launcher)
 
 
-def _slurm_rank() -> LaunchedRank | None:
+def _slurm_rank() -> RankInfo | None:
     """The rank of a task, where a machine has several; one task a machine starts the processes itself."""
     tasks, nodes = _number("SLURM_STEP_NUM_TASKS"), _number("SLURM_STEP_NUM_NODES")
     # A shell that `srun --pty` started has a terminal as its input, as no other task has.
@@ -90,9 +94,8 @@ def _slurm_rank() -> LaunchedRank | None:
     equal_numbers = re.fullmatch(r"(\d+)(\(x\d+\))?", per_node)
     if equal_numbers is None:
         raise UserError(f"srun started {per_node} processes on {nodes} machines; start equally many on each")
-    return LaunchedRank(
-        "srun", _number("SLURM_PROCID"), tasks, _number("SLURM_LOCALID"), int(equal_numbers[1]), _number("SLURM_NODEID")
-    )
+    rank, local_rank, node_rank = map(_number, ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"))
+    return RankInfo(rank, tasks, local_rank, int(equal_numbers[1]), node_rank, launcher="srun")
 
 
 def _number(variable: str, default: str = "") -> int:

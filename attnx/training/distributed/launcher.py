@@ -22,7 +22,8 @@ from attnx.files.process import ChildProcess, describe_exit, interrupt_with_pare
 from attnx.registry.plugin_errors import find_plug_in
 from attnx.runs.info import RunStatus, update_info
 from attnx.runs.layout import ERROR_TXT, resume_command
-from attnx.training.distributed.process_group import FINISHING_FILE, RUN_PATH_FILE, RankInfo, init_process_group
+from attnx.training.distributed.launched_rank import RankInfo
+from attnx.training.distributed.process_group import FINISHING_FILE, RUN_PATH_FILE, init_process_group
 from attnx.training.failure_report import is_deleted
 from attnx.training.stop_signal import StopSignal
 

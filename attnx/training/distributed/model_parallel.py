@@ -123,8 +123,6 @@ def _subclass(module_class: Any, methods: Mapping[str, Any]) -> type[nn.Module]:
 class ModelParallelStrategy(SingleDeviceStrategy):
     """Lightning's strategy for a placed model, which it would move to one device; batches go to the decoder's."""
 
-    strategy_name = "placed"
-
     def __init__(self, devices: Mapping[str, torch.device], **kwargs: Any) -> None:
         super().__init__(device=devices["decoder"], **kwargs)
         self.devices = devices

@@ -10,19 +10,21 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 import torch.distributed as dist
-from lightning.pytorch.utilities import rank_zero_only as lightning_rank_zero_only
-from lightning_utilities.core.rank_zero import rank_zero_only as utilities_rank_zero_only
+from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from attnx.files.atomic_files import write_text
 from attnx.files.process import available_cores
-from attnx.training.callbacks.step_plan import StepPlan
+from attnx.training.distributed.launched_rank import RankInfo
+
+if TYPE_CHECKING:
+    from attnx.training.callbacks.step_plan import StepPlan
 
 T = TypeVar("T")
 # The init method of ranks whose environment says where they meet.
@@ -31,19 +33,6 @@ ENVIRONMENT = "env://"
 COLLECTIVE_TIMEOUT = timedelta(minutes=30)
 # Files in the folder of messages: the run folder's path; a marker that the main process is finishing its loggers.
 RUN_PATH_FILE, FINISHING_FILE = "run", "ending"
-
-
-class RankInfo(NamedTuple):
-    """Rank of a process among those that train one model, in torch's terms."""
-
-    rank: int = 0  #: among all processes; rank 0 writes
-    world_size: int = 1  #: number of processes
-    local_rank: int = 0  #: on its machine, which is also the index of its device
-    local_world_size: int = 1  #: number of processes on its machine
-    node_rank: int = 0  #: of its machine
-    backend: str = "gloo"  #: ``gloo`` on CPUs, ``nccl`` on GPUs
-    init_method: str = ""  #: where the processes meet; empty for the folder of messages
-    folder: str = ""  #: where ranks of this machine leave messages for their launcher
 
 
 _rank_info = RankInfo()
@@ -96,24 +85,19 @@ def _announced_rank(info: RankInfo) -> Iterator[None]:
     variables |= {"LOCAL_RANK": str(info.local_rank), "GROUP_RANK": str(info.node_rank)}
     if info.world_size == info.local_world_size and sys.platform == "linux":  # a single machine needs no host name
         variables["GLOO_SOCKET_IFNAME"] = os.environ.get("GLOO_SOCKET_IFNAME", "lo")
-    lightning_rank = getattr(lightning_rank_zero_only, "rank", 0)
+    lightning_rank = rank_zero_only.rank  # type: ignore[attr-defined]
     previous = {name: os.environ[name] for name in variables if name in os.environ}
     try:
         _rank_info = info
-        _set_lightning_rank(info.rank)
+        rank_zero_only.rank = info.rank  # type: ignore[attr-defined]
         os.environ.update(variables)
         yield
     finally:
         _rank_info = RankInfo()
-        _set_lightning_rank(lightning_rank)
+        rank_zero_only.rank = lightning_rank  # type: ignore[attr-defined]
         for name in variables:
             os.environ.pop(name, None)
         os.environ.update(previous)
-
-
-def _set_lightning_rank(rank: int) -> None:
-    for rank_zero_only in (lightning_rank_zero_only, utilities_rank_zero_only):
-        setattr(rank_zero_only, "rank", rank)  # noqa: B010  # as Lightning does
 
 
 @functools.cache

@@ -84,7 +84,7 @@ def is_requeued() -> bool:
     return slurm_job() is not None and _restart_count() > 0
 
 
-def find_interrupted_run(overrides: Sequence[str], folder: str | None = None) -> Path | None:
+def find_interrupted_run(overrides: Sequence[str], folder: str | None) -> Path | None:
     """The folder of the run that this command began before SLURM requeued its job; else None."""
     if not is_requeued():
         return None
