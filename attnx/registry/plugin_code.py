@@ -11,7 +11,6 @@ from typing import Any
 from attnx import registry
 from attnx.errors import UserError
 from attnx.registry import plugin_files
-from attnx.registry.definitions import installed_file
 from attnx.registry.part import BY_HAND, MULTI_SELECT_KINDS, Part
 from attnx.registry.plugin_files import INIT, PACKAGE
 from attnx.registry.python_parts import source_text
@@ -43,7 +42,7 @@ def source_files(parts: Iterable[Part]) -> dict[str, bytes]:
             files[f"{part.kind}_{part.name}.txt"] = text.encode()
     while pending:
         module = pending.pop()
-        file = plugin_files.locate(module) if module.startswith(f"{PACKAGE}.") else installed_file(module)
+        file = plugin_files.find_source(module)
         if file is None or (place := plugin_files.relative_place(module, file)) in files:
             continue
         files[place] = plugin_files.source(module, file)

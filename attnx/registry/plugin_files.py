@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
-from importlib.util import spec_from_file_location
+from importlib.util import find_spec, spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
 
@@ -139,6 +139,20 @@ def locate(module: str) -> Path | None:
     name, *inner = module.removeprefix(f"{PACKAGE}.").split(".")
     folder = next((folder for folder in folders() if module_file(folder / name)), None)
     return module_file(folder.joinpath(name, *inner)) if folder else None
+
+
+def find_source(module: str) -> Path | None:
+    """The file of a module of a plug-in folder or of an installed package, whose parents are not imported."""
+    if module.startswith(f"{PACKAGE}."):
+        return locate(module)
+    top, *inner = module.split(".")
+    spec = find_spec(top)
+    if spec is None or spec.origin is None:
+        return None
+    origin = Path(spec.origin)
+    if inner:
+        return module_file(origin.parent.joinpath(*inner))
+    return origin if origin.is_file() else None
 
 
 def module_file(place: Path) -> Path | None:
