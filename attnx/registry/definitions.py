@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Iterable, Iterator
+from importlib.util import resolve_name
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -69,15 +70,13 @@ def _find_class(name: str, source: Source) -> Definition | None:
 
 def _imported_source(item: ast.ImportFrom, source: Source) -> Source | None:
     """The source of a module of attnx, of a plug-in or of the importing package; None for any other."""
-    package = source.module.split(".")[: None if source.file.name == "__init__.py" else -1]
-    above = package[: len(package) + 1 - item.level] if item.level else []
-    module = ".".join([*above, *filter(None, [item.module])])
-    top = module.partition(".")[0]
-    is_plugin = module.startswith(f"{plugin_files.PACKAGE}.")
+    package = source.module if source.file.name == plugin_files.INIT else source.module.rpartition(".")[0]
     try:
+        module = resolve_name("." * item.level + (item.module or ""), package)
+        top, is_plugin = module.partition(".")[0], module.startswith(f"{plugin_files.PACKAGE}.")
         file = plugin_files.find_source(module) if top in ("attnx", source.module.partition(".")[0]) else None
         return (_parse_core if top == "attnx" and not is_plugin else parse)(module, file) if file else None
-    except (ValueError, OSError):  # the import will say so
+    except (ImportError, ValueError, OSError):  # the import will say so
         return None
 
 

@@ -6,6 +6,8 @@ import ast
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from importlib.util import resolve_name
 from typing import Any
 
 from attnx import registry
@@ -46,8 +48,8 @@ def source_files(parts: Iterable[Part]) -> dict[str, bytes]:
         if file is None or (place := plugin_files.relative_place(module, file)) in files:
             continue
         files[place] = plugin_files.source(module, file)
-        pending += _imported(files[place], module if file.name == INIT else module.rpartition(".")[0])
         package = module.rpartition(".")[0]
+        pending += _imported(files[place], module if file.name == INIT else package)
         if package not in ("", PACKAGE):
             pending.append(package)  # it is run before what lies in it
     return dict(sorted(files.items()))
@@ -101,10 +103,9 @@ def _imported(text: bytes, package: str) -> list[str]:
             case ast.Import(names=names):
                 modules += [alias.name for alias in names]
             case ast.ImportFrom(module=module, names=names, level=level):
-                base = (
-                    ".".join([*package.split(".")[: 1 - level or None], *filter(None, [module])]) if level else module
-                )
-                modules += [str(base), *(f"{base}.{alias.name}" for alias in names)]
+                with suppress(ImportError):  # beyond the package, which the import will say
+                    base = resolve_name("." * level + (module or ""), package)
+                    modules += [base, *(f"{base}.{alias.name}" for alias in names)]
             case ast.Constant(value=str(dotted)) if re.fullmatch(r"(\.[a-z_]\w*)+", dotted):
                 modules += [package + dotted, package + dotted.rpartition(".")[0]]
     top = package.partition(".")[0]

@@ -54,7 +54,7 @@ def catalog() -> Catalog:
 @functools.lru_cache(maxsize=8)
 def scan_files(folders: tuple[Path, ...]) -> Catalog:
     """Scan all files, those of plug-ins in folders; cached until ``attnx.registry.forget_changed``."""
-    search = plugin_files.search(folders)
+    search = plugin_files.PluginSearch(folders)
     result = Catalog(broken=list(search.left_out))
     for part in _core_parts():
         result.add(part)
