@@ -207,7 +207,7 @@ def _show_config(arguments: argparse.Namespace) -> int:
     import yaml
 
     from attnx.config.compose import compose
-    from attnx.sweeps.expand_overrides import hydra_config
+    from attnx.sweeps.overrides import hydra_config
 
     show = compose if arguments.cfg == "job" else hydra_config
     config: Any = show(arguments.overrides, arguments.config_dir)

@@ -31,7 +31,7 @@ from attnx.config.groups import conf_folder
 from attnx.laws.candidate import Candidate
 from attnx.laws.check import check_part
 from attnx.registry.source_scan import catalog
-from attnx.sweeps.expand_overrides import expand_sweep
+from attnx.sweeps.overrides import expand_sweep
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

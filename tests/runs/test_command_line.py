@@ -21,7 +21,7 @@ from attnx.cli.commands import COMMANDS, load_command
 from attnx.cli.training_args import TrainingParser
 from attnx.config.compose import compose
 from attnx.registry.dependencies import require_core_packages
-from attnx.sweeps.expand_overrides import expand_sweep
+from attnx.sweeps.overrides import expand_sweep
 
 SCOPES = ("encoder_decoder", "global", "history", "local")
 PAGES = {"attnx": ["--help"], **{name: [name, "--help"] for name in ("all", *COMMANDS)}}
