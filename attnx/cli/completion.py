@@ -9,7 +9,6 @@ import re
 import sys
 from collections.abc import Sequence
 
-from attnx.cli.args import Parser
 from attnx.cli.commands import COMMANDS, COMPLETE_PAGE, HELP, load_command
 from attnx.cli.training_args import COMPLETION, TrainingParser
 from attnx.config.groups import GROUPS, conf_folder, group_choices
@@ -35,12 +34,10 @@ def complete(request: str, config_dir: str | None) -> int:
     *previous, typed = words or [""]
     command = next(iter(previous), "")
     if command in COMMANDS:
-        parser = Parser(f"attnx {command}")
-        load_command(command).add_arguments(parser)
         kinds = {"list": GROUPS, "check": CHECKED_KINDS}.get(command, ())
         candidates = [*kinds, *dict.fromkeys(name for kind in kinds for name in group_choices(kind))]
         if typed.startswith("-"):
-            candidates = parser.flags
+            candidates = load_command(command)[1].flags
         elif command == "data":
             from attnx.cli.commands.data import ACTIONS
             from attnx.data.downloads import SPEC_FOLDER

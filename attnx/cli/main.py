@@ -11,8 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from attnx.cli.args import Parser
-from attnx.cli.commands import COMMANDS, COMPLETE_PAGE, HELP, Command, load_command
+from attnx.cli.commands import COMMANDS, COMPLETE_PAGE, HELP, load_command
 from attnx.cli.steady_output import steady_output
 from attnx.errors import (
     ExitCode,
@@ -135,19 +134,11 @@ def run(argv: Sequence[str]) -> int:
 
 def run_command(name: str, words: Sequence[str]) -> int:
     """Parse the words after a command and run it."""
-    command, parser = _load(name)
+    command, parser = load_command(name)
     arguments = parser.parse(words)
     if name not in WITHOUT_PARTS:
         _warn_of_broken_plugins()
     return command.run(arguments)
-
-
-def _load(name: str) -> tuple[Command, Parser]:
-    """The module of a command, and its parser."""
-    command = load_command(name)
-    parser = Parser(f"attnx {name}", command.__doc__ or "")
-    command.add_arguments(parser)
-    return command, parser
 
 
 def _help(words: Sequence[str]) -> int:
@@ -162,7 +153,7 @@ def _help(words: Sequence[str]) -> int:
 
         print_complete_page()
     elif name in COMMANDS:
-        _load(name)[1].print_help()
+        load_command(name)[1].print_help()
     else:
         from attnx.config.groups import GROUPS, group_choices
 
@@ -216,7 +207,7 @@ def _show_config(arguments: argparse.Namespace) -> int:
     import yaml
 
     from attnx.config.compose import compose
-    from attnx.sweeps.expand_overrides import hydra_config
+    from attnx.sweeps.overrides import hydra_config
 
     show = compose if arguments.cfg == "job" else hydra_config
     config: Any = show(arguments.overrides, arguments.config_dir)

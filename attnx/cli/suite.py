@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from attnx.cli.sweep import SweepArgs, sweep
 from attnx.config.compose import compose
-from attnx.config.suite_file import Suite, merge_overrides, reject_several
+from attnx.config.suite_file import SEARCH_SEED, Suite, merge_overrides, reject_several
 from attnx.errors import ExitCode, Stopped, UserError
 from attnx.files.printable import print_line
 from attnx.registry.plugin_code import short_digest
@@ -26,8 +26,8 @@ from attnx.runs.plugin_copies import current_code
 from attnx.runs.sweep import is_sweep, overrides_key, read_sweep, split_override
 from attnx.sweeps import session
 from attnx.sweeps.equal_budgets import EqualJob, equalize
-from attnx.sweeps.expand_overrides import without_hydra_overrides
 from attnx.sweeps.gpus import count_parallel_jobs, visible_gpus
+from attnx.sweeps.overrides import without_hydra_overrides
 from attnx.sweeps.preflight import find_errors
 from attnx.sweeps.processes import ForkServerProcesses
 from attnx.sweeps.record import reject_other_config
@@ -147,10 +147,10 @@ class SuiteCommand:
         for name, stage in itertools.product(dict.fromkeys(name for _, name in self.configs), (SEARCH, COUNTED)):
             self._read(name, stage)
         for cell, config in self.configs.items():
-            stage, seed = (SEARCH, None) if len(self.suite.grid) > 1 else (COUNTED, self.suite.counted_seeds[0])
+            stage, seed = (SEARCH, SEARCH_SEED) if len(self.suite.grid) > 1 else (COUNTED, self.suite.counted_seeds[0])
             job = self._job(cell, self.suite.grid[0], seed)
             if (run := self.records[cell[1], stage].get(overrides_key(job))) is not None:
-                reject_other_config(run.path, config if seed is None else {**config, "seed": seed})
+                reject_other_config(run.path, {**config, "seed": seed})
         self._entries()
 
     def _entries(self) -> list[Entry]:
@@ -217,11 +217,11 @@ class SuiteCommand:
                 if (task, name) in self.configs:
                     self.configs[task, name] = compose(self._job((task, name), self.suite.grid[0]), self.config_dir)
 
-    def _job(self, cell: Cell, values: Sequence[str], seed: int | None = None) -> list[str]:
+    def _job(self, cell: Cell, values: Sequence[str], seed: int = SEARCH_SEED) -> list[str]:
         task, name = cell
         width = self.matched[cell].overrides if cell in self.matched else []
         mechanism = merge_overrides(self.mechanisms[name], width)
-        return self.suite.job(task, mechanism, values, *([] if seed is None else [seed]))
+        return self.suite.job(task, mechanism, values, seed)
 
     def _folder(self, mechanism: str, stage: str) -> Path:
         """The folder of a sweep; a mechanism with other plug-in code has another one."""

@@ -30,8 +30,8 @@ from attnx.sweeps.equal_budgets import (
     describe_match,
     equalize,
 )
-from attnx.sweeps.expand_overrides import SweepRequest, expand_sweep, without_hydra_overrides
 from attnx.sweeps.gpus import count_parallel_jobs, visible_gpus
+from attnx.sweeps.overrides import SweepRequest, expand_sweep, reject_unsafe_overrides, without_hydra_overrides
 from attnx.sweeps.preflight import check_files, check_jobs, reject_equal
 from attnx.sweeps.processes import ForkServerProcesses
 from attnx.sweeps.record import (
@@ -50,7 +50,6 @@ from attnx.sweeps.record import (
 from attnx.sweeps.search import OptunaSearch, build_optuna_part
 from attnx.sweeps.session import Configs, SweepSession, job_environment
 from attnx.sweeps.slurm_jobs import require_slurm, run_on_slurm
-from attnx.sweeps.stored_overrides import reject_unsafe_overrides
 from attnx.sweeps.summary import failure_message, note_sweep_end, report_detached, report_sweep, write_sweep_report
 from attnx.training.distributed.launched_rank import reject_launched_sweep
 from attnx.training.distributed.slurm import is_requeued, slurm_job

@@ -174,10 +174,5 @@ def default_choice(key: str) -> str:
     ('additive', '', '1')
     """
     parts = default_parts()
-    kind, _, name = key.partition(".")
-    if kind not in parts or kind in MULTI_SELECT_KINDS:
-        value = parts.get(key, DEFAULTS.get(key, ""))
-    else:
-        options = {option.name: option.default for option in registry.describe(kind, parts[kind]).options}
-        value = options.get(name, "") if name else parts[kind]
-    return choice_text(value)
+    chosen = {kind: {"name": name} for kind, name in parts.items() if kind not in MULTI_SELECT_KINDS}
+    return choice_text({**dotted_keys(registry.with_defaults(chosen)), **parts, **DEFAULTS}.get(key, ""))

@@ -11,7 +11,7 @@ from attnx import registry
 from attnx.attention.options import check_heads, check_pairs, reject_part
 from attnx.errors import UserError
 from attnx.models.planner import KNOWN_IN_ADVANCE
-from attnx.registry.plugin_errors import name_plug_in
+from attnx.registry.plugin_errors import report_plug_in_errors
 
 if TYPE_CHECKING:
     from torch import nn
@@ -93,7 +93,7 @@ def resolve_model(config: Config) -> ResolvedConfig:
     if not part.declarations.get("is_torch_free"):
         return ResolvedConfig(config)
     options: ModelConfig = registry.build("model", config["model"])
-    with nullcontext() if part.origin == "core" else name_plug_in(part):
+    with nullcontext() if part.origin == "core" else report_plug_in_errors(part):
         return options.resolve(config)
 
 

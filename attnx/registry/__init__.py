@@ -25,7 +25,7 @@ from attnx.registry.option_types import (
     Width,
 )
 from attnx.registry.part import BY_HAND, KINDS, MULTI_SELECT_KINDS, NAME_RULE, Part, is_part_name, undeclared
-from attnx.registry.plugin_errors import advice, name_plug_in
+from attnx.registry.plugin_errors import advice, report_plug_in_errors
 from attnx.registry.plugin_files import PACKAGE, searched, unload_changed
 from attnx.registry.python_parts import describe_class
 from attnx.registry.source_scan import by_hand, catalog, scan_files
@@ -151,7 +151,7 @@ def find(kind: str, name: str) -> Callable[..., Any]:
     if (kind, name) not in _registered:
         info = describe(kind, name)
         try:
-            with name_plug_in(info):
+            with report_plug_in_errors(info):
                 importlib.import_module(info.module)
         except BaseException:
             _forget(info.module)  # it may have registered the part before it failed
@@ -180,7 +180,7 @@ def import_declared(part: Part, path: str) -> Callable[..., Any]:
         UserError: the part is a plug-in, and its module cannot be imported or has no such function.
     """
     module, _, function = path.rpartition(".")
-    with nullcontext() if part.origin == "core" else name_plug_in(part):
+    with nullcontext() if part.origin == "core" else report_plug_in_errors(part):
         imported: Callable[..., Any] = getattr(importlib.import_module(module, part.package), function)
     return imported
 
@@ -278,7 +278,7 @@ def build(kind: str, choice: PartSpec, /, **supplied: Any) -> Any:
         hint = suggest(missing[0], supplied.keys() - info.injected_params)
         raise UserError(f"{info.place}: the {kind} {name!r} needs {', '.join(missing)}, which nothing supplies{hint}")
     constructor, sizes = find(kind, name), {size: supplied[size] for size in info.injected_params}
-    with nullcontext() if info.origin == "core" else name_plug_in(info):
+    with nullcontext() if info.origin == "core" else report_plug_in_errors(info):
         part = constructor(**sizes, **options)
     if part is None:
         raise UserError(f"{info.place}: the {kind} {name!r} returned nothing; return what it builds")

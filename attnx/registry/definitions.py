@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib.util
 from collections.abc import Iterable, Iterator
+from importlib.util import resolve_name
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -70,17 +70,13 @@ def _find_class(name: str, source: Source) -> Definition | None:
 
 def _imported_source(item: ast.ImportFrom, source: Source) -> Source | None:
     """The source of a module of attnx, of a plug-in or of the importing package; None for any other."""
-    package = source.module.split(".")[: None if source.file.name == "__init__.py" else -1]
-    above = package[: len(package) + 1 - item.level] if item.level else []
-    module = ".".join([*above, *filter(None, [item.module])])
-    top = module.partition(".")[0]
+    package = source.module if source.file.name == plugin_files.INIT else source.module.rpartition(".")[0]
     try:
-        if module.startswith(f"{plugin_files.PACKAGE}."):
-            file = plugin_files.locate(module)
-            return parse(module, file) if file else None
-        file = installed_file(module) if top in ("attnx", source.module.partition(".")[0]) else None
-        return (_parse_core if top == "attnx" else parse)(module, file) if file else None
-    except (ValueError, OSError):  # the import will say so
+        module = resolve_name("." * item.level + (item.module or ""), package)
+        top, is_plugin = module.partition(".")[0], module.startswith(f"{plugin_files.PACKAGE}.")
+        file = plugin_files.find_source(module) if top in ("attnx", source.module.partition(".")[0]) else None
+        return (_parse_core if top == "attnx" and not is_plugin else parse)(module, file) if file else None
+    except (ImportError, ValueError, OSError):  # the import will say so
         return None
 
 
@@ -128,14 +124,3 @@ def _arguments(node: ast.FunctionDef, source: Source) -> Iterator[Parameter]:
     pairs = [*zip(arguments, defaults, strict=True), *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
     for argument, default in pairs:
         yield Parameter(argument.arg, argument.annotation, default, f"{source.file}:{argument.lineno}")
-
-
-def installed_file(module: str) -> Path | None:
-    """The file of an installed module, found without importing its parents."""
-    top, *parts_of_path = module.split(".")
-    spec = importlib.util.find_spec(top)
-    if spec is None or spec.origin is None:
-        return None
-    place = Path(spec.origin).parent.joinpath(*parts_of_path)
-    candidates = [place.with_suffix(".py"), place / "__init__.py"] if parts_of_path else [Path(spec.origin)]
-    return next((file for file in candidates if file.is_file()), None)

@@ -6,12 +6,13 @@ import ast
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from importlib.util import resolve_name
 from typing import Any
 
 from attnx import registry
 from attnx.errors import UserError
 from attnx.registry import plugin_files
-from attnx.registry.definitions import installed_file
 from attnx.registry.part import BY_HAND, MULTI_SELECT_KINDS, Part
 from attnx.registry.plugin_files import INIT, PACKAGE
 from attnx.registry.python_parts import source_text
@@ -43,12 +44,12 @@ def source_files(parts: Iterable[Part]) -> dict[str, bytes]:
             files[f"{part.kind}_{part.name}.txt"] = text.encode()
     while pending:
         module = pending.pop()
-        file = plugin_files.locate(module) if module.startswith(f"{PACKAGE}.") else installed_file(module)
+        file = plugin_files.find_source(module)
         if file is None or (place := plugin_files.relative_place(module, file)) in files:
             continue
         files[place] = plugin_files.source(module, file)
-        pending += _imported(files[place], module if file.name == INIT else module.rpartition(".")[0])
         package = module.rpartition(".")[0]
+        pending += _imported(files[place], module if file.name == INIT else package)
         if package not in ("", PACKAGE):
             pending.append(package)  # it is run before what lies in it
     return dict(sorted(files.items()))
@@ -102,10 +103,9 @@ def _imported(text: bytes, package: str) -> list[str]:
             case ast.Import(names=names):
                 modules += [alias.name for alias in names]
             case ast.ImportFrom(module=module, names=names, level=level):
-                base = (
-                    ".".join([*package.split(".")[: 1 - level or None], *filter(None, [module])]) if level else module
-                )
-                modules += [str(base), *(f"{base}.{alias.name}" for alias in names)]
+                with suppress(ImportError):  # beyond the package, which the import will say
+                    base = resolve_name("." * level + (module or ""), package)
+                    modules += [base, *(f"{base}.{alias.name}" for alias in names)]
             case ast.Constant(value=str(dotted)) if re.fullmatch(r"(\.[a-z_]\w*)+", dotted):
                 modules += [package + dotted, package + dotted.rpartition(".")[0]]
     top = package.partition(".")[0]

@@ -23,27 +23,19 @@ class PlugInError(UserError):
 
 
 @contextmanager
-def report_plug_in_errors() -> Iterator[None]:
-    """Convert what a plug-in raises, as by ``sys.exit``, into a PlugInError with the part, its file and line."""
+def report_plug_in_errors(called: Part | None = None) -> Iterator[None]:
+    """Convert what a plug-in raises, as by ``sys.exit``, into a PlugInError with the part, its file and line.
+
+    A part that is ``called``, to import or build it, is named though no line of it ran.
+    """
     try:
         yield
     except INTENDED:
         raise
     except BaseException as error:
-        if not (line := find_plug_in(error)):
+        if not (line := find_plug_in(error, called)):
             raise
         raise PlugInError(line) from error
-
-
-@contextmanager
-def name_plug_in(part: Part) -> Iterator[None]:
-    """Name a part that is imported or built in the PlugInError of whatever that raises, though no line of it ran."""
-    try:
-        yield
-    except INTENDED:
-        raise
-    except BaseException as error:
-        raise PlugInError(find_plug_in(error, part)) from error
 
 
 def find_plug_in(error: BaseException, called: Part | None = None) -> str:

@@ -12,10 +12,9 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
-from importlib.util import spec_from_file_location
+from importlib.util import find_spec, spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
 
@@ -49,16 +48,22 @@ def module_tree(module: str, file: Path) -> Iterator[tuple[str, Path]]:
         yield from find_modules(file.parent, module)
 
 
-@dataclass(eq=False)
 class PluginSearch:
-    """A search of the plug-in folders."""
+    """A search of plug-in folders, those that exist.
 
-    modules: dict[str, Path] = field(default_factory=dict)  #: the file of each module, folder by folder
-    #: a line on each file or folder that is left out: why, and what to do
-    left_out: list[str] = field(default_factory=list)
-    _places: dict[str, Path] = field(default_factory=dict)  # of the modules that are in no package
+    Attributes:
+        modules: the file of each module, folder by folder.
+        left_out: a line on each file or folder that is left out: why, and what to do.
+    """
 
-    def add_folder(self, folder: Path) -> None:
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self.modules: dict[str, Path] = {}
+        self.left_out: list[str] = []
+        self._places: dict[str, Path] = {}  # of the modules that are in no package
+        for folder in dict.fromkeys(folder.resolve() for folder in folders if folder.is_dir()):
+            self._add_folder(folder)
+
+    def _add_folder(self, folder: Path) -> None:
         """Add the modules of a folder, if it is safe; one that has the name of an earlier one is left out."""
         for module, file in find_modules(folder, PACKAGE, self._accepts) if self._is_safe(folder) else ():
             name, *inner = module.removeprefix(f"{PACKAGE}.").split(".")
@@ -91,14 +96,6 @@ class PluginSearch:
         return not reason
 
 
-def search(folders: Sequence[Path]) -> PluginSearch:
-    """Search plug-in folders, those that exist."""
-    result = PluginSearch()
-    for folder in dict.fromkeys(folder.resolve() for folder in folders if folder.is_dir()):
-        result.add_folder(folder)
-    return result
-
-
 def configured_folders() -> tuple[Path, ...]:
     """The plug-in folders, whether or not they exist and are safe: ``$ATTNX_PLUGINS``, then ``plugins/``."""
     return _folders_from(os.getcwd(), os.environ.get("ATTNX_PLUGINS", ""))
@@ -125,8 +122,6 @@ def searched() -> str:
 
 def distrust(status: os.stat_result) -> str | None:
     """Why code of a file or folder with this status may not be run, and what to do; None if it may."""
-    if not hasattr(os, "getuid"):
-        return None
     if status.st_uid != os.getuid():
         return "it belongs to another user, and only what is yours is run; make a copy of your own"
     if status.st_mode & stat.S_IWOTH:
@@ -139,6 +134,20 @@ def locate(module: str) -> Path | None:
     name, *inner = module.removeprefix(f"{PACKAGE}.").split(".")
     folder = next((folder for folder in folders() if module_file(folder / name)), None)
     return module_file(folder.joinpath(name, *inner)) if folder else None
+
+
+def find_source(module: str) -> Path | None:
+    """The file of a module of a plug-in folder or of an installed package, whose parents are not imported."""
+    if module.startswith(f"{PACKAGE}."):
+        return locate(module)
+    top, *inner = module.split(".")
+    spec = find_spec(top)
+    if spec is None or spec.origin is None:
+        return None
+    origin = Path(spec.origin)
+    if inner:
+        return module_file(origin.parent.joinpath(*inner))
+    return origin if origin.is_file() else None
 
 
 def module_file(place: Path) -> Path | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attnx.registry import plugin_files
-from attnx.registry.definitions import Definition, installed_file, parameters, parse
+from attnx.registry.definitions import Definition, parameters, parse
 from attnx.registry.part import KINDS, NAME_RULE, NO_LITERAL, Option, Part, is_part_name, make_option
 
 # What is searched for parts that come with attnx: these modules and packages, and the folders of whole problems.
@@ -54,14 +54,14 @@ def catalog() -> Catalog:
 @functools.lru_cache(maxsize=8)
 def scan_files(folders: tuple[Path, ...]) -> Catalog:
     """Scan all files, those of plug-ins in folders; cached until ``attnx.registry.forget_changed``."""
-    search = plugin_files.search(folders)
+    search = plugin_files.PluginSearch(folders)
     result = Catalog(broken=list(search.left_out))
     for part in _core_parts():
         result.add(part)
     for module, file in search.modules.items():
         _add_plugin(result, file, module, f"plug-in {plugin_files.relative_place(module, file)}")
     for point in entry_points():
-        installed = installed_file(point.value)
+        installed = plugin_files.find_source(point.value)
         if installed is None:
             result.broken.append(f"the entry point {point.name} = {point.value}: no such module is installed")
             continue
@@ -79,11 +79,10 @@ def entry_points() -> tuple[importlib.metadata.EntryPoint, ...]:
 @functools.cache
 def _core_parts() -> tuple[Part, ...]:
     """The parts of the core, which do not change while it runs."""
-    root = Path(__file__).parents[1]
     files = {
         module: file
         for place in CORE
-        if (top := plugin_files.module_file(root.joinpath(*place.split(".")[1:])))
+        if (top := plugin_files.find_source(place))
         for module, file in plugin_files.module_tree(place, top)
     }
     return tuple(part for module, file in files.items() for part in read_parts(file, module, "core"))

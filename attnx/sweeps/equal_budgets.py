@@ -15,8 +15,8 @@ from attnx.files.process import available_cores
 from attnx.models.resolve import resolve_model
 from attnx.registry.plugin_errors import report_plug_in_errors
 from attnx.runs.sweep import Sweep, split_override
-from attnx.sweeps.expand_overrides import SweepRequest
 from attnx.sweeps.match_widths import FEEDFORWARD, Match, match_widths, setting_key, width_keys, with_values
+from attnx.sweeps.overrides import SweepRequest
 from attnx.sweeps.preflight import read_task_data
 from attnx.sweeps.summary import measured_steps
 
@@ -99,14 +99,13 @@ def equalize(jobs: Sequence[Overrides], configs: Sequence[Config]) -> list[Equal
 
 def describe_match(jobs: Sequence[EqualJob], configs: Sequence[Config]) -> list[str]:
     """Lines for the terminal: what was matched, and each job that could not be matched closely."""
-    quantity = configs[0]["match"]
+    if not (quantity := configs[0]["match"]):
+        return []
     far = [
         f"{' '.join(job.overrides)}: {job.note}, the nearest that its widths allow" for job in jobs if not job.is_close
     ]
-    what = (
-        f"each job has the {QUANTITIES[quantity]} of the first one, by its width (match={quantity})" if quantity else ""
-    )
-    return [*filter(None, [what]), *dict.fromkeys(far)]
+    what = f"each job has the {QUANTITIES[quantity]} of the first one, by its width (match={quantity})"
+    return [what, *dict.fromkeys(far)]
 
 
 class CostMeter:

@@ -43,11 +43,10 @@ def match_widths(configs: Sequence[Config], measure: Callable[[Config], float]) 
     the widths; ``measure`` raises a UserError for widths that do not fit.
     """
     target, solved = measure(configs[0]), dict[str, Match]()
-    for index, config in enumerate(configs):
+    for config in configs:
         key = setting_key(config)
         if key not in solved:
-            is_first = index == 0
-            solved[key] = Match((), target, 0.0) if is_first else _match(config, target, measure)
+            solved[key] = _match(config, target, measure)
     return [solved[setting_key(config)] for config in configs]
 
 
@@ -85,32 +84,23 @@ def _match(config: Config, target: float, measure: Callable[[Config], float]) ->
     def widened(width: int) -> dict[str, int]:
         return {key: max(1, round(value * width / lead)) for key, value in widths.items()}
 
-    def cost(width: int) -> float | None:
-        return _attempt(measure, with_values(config, widened(width)))
+    def cost(values: Mapping[str, int]) -> float | None:
+        try:
+            return measure(with_values(config, values))
+        except ValueError:  # as a UserError is: these widths do not fit
+            return None
 
-    width, value = _nearest(lead, own, target, cost)
+    width, value = _nearest(lead, own, target, lambda width: cost(widened(width)))
     chosen = widened(width)
     units = config["model"].get("feedforward_size", 0)  # None is four times the width
     if abs(value / target - 1) > TOLERANCE and units != 0:
         units = units or 4 * width
-
-        def cost_of_units(count: int) -> float | None:
-            return _attempt(measure, with_values(config, {**chosen, FEEDFORWARD: count}))
-
-        started = cost_of_units(units)
+        started = cost({**chosen, FEEDFORWARD: units})
         if started is not None:
-            units, value = _nearest(units, started, target, cost_of_units)
+            units, value = _nearest(units, started, target, lambda count: cost({**chosen, FEEDFORWARD: count}))
             chosen[FEEDFORWARD] = units
     changed = {key: size for key, size in chosen.items() if size != widths.get(key)}
     return Match(tuple(f"{key}={size}" for key, size in changed.items()), value, value / target - 1)
-
-
-def _attempt(measure: Callable[[Config], float], config: Config) -> float | None:
-    """What a configuration costs; None if its widths do not fit."""
-    try:
-        return measure(config)
-    except (UserError, ValueError):
-        return None
 
 
 def _nearest(size: int, own: float, target: float, cost: Callable[[int], float | None]) -> tuple[int, float]:

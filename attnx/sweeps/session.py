@@ -184,7 +184,7 @@ class SweepSession:
                 job.status = RunStatus.INTERRUPTED
             else:
                 job.status = RunStatus.FAILED
-                job.error = signal_error(code) or Run(folder).progress.error or f"its process {describe_exit(code)}"
+                job.error = signal_error(code) or job.error or f"its process {describe_exit(code)}"
                 job.error = job.error if folder.is_dir() else "its folder was deleted while it ran"
             note_job_end(folder, job.status, job.error)
         save_sweep(self.sweep)

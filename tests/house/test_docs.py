@@ -21,9 +21,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from attnx import registry
-from attnx.cli import main, suite
+from attnx.cli import suite
+from attnx.cli.commands import COMMANDS, load_command
 from attnx.cli.commands.suite import read_command
-from attnx.cli.main import COMMANDS
 from attnx.cli.sweep import split_fresh
 from attnx.cli.training_args import TrainingParser
 from attnx.config.compose import canonicalize_overrides, compose
@@ -31,7 +31,7 @@ from attnx.config.groups import conf_folder
 from attnx.laws.candidate import Candidate
 from attnx.laws.check import check_part
 from attnx.registry.source_scan import catalog
-from attnx.sweeps.expand_overrides import expand_sweep
+from attnx.sweeps.overrides import expand_sweep
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -129,10 +129,10 @@ def compose_once(job: tuple[str, ...], plugins: frozenset[str]) -> dict[str, Any
 
 def check_command(words: list[str], compose_here: Callable[[tuple[str, ...]], object]) -> None:
     if words and words[0] in COMMANDS:
-        assert main._load(words[0])[1].parse(words[1:])
+        assert load_command(words[0])[1].parse(words[1:])
         assert words[0] != "list" or len(words) == 1 or any(words[-1] in pair for pair in catalog().parts)
         if words[0] == "suite" and not words[-1].endswith((".csv", ".yaml")):  # files of the reader
-            command = read_command(main._load("suite")[1].parse(words[1:]))
+            command = read_command(load_command("suite")[1].parse(words[1:]))
             # The challenger, or the first baseline: tests/known/test_confirm.py composes the others.
             command.mechanisms = dict([*command.mechanisms.items()][:1])
             command.check()

@@ -17,11 +17,11 @@ import yaml
 
 import attnx
 from attnx.cli import main
-from attnx.cli.commands import COMMANDS
+from attnx.cli.commands import COMMANDS, load_command
 from attnx.cli.training_args import TrainingParser
 from attnx.config.compose import compose
 from attnx.registry.dependencies import require_core_packages
-from attnx.sweeps.expand_overrides import expand_sweep
+from attnx.sweeps.overrides import expand_sweep
 
 SCOPES = ("encoder_decoder", "global", "history", "local")
 PAGES = {"attnx": ["--help"], **{name: [name, "--help"] for name in ("all", *COMMANDS)}}
@@ -65,7 +65,7 @@ def test_the_examples_of_the_first_page_are_right(command):
     examples = [shlex.split(line)[1:] for line in command("--help").out.splitlines() if line.startswith("  attnx ")]
     for words in examples:
         if words[0] in COMMANDS:
-            assert main._load(words[0])[1].parse(words[1:])
+            assert load_command(words[0])[1].parse(words[1:])
         else:
             arguments = TrainingParser().parse(words)
             assert expand_sweep(arguments.overrides).jobs if arguments.multirun else compose(arguments.overrides)

@@ -16,7 +16,7 @@ from attnx.cli import main
 from attnx.config.compose import compose
 from attnx.config.groups import conf_folder
 from attnx.registry import names
-from attnx.sweeps.expand_overrides import expand_sweep
+from attnx.sweeps.overrides import expand_sweep
 from attnx.sweeps.session import SweepSession
 
 GROUPS = ("recipe", "experiment")

@@ -17,7 +17,7 @@ from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.inference.load import open_run
 from attnx.registry import source_scan
-from attnx.sweeps.expand_overrides import expand_sweep
+from attnx.sweeps.overrides import expand_sweep
 from attnx.sweeps.session import SweepSession
 from attnx.training.fit import fit
 

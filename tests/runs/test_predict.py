@@ -19,6 +19,7 @@ import torch
 import attnx
 from attnx.cli import main
 from attnx.cli.commands import predict as predicting
+from attnx.cli.commands.predict.read import LineReader
 from attnx.inference.trained_run import TrainedRun
 
 WORDS = ["dab", "kes", "", "sabeb", "be", "kadek", " ", "a"]
@@ -261,7 +262,7 @@ def test_lines_are_streamed(runs, command, monkeypatch):
     batch = 2
     decode = TrainedRun.decode
 
-    def endless(output: Any, features: bool) -> Iterator[tuple[int, bytes]]:
+    def endless(reader: LineReader) -> Iterator[tuple[int, bytes]]:
         nonlocal read
         for read in range(1, 131):
             yield read, b"dab\n"
@@ -270,7 +271,7 @@ def test_lines_are_streamed(runs, command, monkeypatch):
         ahead.append(read - sum(ahead))
         return decode(self, pairs, *args)
 
-    monkeypatch.setattr(predicting, "numbered_lines", endless)
+    monkeypatch.setattr(LineReader, "lines", endless)
     monkeypatch.setattr(TrainedRun, "decode", watch_reads)
     assert len(command("predict", "one", "-", "--batch", str(batch)).out.splitlines()) == 130
     assert ahead == [32, 32, 32, 32, 2]

@@ -9,6 +9,8 @@ import argparse
 import importlib
 from typing import Protocol, cast
 
+from attnx.cli.args import Parser
+
 COMMANDS = {
     "list": ("[KIND] [NAME]", "what can be chosen, with formulas and options"),
     "check": ("NAME", "the laws of a part, yours too: which hold"),
@@ -59,7 +61,9 @@ class Command(Protocol):
         """
 
 
-def load_command(name: str) -> Command:
-    """Import the module of a command."""
-    module = importlib.import_module(f"{__name__}.{name}{'_' * (name in BUILTINS)}")
-    return cast(Command, module)
+def load_command(name: str) -> tuple[Command, Parser]:
+    """Import the module of a command, and make the parser of its arguments."""
+    command = cast(Command, importlib.import_module(f"{__name__}.{name}{'_' * (name in BUILTINS)}"))
+    parser = Parser(f"attnx {name}", command.__doc__ or "")
+    command.add_arguments(parser)
+    return command, parser

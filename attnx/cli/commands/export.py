@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from attnx.cli.args import add_checkpoint, whole_number
 from attnx.errors import UserError
 from attnx.files.parse_number import count_phrase
-from attnx.files.printable import print_line
+from attnx.files.printable import print_line, show_waiting
 from attnx.inference.validate import read_complete_run
 from attnx.runs.layout import EXPORT, SOURCE_FEATURES, VOCABULARY, refuse_links
 from attnx.runs.predictions import has_symbol_predictions, read_predictions
@@ -47,8 +47,6 @@ def run(arguments: argparse.Namespace) -> int:
     if folder.exists():
         raise UserError(f"{folder}: is there already; remove it, or name another folder with --out")
     from rich.console import Console
-
-    from attnx.files.printable import show_waiting
 
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch's exporter to ONNX prints many warnings
     with show_waiting(Console(stderr=True), "writing the files, and comparing them with the run's model ..."):

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from attnx.cli import sweep as sweep_command
-from attnx.sweeps.stored_overrides import is_safe
+from attnx.sweeps.overrides import is_safe
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from attnx.cli.args import add_checkpoint, decoding_override, split_overrides, whole_number
-from attnx.cli.commands.predict.read import InputOptions, LineReader, ParsedLine, has_feature_files, numbered_lines
+from attnx.cli.commands.predict.read import InputOptions, LineReader, ParsedLine
 from attnx.cli.commands.predict.write import (
     JSON_LINES,
     PHARAOH,
@@ -102,10 +102,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the output for each line."""
     request = check_args(arguments)
-    lines = numbered_lines(request.lines, has_feature_files(request.runs[0].config))
     try:
         reader = _open_reader(request)
-        num_lines, unreadable = _stream(reader, lines, request)
+        num_lines, unreadable = _stream(reader, request)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"{request.out} was not written" if request.out else "") from None
     if unreadable:
@@ -148,11 +147,12 @@ def _open_outputs(request: PredictArgs) -> Iterator[dict[Path, BinaryIO]]:
         yield streams
 
 
-def _stream(reader: LineReader, lines: Iterator[tuple[int, bytes]], request: PredictArgs) -> tuple[int, int]:
+def _stream(reader: LineReader, request: PredictArgs) -> tuple[int, int]:
     """Answer the lines, window by window; return how many there are, and how many of them cannot be read.
 
     A line that ends it keeps the outputs of the lines before it, and raises a UserError.
     """
+    lines = reader.lines()
     num_lines, unreadable, reason = 0, 0, ""
     # A progress bar is on the terminal if the output goes elsewhere.
     console, file = Console(stderr=True), request.lines.file

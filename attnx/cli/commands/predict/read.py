@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from attnx import registry
 from attnx.data.examples import Pair
@@ -45,53 +45,44 @@ class ParsedLine(NamedTuple):
     error: str = ""
 
 
-def has_feature_files(config: Mapping[str, Any]) -> bool:
-    """Whether the sources of a run with this configuration are feature files, so that lines are their names."""
-    task = config["task"]
-    declared = registry.describe("task", task["name"]).declarations
-    return task.get("source") == "features" or bool(declared.get("has_file_inputs"))
-
-
-def is_feature_file(file: Path, has_feature_files: bool) -> bool:
-    """Whether a file is a source itself, and not a list of sources."""
-    return has_feature_files and file.suffix in READERS
-
-
-def numbered_lines(options: InputOptions, has_feature_files: bool) -> Iterator[tuple[int, bytes]]:
-    """The raw lines with their numbers; a feature file itself is one line, its name.
-
-    Raises:
-        UserError: the file cannot be read.
-    """
-    if options.file is None:
-        yield from bounded_lines(sys.stdin.buffer, options.name)
-    elif is_feature_file(options.file, has_feature_files):
-        yield 1, options.file.name.encode()
-    else:
-        yield from raw_lines(options.file)
-
-
 class LineReader:
     """Converts lines to examples of a run.
 
     Attributes:
+        has_feature_files: whether the sources of the run are feature files, so that lines are their names.
         unknown_symbols: source symbols that were replaced by the unknown symbol, in the order of their first lines.
         num_unknown: the number of lines with such a symbol.
     """
 
     def __init__(self, run: TrainedRun, options: InputOptions) -> None:
         self.run, self.options = run, options
+        task = run.config["task"]
         self.unknown_symbols: dict[str, None] = {}
         self.num_unknown = 0
         self.folder = Path() if options.file is None else options.file.parent
-        self.has_feature_files = has_feature_files(run.config)
-        self.is_feature_file = options.file is not None and is_feature_file(options.file, self.has_feature_files)
+        declared = registry.describe("task", task["name"]).declarations
+        self.has_feature_files = task.get("source") == "features" or bool(declared.get("has_file_inputs"))
+        # Whether the file is a source itself, and not a list of sources.
+        self.is_feature_file = self.has_feature_files and options.file is not None and options.file.suffix in READERS
         columns, width = (run.source.columns, run.source.width) if isinstance(run.source, FeatureScaler) else ((), None)
-        self.recordings = MatrixReader(run.config["task"].get("step_names"), columns, width)
+        self.recordings = MatrixReader(task.get("step_names"), columns, width)
         if options.tag_column is None:
             run.check_tag(options.tag)
         elif not run.tags:
             raise UserError(f"--tag-column {options.tag_column}: this run knows no tags; leave it out")
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """The lines with their numbers; a feature file itself is one line, its name.
+
+        Raises:
+            UserError: the file cannot be read.
+        """
+        if self.options.file is None:
+            yield from bounded_lines(sys.stdin.buffer, self.options.name)
+        elif self.is_feature_file:
+            yield 1, self.options.file.name.encode()
+        else:
+            yield from raw_lines(self.options.file)
 
     def read(self, line_number: int, raw: bytes) -> ParsedLine:
         """Read a line; an error in it is returned, not raised."""

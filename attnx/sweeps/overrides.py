@@ -1,17 +1,36 @@
-"""Expand a sweep's command line into jobs, or a search's space, before anything runs."""
+"""The overrides of a sweep: expanded into jobs, or a search's space, and checked where they are read from a file."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from attnx.config.compose import canonicalize_overrides, reject_ambiguous
-from attnx.config.groups import HYDRA_OPTIONS, check_typed
+from attnx.config.groups import GROUPS, HYDRA_OPTIONS, PART_GROUPS, SCALARS, check_typed
 from attnx.config.hydra_internals import BASIC_SWEEPER, is_glob, override_parser, split_jobs
 from attnx.errors import UserError, suggest
+from attnx.runs.layout import SWEEP_JSON
+from attnx.runs.sweep import Sweep
 
 # What attnx has of the two groups of Hydra's that a sweep chooses from.
 CHOICES = {"launcher": "processes and slurm", "sweeper": "grid and search"}
+
+# Options of Hydra's launchers and sweepers that are numbers or words. The others are commands, classes or variables.
+LAUNCHER_OPTIONS = (
+    "detach partition account qos constraint timeout_min nodes tasks_per_node "
+    "cpus_per_task gpus_per_node mem_gb array_parallelism max_num_timeout signal_delay_s"
+)
+SAFE_KEYS = {f"hydra.launcher.{name}" for name in LAUNCHER_OPTIONS.split()}
+SAFE_KEYS |= {f"hydra.sweeper.{name}" for name in ("n_trials", "seed")}
+PARAMS_PREFIX = "hydra.sweeper.params."
+SEARCH_PREFIXES = ("hydra.sweeper.sampler.", "hydra.sweeper.pruner.")
+QUOTES = "'\""
+NAME = re.compile(r"[\w-]+")
+NAMES = re.compile(r"[\w\-,*()\[\]'\" ]*")  # no path
+WORD = re.compile(r"[\w.,:/@%+'\"-]*")
+INTERPOLATION = re.compile(r"\$\{[\w.]+\}")  # the value of another key
 
 
 class SweepRequest(NamedTuple):
@@ -89,14 +108,12 @@ def _expand(overrides: Sequence[str]) -> SweepRequest:
         space=without_hydra_overrides(overrides),
         environment={str(name): str(value) for name, value in node.job.env_set.items()},
     )
-    globs = [item.input_line for item in parsed if is_glob(item)]
-    if request.is_search and globs:
-        raise UserError(f"{globs[0]}: a search cannot expand a pattern; list names, as in choice(dot,scaled)")
-    if request.is_search and request.is_detached:
-        raise UserError(
-            "hydra.launcher.detach=true: a search chooses its next job by results, so it waits; leave it out"
-        )
     if request.is_search:
+        if globs := [item.input_line for item in parsed if is_glob(item)]:
+            raise UserError(f"{globs[0]}: a search cannot expand a pattern; list names, as in choice(dot,scaled)")
+        if request.is_detached:
+            detach = "hydra.launcher.detach=true"
+            raise UserError(f"{detach}: a search chooses its next job by results, so it waits; leave it out")
         _check_space(parsed)
         return request._replace(jobs=[without_hydra_overrides(_first_values(parsed) or [])])
     if intervals := [item.input_line for item in parsed if item.is_sweep_override() and item.is_interval_sweep()]:
@@ -159,3 +176,42 @@ def _check_space(parsed: list[Any]) -> None:
             raise UserError(f"{place}: expected interval(low, high) with low below high")
         if "log" in interval.tags and interval.start <= 0:
             raise UserError(f"{place}: a logarithmic scale begins above 0")
+
+
+def reject_unsafe_overrides(sweep: Sweep) -> None:
+    """Refuse overrides that could run code: all but parts, parameters, a name, launchers and sweepers by name."""
+    for override in [*sweep.overrides, *(word for job in sweep.jobs for word in job.overrides)]:
+        if not is_safe(override):
+            raise UserError(
+                f"{sweep.path / SWEEP_JSON}: holds {override!r}, which could run code and is not read from a file; "
+                f"if the sweep is yours, repeat the whole command: attnx -m ... name={shlex.quote(sweep.name)}"
+            )
+
+
+def is_safe(override: str) -> bool:
+    """Whether an override can only choose parts and set their parameters.
+
+    >>> is_safe("scorer=dot,mlp"), is_safe("hydra/launcher=slurm"), is_safe("hydra.launcher.partition=gpu")
+    (True, True, True)
+    >>> is_safe("+hydra.job.env_set.PYTHONPATH=evil"), is_safe("experiment=../evil")
+    (False, False)
+    """
+    from hydra.errors import HydraException
+
+    try:
+        parsed = override_parser().parse_override(override)
+    except HydraException:
+        return False
+    key, value = parsed.key_or_group, override.partition("=")[2]
+    head = re.split(r"[./]", key)[0]
+    if "_target_" in override or "${" in INTERPOLATION.sub("", value):  # a resolver is a function call
+        return False
+    if parsed.package is not None and parsed.package.split(".")[0] not in PART_GROUPS:
+        return False
+    if head != "hydra":
+        return bool(NAMES.fullmatch(value)) if key in GROUPS else head in (*PART_GROUPS, *SCALARS, "placement")
+    if key.startswith(PARAMS_PREFIX):
+        return is_safe(f"{key.removeprefix(PARAMS_PREFIX)}={value.strip(QUOTES)}")
+    is_word = key in SAFE_KEYS or key.startswith(SEARCH_PREFIXES)
+    pattern = NAME if key in ("hydra/launcher", "hydra/sweeper") else WORD if is_word else None
+    return pattern is not None and bool(pattern.fullmatch(value))
