@@ -53,7 +53,7 @@ def write_page(
         for (source, name), index in dict.fromkeys(key for run in by_run for key in run)
     ]
     title, data = " and ".join(run.name for run in runs), {"runs": tables, "examples": examples}
-    text = fill_page(Path(__file__).with_suffix(".html"), title, data, ["symbols", *PLAYER])
+    text = fill_page(Path(__file__).with_suffix(".html"), title, data, ["document", "symbols", *PLAYER])
     return write_files({Path(path) if path is not None else Path(folders[0]) / PAGE: text})[0]
 
 
