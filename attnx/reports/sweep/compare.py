@@ -204,5 +204,5 @@ def _difference(metric: str, first: ComparedRun, challenger: ComparedRun) -> str
     if name not in samples or metric not in first.test.resampled:
         return ABSENT
     draws = samples[name] - first.test.resampled[metric]
-    text = format_difference(values[0] - values[1], *percentile_interval(draws))
-    return f"{text}, p {two_sided_p(draws):.3f}"
+    low, high = percentile_interval(draws)
+    return f"{format_difference(values[0] - values[1], low, high)}, p {two_sided_p(draws):.3f}"
