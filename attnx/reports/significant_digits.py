@@ -13,8 +13,7 @@ def digits_for(low: float, high: float) -> int:
     >>> digits_for(0.0831, 0.0942), digits_for(29.6, 35.4), digits_for(1200, 1800)
     (4, 1, 0)
     """
-    exponent = int(f"{(high - low) / 2:.1e}".partition("e")[2])
-    return max(0, 1 - exponent)
+    return max(0, _places((high - low) / 2, 2))
 
 
 def format_value(value: object, interval: tuple[float, float] | None = None) -> str:

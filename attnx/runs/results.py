@@ -115,11 +115,14 @@ def read_curves(folder: Path) -> dict[str, Curve]:
     curves: dict[str, Curve] = {}
     for line, row in enumerate(read_rows(path) if path.is_file() else (), start=2):
         try:
-            step = _step(row.pop(STEP, "")) if any(row.values()) else 0
+            step_text = row.pop(STEP, "")
+            step = _number(step_text, STEP) if step_text or any(row.values()) else 0.0
+            if not step.is_integer():
+                raise ValueError(f"{STEP} must be a whole number, not {step_text[:40]!r}")
             for column, text in row.items():
                 curve = curves.setdefault(column, {})
                 if text:
-                    curve[step] = _number(text, column)
+                    curve[int(step)] = _number(text, column)
         except ValueError as error:
             raise UserError(f"{path}:{line}: {error}") from None
     return curves
@@ -140,13 +143,6 @@ def with_row(text: str, row: Mapping[str, str]) -> str:
     heading = io.StringIO()
     csv.writer(heading).writerow(columns)  # a column is named after a tag, in which a comma may be
     return heading.getvalue() + "".join(f"{line}\r\n" for line in (*lines, cells))
-
-
-def _step(text: str) -> int:
-    step = _number(text, STEP)
-    if not step.is_integer():
-        raise ValueError(f"{STEP} must be a whole number, not {text[:40]!r}")
-    return int(step)
 
 
 def _number(text: str, column: str) -> float:

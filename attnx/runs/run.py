@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -209,8 +208,7 @@ class Run:
     @property
     def train_seconds(self) -> float | None:
         """The seconds of training; of an unfinished run, from its creation to the last row of metrics.csv."""
-        seconds = self.results.get("train_seconds")
-        if isinstance(seconds, int | float) and math.isfinite(seconds):
+        if (seconds := self.results.get("train_seconds")) is not None:
             return float(seconds)
         if not self.created:
             return None

@@ -146,7 +146,7 @@ def compare(planned: Sequence[Planned], runs: Runs) -> list[Compared]:
 
 def _compare_pair(planned: Planned, groups: Sequence[Sequence[RunRecord]], task_runs: Sequence[RunRecord]) -> Compared:
     finished = [run for run in task_runs if run.status == RunStatus.FINISHED]
-    metrics = {metric.key: metric for metric in list_metrics(finished, finished[0].monitor, finished[0].maximize)}
+    metrics = {metric.key: metric for metric in list_metrics(finished)}
     metric = metrics.get(planned.metric or next(iter(metrics)))
     if metric is None:
         raise UserError(f"comparisons.yaml: {planned.task} has no {planned.metric}{suggest(planned.metric, metrics)}")

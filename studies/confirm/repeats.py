@@ -76,8 +76,7 @@ def repeat_rows(suites: Sequence[Suite], runs: Runs, repeated: Runs) -> list[lis
             seeds = [seed for seed in suite.counted_seeds if seed in first and seed in second]
             if len(seeds) < 2:
                 continue
-            counted = [*first.values()]
-            metric = list_metrics(counted, counted[0].monitor, counted[0].maximize)[0]
+            metric = list_metrics([*first.values()])[0]
             before, after = ([group[seed].results[metric.key] for seed in seeds] for group in (first, second))
             moves = [abs(new - old) for old, new in zip(before, after, strict=True)]
             numbers = [metric.format(number) for number in (fmean(before), fmean(after), stdev(before), fmean(moves))]

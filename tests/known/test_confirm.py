@@ -225,7 +225,7 @@ def test_a_picture_shows_the_best_on_top_and_what_cannot_be_told_from_it() -> No
     settings = [Setting(name, (name,), values, []) for name, values in (
         ("bad", runs(10.0, 10.2, 10.1)), ("good", runs(5.0, 5.1, 5.2)), ("like it", runs(5.1, 5.2, 5.1)),
     )]  # fmt: skip
-    (metric, *_) = list_metrics(settings[0].runs, "valid_per", False)
+    (metric, *_) = list_metrics(settings[0].runs)
     axes = draw_task(rank_settings(settings, metric), 4.0).axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["good", "like it", "bad"]
     top, bottom = axes.get_ylim()[::-1]

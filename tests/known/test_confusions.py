@@ -11,11 +11,10 @@ from attnx.inference.predictor import Prediction
 from attnx.inference.unk_replacement import with_copies
 from attnx.inference.write_results import save_predictions
 from attnx.reports.run.evaluation import (
-    confusions,
-    errors_by_symbol,
     number_errors_by_column,
     number_errors_by_length,
     read_matrices,
+    symbol_errors,
 )
 from attnx.runs.alignments import END
 from attnx.runs.layout import PREDICTIONS
@@ -41,7 +40,7 @@ def folder(tmp_path):
 
 def test_errors_by_symbol(folder):
     """Counted in the references that are closest, the symbol with the most errors first."""
-    rows = errors_by_symbol(read_predictions(folder))
+    rows = symbol_errors(read_predictions(folder))["by_symbol"]
     assert [tuple(row.values()) for row in rows] == [
         ("AA", 2, 2, 0, 0, 2),
         ("T", 2, 0, 1, 0, 1),
@@ -55,7 +54,7 @@ def test_errors_by_symbol(folder):
 
 
 def test_confusions_are_counted(folder):
-    rows = confusions(read_predictions(folder))
+    rows = symbol_errors(read_predictions(folder))["confusions"]
     assert rows[0] == {"reference": "AA", "written": "AE", "times": 2}
     assert [tuple(row.values()) for row in rows] == [("AA", "AE", 2), ("D", "B", 1)]
 

@@ -16,7 +16,7 @@ import pytest
 from attnx.cli.main import run as command
 from attnx.errors import UserError
 from attnx.reports.pages.html_template import embedded_json
-from attnx.reports.pages.run_page import run_page, write_page
+from attnx.reports.pages.run_page import write_page
 from attnx.runs.layout import RESULTS
 
 END = "</s>"
@@ -461,8 +461,9 @@ class Scripts(HTMLParser):
             self.contents.append(data)
 
 
-def test_the_embedded_data_are_complete(home):
-    scripts = Scripts(run_page([home / "first"])).contents
+def test_the_embedded_data_are_complete(home, tmp_path):
+    page = write_page([home / "first"], tmp_path / "page.html")
+    scripts = Scripts(page.read_text(encoding="utf-8")).contents
     assert len(scripts) == 2
     saved = json.loads(scripts[0])
     assert [example["source"] for example in saved["examples"]] == [[*"cat"], [*"dog"], HOSTILE, ARABIC, [*"日本"]]
@@ -471,8 +472,9 @@ def test_the_embedded_data_are_complete(home):
     assert embedded_json("\ud800<") == '"\\ud800\\u003c"'  # half a character cannot be written as UTF-8
 
 
-def test_the_page_references_no_other_file(home):
-    text = run_page([home / "first", home / "second"]).replace('"http://www.w3.org/2000/svg"', "")  # a name, no address
+def test_the_page_references_no_other_file(home, tmp_path):
+    page = write_page([home / "first", home / "second"], tmp_path / "page.html")
+    text = page.read_text(encoding="utf-8").replace('"http://www.w3.org/2000/svg"', "")  # a name, no address
     assert re.findall(r"https?://|//[a-z]+\.", text) == []
     assert re.findall(r"<(?:link|script|img|iframe)[^>]*(?:src|href)=\"([^\"]*)", text) == ["data:,"]
     assert "{{" not in text

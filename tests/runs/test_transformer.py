@@ -16,7 +16,7 @@ from attnx.data.vocabulary import BOS
 from attnx.export.folder import export
 from attnx.inference.load import open_run
 from attnx.reports.figures import heatmaps
-from attnx.reports.pages.run_page import run_page
+from attnx.reports.pages.run_page import write_page
 from attnx.runs.alignments import read_alignment
 from attnx.training.fit import fit
 
@@ -55,7 +55,7 @@ def test_a_transformer_run_is_saved_completely(tiny, saved_traces):
     assert list(alignment.views) == ["mean", *(f"cross-attention, {head}" for head in heads)]
     assert alignment.heads is not None
     np.testing.assert_allclose(alignment.heads.sum(-1), 1, rtol=1e-5)
-    assert '"cross-attention, layer 2, head 1"' in run_page(["one"])
+    assert '"cross-attention, layer 2, head 1"' in write_page(["one"]).read_text(encoding="utf-8")
     for saved, trace in saved_traces("one"):
         for hypothesis, traced in zip(saved, trace.hypotheses, strict=True):
             np.testing.assert_allclose(traced.read.weights, hypothesis.heads, atol=1e-5)

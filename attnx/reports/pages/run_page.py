@@ -36,17 +36,9 @@ Hypotheses = list[dict[str, Any]]
 def write_page(
     folders: Sequence[Path | str], path: Path | str | None = None, open_traces: OpenTraces = no_traces
 ) -> Path:
-    """Write the page of one or two runs, by default ``page.html`` in the first one's folder; see :func:`run_page`.
+    """Write the page of one or two runs, by default ``page.html`` in the first one's folder, and return its path.
 
-    Raises:
-        UserError: no run or too many, no run folder, or one without alignments.
-    """
-    text = run_page(folders, open_traces)
-    return write_files({Path(path) if path is not None else Path(folders[0]) / PAGE: text})[0]
-
-
-def run_page(folders: Sequence[Path | str], open_traces: OpenTraces = no_traces) -> str:
-    """The page's text; without ``open_traces``, which finds how examples were decoded, it plays saved weights only.
+    Without ``open_traces``, which finds how examples were decoded, it plays saved weights only.
 
     Raises:
         UserError: no run or too many, no run folder, or one without alignments.
@@ -60,10 +52,9 @@ def run_page(folders: Sequence[Path | str], open_traces: OpenTraces = no_traces)
         {"source": source, "name": name if source else "", "runs": [run.get(((source, name), index)) for run in by_run]}
         for (source, name), index in dict.fromkeys(key for run in by_run for key in run)
     ]
-    data = {"runs": tables, "examples": examples}
-    return fill_page(
-        Path(__file__).with_suffix(".html"), " and ".join(run.name for run in runs), data, ["symbols", *PLAYER]
-    )
+    title, data = " and ".join(run.name for run in runs), {"runs": tables, "examples": examples}
+    text = fill_page(Path(__file__).with_suffix(".html"), title, data, ["document", "symbols", *PLAYER])
+    return write_files({Path(path) if path is not None else Path(folders[0]) / PAGE: text})[0]
 
 
 def _tables(run: Run, statistics: Statistics) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,14 +57,14 @@ def read_examples(folder: Path) -> EvaluatedExamples:
     """
     if not (folder / PREDICTIONS).is_file():
         return EvaluatedExamples()
-    columns, rows, keys = _read_rows(folder)
+    columns, rows = read_table(folder / PREDICTIONS)
+    keys = _keys(folder, columns, rows)
     errors = _count_by_length(rows, folder / PREDICTIONS) if "edits" in columns else {}
     return EvaluatedExamples(len(rows), _digest(sorted(keys)), _digest(keys), errors, read_draws(folder))
 
 
-def _read_rows(folder: Path) -> tuple[list[str], list[dict[str, str]], list[str]]:
-    """The columns of predictions.tsv, the fields of each line, and as text what two runs of one test have in common."""
-    columns, rows = read_table(folder / PREDICTIONS)
+def _keys(folder: Path, columns: Sequence[str], rows: Sequence[Row]) -> list[str]:
+    """What two runs of one test have in common in each line of predictions.tsv, as text."""
     if not {"source", "reference"} - {*columns}:  # to a matrix of numbers, known by its name and its true numbers
         arrays = read_arrays(folder / MATRICES, [row["reference"] for row in rows])
         keys = []
@@ -72,7 +72,7 @@ def _read_rows(folder: Path) -> tuple[list[str], list[dict[str, str]], list[str]
             numbers = arrays[row["reference"]].astype(np.float32)
             digest = hashlib.sha256(repr(numbers.shape).encode() + numbers.tobytes()).hexdigest()
             keys.append("\t".join([row.get("name") or row["source"], digest, row.get("tag", "")]))
-        return columns, rows, keys
+        return keys
     if missing := {"source", "prediction", "references"} - {*columns}:
         raise UserError(f"{folder / PREDICTIONS}:1: has no column {min(missing)!r}")
     names = [name for name in (TEXT_KEY_COLUMNS if "texts" in columns else KEY_COLUMNS) if name in columns]
@@ -80,8 +80,8 @@ def _read_rows(folder: Path) -> tuple[list[str], list[dict[str, str]], list[str]
     if "tag" in names and len({row["tag"] for row in rows}) == 1:
         names.remove("tag")
         sign = write_symbols([tag_symbol(read_field(rows[0]["tag"])), ""])
-        return columns, rows, ["\t".join(row[name].removeprefix(sign) for name in names) for row in rows]
-    return columns, rows, ["\t".join(row[name] for name in names) for row in rows]
+        return ["\t".join(row[name].removeprefix(sign) for name in names) for row in rows]
+    return ["\t".join(row[name] for name in names) for row in rows]
 
 
 def _digest(keys: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,43 +60,34 @@ def errors_by_length(errors: Mapping[int, LengthErrors]) -> Rows:
     return rows
 
 
-def errors_by_symbol(predictions: Sequence[PredictionRow]) -> Rows:
-    """Errors of every symbol of references and outputs, most errors first.
+def symbol_errors(predictions: Sequence[PredictionRow]) -> dict[str, Rows]:
+    """Errors of every symbol of references and outputs, most errors first, and every pair of confused symbols.
 
     Edits are counted on a shortest path from the nearest reference to the output, the one that rapidfuzz returns.
     """
-    references = Counter(symbol for _, reference in _with_references(predictions) for symbol in reference)
-    edits = Counter((name, written if name == "insert" else right) for name, right, written in _edits(predictions))
+    references, edits, pairs = Counter[str](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for row in predictions:
+        _, reference = nearest_reference(row.output, row.references)
+        references.update(reference)
+        for edit in Levenshtein.editops(reference, row.output):
+            symbol = row.output[edit.dest_pos] if edit.tag == "insert" else reference[edit.src_pos]
+            edits[edit.tag, symbol] += 1
+            if edit.tag == "replace":
+                pairs[symbol, row.output[edit.dest_pos]] += 1
     rows = []
-    for symbol in {*references, *(symbol for name, symbol in edits if name == "insert")}:
+    for symbol in {*references, *(symbol for _, symbol in edits)}:
         counts = {
             column: edits[name, symbol]
             for column, name in (("substituted", "replace"), ("missed", "delete"), ("inserted", "insert"))
         }
         rows.append({"symbol": symbol, "references": references[symbol], **counts, "errors": sum(counts.values())})
-    return sorted(rows, key=lambda row: (-row["errors"], -row["references"], row["symbol"]))
-
-
-def confusions(predictions: Sequence[PredictionRow]) -> Rows:
-    """Every pair of confused symbols, the most frequent first."""
-    pairs = Counter((right, written) for name, right, written in _edits(predictions) if name == "replace")
-    return [
-        {"reference": right, "written": written, "times": times}
-        for (right, written), times in sorted(pairs.items(), key=lambda item: (-item[1], item[0]))
-    ]
-
-
-def _with_references(predictions: Iterable[PredictionRow]) -> Iterator[tuple[PredictionRow, Sequence[str]]]:
-    """Each prediction with its nearest reference."""
-    return ((row, nearest_reference(row.output, row.references)[1]) for row in predictions)
-
-
-def _edits(predictions: Iterable[PredictionRow]) -> Iterator[tuple[str, str, str]]:
-    """Each edit's name, its reference symbol and its output symbol; "" for an empty side."""
-    for row, reference in _with_references(predictions):
-        for edit in Levenshtein.editops(reference, row.output):
-            right = reference[edit.src_pos] if edit.tag != "insert" else ""
-            yield edit.tag, right, row.output[edit.dest_pos] if edit.tag != "delete" else ""
+    return {
+        "by_symbol": sorted(rows, key=lambda row: (-row["errors"], -row["references"], row["symbol"])),
+        "confusions": [
+            {"reference": right, "written": written, "times": times}
+            for (right, written), times in sorted(pairs.items(), key=lambda item: (-item[1], item[0]))
+        ],
+    }
 
 
 def read_matrices(folder: Path) -> list[tuple[Matrix, Matrix]]:
@@ -153,10 +144,8 @@ def error_tables(folder: Path) -> dict[str, Rows]:
     if has_symbol_predictions(folder):
         if not any(metric_base(key, COUNTED) for key in metrics):
             return {}
-        rows = read_predictions(folder)
-        errors = read_examples(folder).length_errors
-        tables = {"by_length": errors_by_length(errors), "by_symbol": errors_by_symbol(rows)}
-        return {**tables, "confusions": confusions(rows)}
+        by_symbol = symbol_errors(read_predictions(folder))
+        return {"by_length": errors_by_length(read_examples(folder).length_errors), **by_symbol}
     pairs = read_matrices(folder)
     scales = folder.parents[1] / layout.VOCABULARY / layout.TARGET_FEATURES
     columns = FeatureScaler.load(scales).columns if scales.is_file() else ()

@@ -38,7 +38,6 @@ FILES = {
     layout.TENSORBOARD: "recordings for TensorBoard: tensorboard --logdir FOLDER",
     layout.VOCABULARY: "source and target symbols, or the scaling of features",
 }
-RESUME = "```sh\n{command}\n```\n\n"
 NEXT_STEPS = """\
 ## Next steps
 
@@ -74,7 +73,7 @@ def write_run_readme(run_folder: Path | str) -> Path:
         sections.append(f"## Uploads\n\nTo upload what was recorded offline:\n\n```sh\n{uploads}\n```")
     current, path = Path.cwd(), run.path.resolve()
     folder = path.relative_to(current) if path.is_relative_to(current) else path
-    resume = RESUME.format(command=resume_command(folder)) if run.info.get("status") != "finished" else ""
+    resume = f"```sh\n{resume_command(folder)}\n```\n\n" if run.info.get("status") != "finished" else ""
     sections.append(NEXT_STEPS.format(folder=folder, resume=resume))
     target = run.path / layout.README
     write_text(target, "\n\n".join(filter(None, sections)) + "\n")

@@ -66,21 +66,6 @@ def alignment_error_rate(examples: Iterable[tuple[set[Link], GoldLinks]]) -> flo
     return 1 - matches / total if total else None
 
 
-def check_links(gold: GoldLinks, alignment: Alignment, where: str) -> None:
-    """Check that all links are within the example.
-
-    Raises:
-        UserError: a link is outside.
-    """
-    source, reference = len(alignment.source_symbols), len(without_end(alignment.reference))
-    for i, j in sorted(gold.possible):
-        if i >= source or j >= reference:
-            raise UserError(
-                f"{where}: the link {i}-{j} is outside {source} source and {reference} reference symbols, counted from "
-                "0; is it the gold file of this run's test?"
-            )
-
-
 MIN_COVERAGE, MAX_COVERAGE = 0.2, 2.0  # of a source position; below and above, it is low and high
 DIAGONAL_WIDTH = 0.2  # relative to the sides
 
@@ -229,10 +214,16 @@ def _match_gold(folder: Path | str, file: Path | str, examples: Sequence[Alignme
     lines = {(row.source, row.name, right): line for line, row in enumerate(predictions) for right in row.references}
     matches = {}
     for index, example in enumerate(examples):
-        line = lines.get((example.source_symbols, example.name, without_end(example.reference)))
-        if line is not None:
-            check_links(gold[line], example, f"{file}:{line + 1}")
-            matches[index] = gold[line]
+        source, reference = example.source_symbols, without_end(example.reference)
+        if (line := lines.get((source, example.name, reference))) is None:
+            continue
+        for i, j in sorted(gold[line].possible):
+            if i >= len(source) or j >= len(reference):
+                raise UserError(
+                    f"{file}:{line + 1}: the link {i}-{j} is outside {len(source)} source and {len(reference)} "
+                    "reference symbols, counted from 0; is it the gold file of this run's test?"
+                )
+        matches[index] = gold[line]
     if not matches:
         raise UserError(f"{file}: none of the run's alignments is in its predictions.tsv")
     return matches

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +16,6 @@ MAX_COUNTS_IN_MEMORY = 2**20
 PERCENTILES_95 = (2.5, 97.5)
 
 Numbers = NDArray[np.float64]
-
-
-class Difference(NamedTuple):
-    """A metric of one run minus another's on the same examples, its 95 % interval, and a two-sided p."""
-
-    difference: float
-    low: float
-    high: float
-    p: float
 
 
 def percentile_interval(draws: NDArray[np.float64]) -> tuple[float, float]:
@@ -53,17 +43,16 @@ def resample_sums(values: Numbers, block: int = 1) -> Numbers:
     return sums
 
 
-def difference_from_draws(difference: float, draws: NDArray[np.float64]) -> Difference:
-    """A measured difference with the interval and p-value of its bootstrap distribution.
+def two_sided_p(draws: NDArray[np.float64]) -> float:
+    """The p-value of a difference by its bootstrap distribution.
 
     Source: Koehn 2004, https://aclanthology.org/W04-3250
 
-    >>> difference_from_draws(100.0, np.full(199, 100.0))
-    Difference(difference=100.0, low=100.0, high=100.0, p=0.01)
+    >>> two_sided_p(np.full(199, 100.0))
+    0.01
     """
     tail = min(np.sum(draws <= 0), np.sum(draws >= 0))
-    low, high = percentile_interval(draws)
-    return Difference(difference, low, high, min(1.0, 2 * (float(tail) + 1) / (len(draws) + 1)))
+    return min(1.0, 2 * (float(tail) + 1) / (len(draws) + 1))
 
 
 def read_draws(folder: Path) -> dict[str, NDArray[np.float64]]:

@@ -218,8 +218,7 @@ def _rank(runs_of: Mapping[str, Sequence[RunRecord]]) -> Ranking:
         failed = [run.seed for run in runs if run.status != RunStatus.FINISHED]
         settings.append(Setting(name, (name,), finished, failed))
     used = [run for setting in settings for run in setting.runs]
-    metric = list_metrics(used, used[0].monitor, used[0].maximize)[0]
-    return rank_settings(settings, metric)
+    return rank_settings(settings, list_metrics(used)[0])
 
 
 def row_of(ranking: Ranking, mechanism: str) -> RankedSetting | None:

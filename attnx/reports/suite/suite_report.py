@@ -49,7 +49,7 @@ def write_suite_report(standings: Standings, stem: Path) -> list[Path]:
     title = f"Suite {standings.suite.name}" + (f": {standings.challenger}" if standings.challenger else "")
     sentences, tables = [*standings.conclusions, *standings.notes, *standings.caveats], suite_tables(standings)
     made, fields = time.strftime("%Y-%m-%d %H:%M"), [table._asdict() for table in tables]
-    page = fill_page(PAGE, title, {"sentences": sentences, "tables": fields, "made": made}, ["paper"])
+    page = fill_page(PAGE, title, {"sentences": sentences, "tables": fields, "made": made}, ["document", "paper"])
     blocks = [f"# {title}", *sentences]
     for table in tables:
         blocks += [titled_table(table.title, table.head, table.rows), table.note]

@@ -18,7 +18,7 @@ from attnx.reports.run.evaluated_examples import EvaluatedExamples, read_example
 from attnx.reports.run.evaluation import LENGTH_BINS
 from attnx.reports.run.task_declarations import baseline_names
 from attnx.reports.significant_digits import format_difference, format_value, format_with_interval
-from attnx.reports.stats.bootstrap import difference_from_draws
+from attnx.reports.stats.bootstrap import percentile_interval, two_sided_p
 from attnx.reports.varied_keys import varied_keys
 from attnx.runs.layout import EVALUATIONS
 from attnx.runs.predictions import read_run_or_evaluation
@@ -204,5 +204,5 @@ def _difference(metric: str, first: ComparedRun, challenger: ComparedRun) -> str
     if name not in samples or metric not in first.test.resampled:
         return ABSENT
     draws = samples[name] - first.test.resampled[metric]
-    gap, low, high, p = difference_from_draws(values[0] - values[1], draws)
-    return f"{format_difference(gap, low, high)}, p {p:.3f}"
+    low, high = percentile_interval(draws)
+    return f"{format_difference(values[0] - values[1], low, high)}, p {two_sided_p(draws):.3f}"

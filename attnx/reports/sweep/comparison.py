@@ -122,8 +122,7 @@ def _compare(runs: Sequence[RunRecord], unfinished: Sequence[RunRecord], best_ov
         keys = [key for key in keys if key not in best_over]
         settings, notes = choose_best(runs, unfinished, keys, chosen_keys)
     used = [run for setting in settings for run in setting.runs]
-    available = list_metrics(used, runs[0].monitor, runs[0].maximize)
-    rankings = [rank_settings(settings, metric) for metric in available]
+    rankings = [rank_settings(settings, metric) for metric in list_metrics(used)]
     lengths = length_rates(rankings[0]) if rankings else None
     compared = factors(keys, settings, group_numbers=True)
     has_learned = not rankings or rankings[0].has_learned

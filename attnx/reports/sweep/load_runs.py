@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from attnx.config.view import dotted_keys
 from attnx.errors import UserError
@@ -106,6 +107,7 @@ def _load(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
     examples = EvaluatedExamples()
     with suppress(OSError, UserError, ValueError, KeyError):  # what cannot be read hides no result
         examples = read_examples(run.path) if status == RunStatus.FINISHED else examples
+    texts: dict[str, Any] = {name: info.get(name) or "" for name in ("monitor", "created", "budget", "machine")}
     error = (job and job.error) or info.get("error") or run.progress.error or ""
     return RunRecord(
         path=run.path,
@@ -113,16 +115,13 @@ def _load(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
         status=status,
         seed=config.get("seed"),
         choices=choices,
-        results={name: value for name, value in results.items() if value is not None and math.isfinite(value)},
+        results={name: value for name, value in results.items() if value is not None},
         intervals=run.intervals,
         curves={column: curve for column, curve in curves.items() if curve},
         maximize=bool(info.get("maximize")),
-        monitor=str(info.get("monitor") or ""),
-        created=str(info.get("created") or ""),
-        budget=str(info.get("budget") or ""),
+        **texts,
         commit=commit[:COMMIT_LENGTH] + ("+" if commit and git.get("changed") else ""),
-        machine=str(info.get("machine") or ""),
-        data=str(info.get("fingerprint") or ""),
+        data=info.get("fingerprint") or "",
         examples=examples,
         log=log if log.is_file() else None,
         error="" if status == RunStatus.FINISHED else str(error),

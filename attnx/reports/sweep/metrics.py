@@ -93,15 +93,16 @@ class Metric(NamedTuple):
         return [self.format(difference.difference), interval, p_value(difference.p)]
 
 
-def list_metrics(runs: Sequence[RunRecord], monitor: str, maximize: bool) -> list[Metric]:
-    """All metrics of runs, first the test metric that corresponds to the monitored one."""
+def list_metrics(runs: Sequence[RunRecord]) -> list[Metric]:
+    """All metrics of runs with one monitored metric, first the test metric that corresponds to it."""
+    monitor = runs[0].monitor
     primary = monitor.replace(VALID, TEST, 1)
     keys = dict.fromkeys([primary, *(key for run in runs for key in run.results if key.startswith(TEST)), monitor])
     results = []
     for key in keys:
         values = [value for run in runs if (value := run_value(run, key)) is not None]
         is_main = key in (primary, monitor)
-        is_higher = maximize if is_main else is_higher_better(key)
+        is_higher = runs[0].maximize if is_main else is_higher_better(key)
         # A metric that is equal for all runs, such as a baseline's, ranks nothing.
         if is_higher is not None and values and (is_main or len(set(values)) != 1 or len(values) == 1):
             unit = "%" if is_percent(key) else metric_unit(key)

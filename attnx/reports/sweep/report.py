@@ -163,7 +163,7 @@ def write_report(
             print(f"attnx: left out: {printable(run.error)}", file=sys.stderr)
     data = {**page_data(result.title, result.runs, result.comparisons, page.parent), "against": cost}
     texts = (
-        fill_page(PAGE, f"{result.title}: report", data, ["paper", "symbols"]),
+        fill_page(PAGE, f"{result.title}: report", data, ["document", "paper", "symbols"]),
         result.markdown(choices, cost),
         ranking_csv(result.comparisons),
         latex(result.comparisons),

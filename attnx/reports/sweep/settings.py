@@ -136,16 +136,15 @@ def choose_best(
     monitor, groups = runs[0].monitor, dict[tuple[str, ...], list[Setting]]()
     for setting in group_by_setting(runs, [*keys, *chosen_keys], unfinished):
         groups.setdefault(setting.values[: len(keys)], []).append(setting)
-    settings = [setting for group in groups.values() for setting in group]
-    scores = {setting.values: score for setting in settings if (score := _score(setting, monitor)) is not None}
-    if not scores:
+    best, left_out = dict[tuple[str, ...], Setting](), list[str]()
+    for values, group in groups.items():
+        if scored := [(score, setting) for setting in group if (score := _score(setting, monitor)) is not None]:
+            _, best[values] = min(scored, key=lambda entry: entry[0])
+        else:
+            left_out.append(f"**{group[0].name}**")
+    if not best:
         names = " ".join(chosen_keys)
         raise UserError(f"--best-over {names}: no run has {monitor or 'a metric'} of validation, by which it chooses")
-    best = {
-        values: min(scored, key=lambda setting: scores[setting.values])
-        for values, group in groups.items()
-        if (scored := [setting for setting in group if setting.values in scores])
-    }
     kept_runs = [run for setting in best.values() for run in setting.runs]
     kept_settings = [
         setting._replace(
@@ -155,7 +154,6 @@ def choose_best(
         )
         for setting in group_by_setting(kept_runs, keys)
     ]
-    left_out = [group[0].name for values, group in groups.items() if values not in best]
     names, counts = " and ".join(f"`{key}`" for key in chosen_keys), [setting.tried for setting in kept_settings]
     tried = " to ".join(dict.fromkeys(map(str, (min(counts), max(counts)))))
     sentences = [f"Each setting has its best {names} in validation, of {tried} tried; the test had no part in that."]
@@ -164,7 +162,7 @@ def choose_best(
             f"Fewer than {max(counts)} were tried of {first_few(fewer)}: more tries find better values, also by chance."
         )
     if left_out:
-        sentences.append(f"Left out, since they were not validated: {first_few([f'**{name}**' for name in left_out])}.")
+        sentences.append(f"Left out, since they were not validated: {first_few(left_out)}.")
     return kept_settings, sentences
 
 
