@@ -159,33 +159,3 @@ def test_a_transformer_without_encodings_knows_positions_by_its_bias(bias):
 
     torch.testing.assert_close(*last_logits())
     assert not torch.allclose(*last_logits(self_bias=bias))
-
-
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        (["attention.bias=alibbi"], "unknown bias 'alibbi'; did you mean alibi"),
-        (["attention.bias={name: distance, bucket: 8}"], "the bias 'distance' has no option 'bucket'.*buckets"),
-        (["attention.bias=3"], r"attention.bias=3: expected a part's name"),
-        (
-            ["recipe=entnet", "attention.bias=alibi"],
-            "attention.bias=alibi depends on distances, but slots have",
-        ),
-        (
-            ["recipe=pointer", "task=pointing", "attention.bias=alibi"],
-            "attention.bias=alibi depends on distances, but a pointer's source",
-        ),
-        (
-            ["task=classification", "model=classifier", "attention.bias=alibi"],
-            "but a classifier reads once, at no step",
-        ),
-        (["recipe=transformer", "model.cross_bias=alibbi"], "unknown bias 'alibbi'; did you mean alibi"),
-        (
-            ["recipe=transformer", "model.form=decoder_only", "model.cross_bias=alibi"],
-            "model.cross_bias=alibi has no effect beside model.form=decoder_only",
-        ),
-    ],
-)
-def test_mistakes_are_one_line(overrides, message):
-    with pytest.raises(UserError, match=message):
-        compose(overrides)

@@ -1,4 +1,4 @@
-"""Co-attention by hand: what each text reads of the other, how it is compared, and mistakes."""
+"""Co-attention by hand: what each text reads of the other, and how it is compared."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from attnx import registry
-from attnx.config.compose import compose
 from attnx.data.vocabulary import SEP
 from attnx.errors import UserError
 from attnx.laws.small import small_config, small_model
@@ -97,25 +96,6 @@ def test_only_the_separator_of_the_vocabulary_parts_texts():
     logits = model(source, source > 0, source[:, :1]).logits
     assert not torch.allclose(logits[0], logits[1])
     assert not torch.allclose(logits[0], logits[2])
-
-
-REFUSALS = {
-    "model=seq2seq": "encoder=co_attention has states of two texts, which only model=classifier reads",
-    "scope=history": "encoder=co_attention has states of two texts, which only model=classifier reads",
-    "encoder.scorer=coverage": "earlier attention weights, but an encoder reads each text once and adds nothing",
-    "encoder.normalizer=soft": "soft",
-    "encoder.grain=medium": "grain",
-    "task.texts=1": "encoder=co_attention reads pairs of texts, .* use task=classification task.texts=2",
-    "task.texts=3": "texts",
-}
-
-
-@pytest.mark.parametrize("override", REFUSALS)
-def test_choices_that_cannot_be_are_refused(override):
-    model = [] if override in ("model=seq2seq", "scope=history") else ["model=classifier"]
-    texts = [] if override.startswith("task.texts=") else ["task.texts=2"]
-    with pytest.raises(UserError, match=REFUSALS[override]):
-        compose(["task=classification", "encoder=co_attention", *model, *texts, override])
 
 
 def test_sources_of_one_text_are_refused():

@@ -10,7 +10,6 @@ import torch
 
 from attnx import accel, registry
 from attnx.config.compose import compose
-from attnx.errors import UserError
 from attnx.laws.model import INPUTS, SOURCE, SOURCE_MASK, ModelLaws
 from attnx.models.transformer.config import TransformerConfig
 from attnx.models.transformer.layer_choices import LayerChoice
@@ -103,25 +102,6 @@ def test_a_transformer_takes_any_attention(position_encoding, layers, hops):
     assert model(SOURCE, SOURCE_MASK, INPUTS, need_weights=True).weights.shape[:3] == (2, 2 * attending, 4)
     ModelLaws(model).steps_equal_the_pass()
     ModelLaws(model).every_parameter_has_a_gradient()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("attention.heads=1", "one head has no projections; use attention.heads=2 or more"),
-        ("scorer=coverage", "scorer=coverage needs earlier attention weights"),
-        ("normalizer=reinforced", "normalizer=reinforced samples positions"),
-        ("output=copy", "those of attention=differential do not sum to 1"),
-        (
-            "model=transformer scorer=scaled model.form=decoder_only model.position_encoding=rotary "
-            "model.layers=2 model.mixer=[standard,differential] attention.heads=2",
-            "the layers of model.mixer have heads of several",
-        ),
-    ],
-)
-def test_what_has_no_difference_is_refused(words, message):
-    with pytest.raises(UserError, match=message):
-        compose(["attention=differential", *words.split()])
 
 
 @pytest.mark.parametrize("words", ["model=transformer scorer=scaled attention.heads=1", "model.feed=next", ""])

@@ -1,4 +1,4 @@
-"""The encoder ``hierarchical``: weights by hand, sentences apart from each other, and mistakes."""
+"""The encoder ``hierarchical``: weights by hand, and sentences apart from each other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 from attnx import registry
-from attnx.config.compose import compose
 from attnx.data.vocabulary import STOP
 from attnx.errors import UserError
 from attnx.laws.small import small_config, small_model
@@ -57,20 +56,6 @@ def test_the_order_of_sentences_is_read_by_the_second_encoder():
     first = encoder(inputs, MASK[:1, :4], sentence_ends=ends).layers[-1]
     changed = encoder(inputs[:, [2, 3, 0, 1]], MASK[:1, :4], sentence_ends=ends).layers[-1]
     assert not torch.allclose(first, changed.flip(1))
-
-
-REFUSALS = {
-    "model=seq2seq": "encoder=hierarchical has a state for each sentence, which only model=classifier reads",
-    "encoder.scorer=coverage": "encoder.scorer=coverage needs earlier attention weights",
-    "encoder.normalizer=soft": "soft",
-}
-
-
-@pytest.mark.parametrize("override", REFUSALS)
-def test_choices_that_cannot_be_are_refused(override):
-    model = [] if override.startswith("model") else ["model=classifier"]
-    with pytest.raises(UserError, match=REFUSALS[override]):
-        compose(["task=classification", "encoder=hierarchical", *model, override])
 
 
 def test_sources_without_sentences_are_refused():

@@ -13,7 +13,6 @@ from attnx import accel
 from attnx.attention.factory import build
 from attnx.attention.multi_head import MultiHeadAttention
 from attnx.attention.scorers.multiplicative import Multiplicative
-from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.laws.model import SOURCE, SOURCE_MASK, ModelLaws
 from attnx.models.transformer.config import TransformerConfig
@@ -151,27 +150,6 @@ def attnx_rotated(vectors: Tensor, rotation: Tensor) -> Tensor:
     """(b, h, m, k): the first and second halves are real and imaginary parts, as rotary positions have them."""
     (cos, sin), (real, imaginary) = rotation[:, :, None], vectors.chunk(2, -1)
     return torch.cat([real * cos - imaginary * sin, real * sin + imaginary * cos], -1)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (
-            "attention.heads=4 attention.kv_heads=3 scorer=scaled",
-            "kv_heads=3 does not divide attention.heads=4; choose from 1, 2",
-        ),
-        ("attention.heads=4 attention.kv_heads=2", "kv_heads=2 lets heads share keys, but scorer=additive maps them"),
-        ("attention.kv_heads=2 scorer=scaled", "kv_heads=2 does not divide attention.heads=1"),
-        ("attention.qk_norm=rms scorer=scaled", "one head has none; use attention.heads=2"),
-        (
-            "model=transformer attention.heads=4 attention.kv_heads=2 scorer=scaled model.cross_scorer=additive",
-            "kv_heads=2 lets heads share keys, but scorer=additive",
-        ),
-    ],
-)
-def test_what_cannot_be_shared_is_refused(words, message):
-    with pytest.raises(UserError, match=message):
-        compose(words.split())
 
 
 def test_a_scorer_given_as_an_instance_is_checked_when_it_is_built():

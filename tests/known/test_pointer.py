@@ -1,4 +1,4 @@
-"""A pointer by hand: the equation of the paper, constraints, and refused configurations."""
+"""A pointer by hand: the equation of the paper, and constraints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-import attnx
 from attnx.config.compose import compose
 from attnx.models.resolve import DataSizes, resolve_model
 from attnx.problems.pointing.pointer.constraints import allowed_next
@@ -88,34 +87,6 @@ def test_something_may_always_follow(rule):
     """Also where there is nothing to point to."""
     none = torch.zeros(1, 0, dtype=torch.bool)
     assert allowed_next(rule, none.long(), none, none).tolist() == [[True]]
-
-
-REFUSED = {
-    "task=g2p": "task=g2p has answers of other symbols; use task=pointing",
-    "attention=none": "model=pointer needs attention",
-    "normalizer=sparsemax": "normalizer=sparsemax: a pointer's weights are probabilities",
-    "attention.heads=2": "a pointer has one head",
-    "attention.dropout=0.1": "attention.dropout=0.1 would drop output probabilities",
-    "scope=history": "scope=history: a pointer may output any position",
-    "scope.sources=[encoder,decoder]": "a pointer outputs positions of its source",
-    "query=[current_state,last_context]": "query=last_context needs a context",
-    "query=token": "query=[token] has no decoder state",
-    "readout.inputs=[state]": "readout.inputs=[state] has no effect beside model=pointer",
-    "model.constraint=permutation": "does not allow the answers of task.problem=hull; choose from any, ring",
-    "model.constraint=rings": "expected one of any, distinct, permutation, ring",
-    "model.feed=next": "feed",
-    "model.schedule=attend_then_run": "model.schedule=attend_then_run is not possible",
-    "task.problem=delaunay model.constraint=ring": "choose from any",
-}
-
-
-@pytest.mark.parametrize("overrides", REFUSED)
-def test_an_unused_option_is_refused(overrides):
-    words = ["recipe=pointer", *([] if "task=" in overrides else ["task=pointing"]), *overrides.split()]
-    with pytest.raises(attnx.UserError) as refused:
-        compose(words)
-    assert REFUSED[overrides] in str(refused.value)
-    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("overrides", ["query=previous_state", "query=[token,current_state]", "scorer=dot"])

@@ -231,36 +231,6 @@ def test_an_odd_size_cannot_be_rotated():
         PositionEncoding(6, "rotary", 5, 3)
 
 
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        (
-            ["encoder.hidden_size=7"],
-            "encoder.hidden_size=7 has no effect beside model=transformer; leave it out",
-        ),
-        (["decoder=recurrent"], "decoder=recurrent has no effect beside model=transformer"),
-        (["readout.tanh=false"], "readout.tanh=false has no effect beside model=transformer"),
-        (["attention=none"], "model=transformer needs attention"),
-        (
-            ["model.scheduled_sampling=0.1"],
-            "the chosen model has no option 'scheduled_sampling'; it belongs to model=.*seq2seq",
-        ),
-        (["+query=token"], "query=token does not work with model=transformer"),
-        (["model.self_scorer=cosin"], "unknown scorer 'cosin'; did you mean cosine"),
-        (
-            ["model.self_scorer=3"],
-            "model.self_scorer=3: expected a part's name, or {name: ..., and its options} or null",
-        ),
-        (["+scorer@model.self_scorer=cosin"], "unknown scorer 'cosin'; did you mean cosine"),
-        (["task=language_model", "task.train=text.txt"], "task=language_model has no source for an encoder to read"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_an_invalid_configuration_is_refused(overrides, message):
-    with pytest.raises(UserError, match=message):
-        compose(["model=transformer", *overrides])
-
-
 def test_unused_options_are_not_in_the_configuration():
     assert not {"encoder", "decoder", "readout"} & compose(["model=transformer"]).keys()
 
