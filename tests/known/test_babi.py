@@ -174,7 +174,7 @@ def test_several_tasks_have_tags(tmp_path):
 )
 def test_tasks_that_contradict_a_test_are_refused(options, message):
     with pytest.raises(UserError, match=message):
-        Qa(**options)  # type: ignore[arg-type]
+        Qa(**options)
 
 
 @pytest.mark.needs_data("babi")

@@ -39,7 +39,6 @@ def test_a_zero_vector_learns_nothing_in_half_precision(dtype):
     scores = scorer.score(scorer.project_queries(torch.ones(1, 2)).to(dtype), scorer.project_keys(vectors))
     scores.sum().backward()
     assert (scores.dtype, scores.tolist()) == (dtype, [[0.0]])
-    assert vectors.grad is not None
     assert vectors.grad.isfinite().all()
 
 

@@ -72,7 +72,6 @@ def test_last_value_normalization_subtracts_the_last_row():
     side = ForecastTarget(2, 2, (0.5, 0.9), subtracts_last=True)
     moved, target = side.prepare(source, torch.tensor([[[6.0, 6.0], [8.0, 4.0]]]))
     assert moved.tolist() == [[[-3, -4, 11], [0, 0, 13], [0, 0, 17], [0, 0, 19]]]
-    assert target is not None
     assert target.tolist() == [[[1, -1], [3, -3]]]
     best, next_best = [1.0, -1, 2, 0], [3.0, -3, 4, 1]  # two quantiles of both targets
     outputs = side.restore(torch.tensor([[[best], [next_best]]]), source)

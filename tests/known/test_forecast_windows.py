@@ -32,13 +32,10 @@ def test_a_window_does_not_read_its_targets():
     """Known columns continue; the targets are absent."""
     series = make_series(23)
     (pair, *_) = WindowSpec(3, 2, ("a",), ("b",)).pairs(series, Span(5, 11))
-    assert pair.features is not None
-    assert pair.target is not None
     np.testing.assert_array_equal(pair.features, [[2, 1002], [3, 1003], [4, 1004], [np.nan, 1005], [np.nan, 1006]])
     assert pair.target.tolist() == [[5], [6]]
     assert (pair.source, pair.references, pair.name) == (("2", "3", "4", "5", "6"), (("5", "6"),), "5")
     plain = next(iter(WindowSpec(3, 2, ("a",)).pairs(series, Span(5, 11))))
-    assert plain.features is not None
     assert plain.features.tolist() == [[2], [3], [4]]
 
 
@@ -46,8 +43,6 @@ def test_windows_of_measured_columns_share_one_table():
     """A thousand windows of 96 steps each would take 96 times the memory of the series."""
     first, second, *_ = WindowSpec(3, 2, ("a",)).pairs(make_series(23), Span(5, 11))
     for one, other in ((first.features, second.features), (first.target, second.target)):
-        assert one is not None
-        assert other is not None
         assert np.shares_memory(one, other)
         assert not one.flags.writeable
 
@@ -63,8 +58,6 @@ def test_training_windows_are_cut_on_access(known_columns, stride):
     pairs = [pair for series, span in read for pair in windows.pairs(series, span)][::stride]
     assert len(pairs) == len(range(0, 7 + 3, stride)) == len(rows)  # 11 - 3 - 2 + 1 and 7 - 3 - 2 + 1
     for pair, row in zip(pairs, (rows[place] for place in range(len(rows))), strict=True):
-        assert pair.features is not None
-        assert pair.target is not None
         np.testing.assert_allclose(row.source, scales[0].encode(pair.features), rtol=1e-6)
         np.testing.assert_allclose(row.target, scales[1].encode(pair.target), rtol=1e-6)
     assert rows.lengths(np.arange(len(rows))).tolist() == [[3 + (2 if known_columns else 0), 2]] * len(pairs)
@@ -79,9 +72,7 @@ def test_windows_of_a_high_level_keep_their_digits():
     windows, parts = WindowSpec(3, 2, ("a",)), [(series, Span(0, 23))]
     scales, _ = window_scales(windows, parts)
     pairs, rows = list(windows.pairs(series, Span(0, 23))), training_windows(windows, parts, (scales, scales), 1)
-    assert pairs[0].target is not None
     assert pairs[0].target[:, 0].tolist() == [1e8 + 1.5, 1e8 + 2]
-    assert pairs[0].features is not None
     np.testing.assert_array_equal(scales.encode(pairs[0].features), rows[0].source)
     np.testing.assert_allclose(scales.decode(rows[0].target), pairs[0].target, rtol=0, atol=1e-5)
     single = pairs[0]._replace(features=pairs[0].features.astype(np.float32), target=np.float32(pairs[0].target))

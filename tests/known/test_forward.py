@@ -46,7 +46,6 @@ def test_long_targets_and_spread_scores_have_the_weights_and_gradients_of_double
         inputs = scores.detach().to(dtype, copy=True).requires_grad_()
         weights, _ = Forward()(inputs, mask, Forward().init_carry(mask[:, 0]))
         (weights * target).sum().backward()
-        assert inputs.grad is not None
         results.append((weights.detach().double(), inputs.grad.double()))
     torch.testing.assert_close(*(weights for weights, _ in results), atol=1e-3, rtol=0)
     torch.testing.assert_close(*(grad for _, grad in results), atol=1e-2, rtol=0)

@@ -16,8 +16,7 @@ from attnx.attention.scorers.multiplicative import Multiplicative
 
 def score(scorer: Any, query: list[float], memory: list[list[float]]) -> list[float]:
     keys = scorer.project_keys(torch.tensor(memory))
-    scores: list[float] = scorer.score(scorer.project_queries(torch.tensor([query])), keys)[0].tolist()
-    return scores
+    return scorer.score(scorer.project_queries(torch.tensor([query])), keys)[0].tolist()
 
 
 def test_biased_general():

@@ -129,7 +129,7 @@ def test_table_rows_match_explicit_inputs(combination, monkeypatch):
         return [*out, *torch.autograd.grad(out, leaves, factors)]
 
     rows = table[ids]
-    rows.lookup = Lookup(table, ids)  # type: ignore[attr-defined]
+    rows.lookup = Lookup(table, ids)
     looked_up = outputs_and_gradients(rows, *other_inputs)
     for first, second in zip(looked_up, outputs_and_gradients(torch.cat([table[ids], *other_inputs], -1)), strict=True):
         torch.testing.assert_close(first, second, atol=2e-5, rtol=1e-4)

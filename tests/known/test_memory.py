@@ -119,5 +119,4 @@ def test_a_gain_may_be_of_one_source(positions):
     both = concat_sources(memory(*[1.0] * positions), memory(1.0, 1.0, 1.0))
     weights = attention(torch.zeros(1, 1, 1), both, need_weights=True).weights
     share = 1 / (positions + 3)
-    assert weights is not None
     assert weights.flatten().tolist() == pytest.approx([share / 2] * positions + [share] * 3)

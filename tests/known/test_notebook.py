@@ -134,7 +134,6 @@ def test_a_report_has_the_ranking_and_the_tests(scorers: Path) -> None:
     files = sorted(scorers.rglob("*"))
     report = attnx.report(scorers)
     assert (report.title, len(report.runs), len(report.comparisons)) == ("all", 5, 1)
-    assert report.ranking is not None
     assert [row.mean for row in report.ranking.rows] == [9.25, 20.25]
     assert report.ranking.verdict[0].startswith("Take **dot**, which won")
     assert str(report).startswith("# all: report")

@@ -60,7 +60,7 @@ def write(tmp_path):
 def comparison_rows(folders: list[Path]) -> list[list[str]]:
     console = Console(file=io.StringIO(), width=200)
     console.print(compare(folders))
-    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    lines = console.file.getvalue().splitlines()
     return [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if "│" in line]
 
 
@@ -210,7 +210,7 @@ def test_a_value_is_shown_with_its_interval(write):
     assert "| steps | 7 |  |  |" in text
     console = Console(file=io.StringIO(), width=100)
     console.print(results_table(read_run(first)))
-    assert "test_own_mse  0.00312  0.00292 to 0.00340" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert "test_own_mse  0.00312  0.00292 to 0.00340" in console.file.getvalue()
 
 
 def test_compare_marks_the_best_in_its_direction(write):

@@ -48,7 +48,7 @@ def test_a_pipe_is_never_redrawn(environment):
     assert not can_redraw(console)
     with show_waiting(console, "reading ..."):
         pass
-    assert console.file.getvalue() == ""  # type: ignore[attr-defined]
+    assert console.file.getvalue() == ""
 
 
 class Training:

@@ -167,7 +167,6 @@ def test_feed_forward_by_hand():
 def test_a_gated_feed_forward_layer_by_hand():
     """The gate relu(3, -5) = (3, 0) times what is twice the input, (6, -10), with no bias: (18, 0), tripled below."""
     layer = FeedForward(2, 2, "relu", is_gated=True, has_bias=False)
-    assert layer.gate is not None
     assert len(list(layer.parameters())) == 3
     with torch.no_grad():
         for linear, factor in ((layer.gate, 1), (layer.up, 2), (layer.down, 3)):
@@ -197,7 +196,7 @@ def test_norm_before_and_after():
     """(1, 5): normalized (-1, 1). Twice what is given is added: before 2 (-1, 1), after 2 (1, 5), normalized."""
     states = torch.tensor([1.0, 5.0])
     for norm, value, expected in (("pre", [-1.0, 1.0], [-1.0, 7.0]), ("post", [1.0, 5.0], [-1.0, 1.0])):
-        around = Residual(2, norm, dropout=0.0)  # type: ignore[arg-type]
+        around = Residual(2, norm, dropout=0.0)
         torch.testing.assert_close(around.pre(states), torch.tensor(value), rtol=1e-5, atol=1e-5)
         made = around.post(states, 2 * around.pre(states))
         torch.testing.assert_close(made, torch.tensor(expected), rtol=1e-5, atol=1e-5)
@@ -213,7 +212,7 @@ def test_a_rotation_by_hand():
 
 def test_the_base_of_a_rotation_by_hand():
     """Of width 4 the second pair turns by position / sqrt(base)."""
-    cosine, sine = PositionEncoding(8, "rotary", 5, 4, rotary_base=400.0).rotary(torch.tensor([[3]]))  # type: ignore[misc]
+    cosine, sine = PositionEncoding(8, "rotary", 5, 4, rotary_base=400.0).rotary(torch.tensor([[3]]))
     torch.testing.assert_close(cosine, torch.tensor([[[math.cos(3), math.cos(3 / 20)]]]))
     torch.testing.assert_close(sine, torch.tensor([[[math.sin(3), math.sin(3 / 20)]]]))
 
@@ -221,7 +220,6 @@ def test_the_base_of_a_rotation_by_hand():
 def test_learned_positions_are_limited():
     """Of three, those behind are as the last."""
     places = PositionEncoding(5, "learned", 3, 5)
-    assert places.learned is not None
     torch.testing.assert_close(places.additive(torch.tensor([[0, 2, 97]])), places.learned[[0, 2, 2]][None])
     assert places.rotary(torch.tensor([[0]])) is None
 

@@ -14,8 +14,6 @@ PATH = Path(__file__).parents[2] / "benchmarks" / "verdict_simulation.py"
 @pytest.fixture(scope="module")
 def simulation():
     spec = importlib.util.spec_from_file_location("verdict_simulation", PATH)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -201,7 +201,6 @@ def test_changes_are_worse_or_alike(page):
     assert 0.9 < concat / none < 1.1
     default = changes["g2p"].default
     grid = scorer_by_scope(page.comparison("g2p"), default.setting_index)
-    assert grid is not None
     by_scope = dict(zip(grid.scopes, grid.means[:, grid.scorers.index("concat")], strict=True))
     windows = [
         f"local, center={text}" for text in ("predictive, window=2", "predictive, window=5", "monotonic, window=2")
@@ -217,7 +216,6 @@ def test_changes_are_worse_or_alike(page):
     for comparison in report.comparisons:
         name, rates = comparison.constant["task"], comparison.length_rates
         if name in TESTED:
-            assert rates is not None
             settings = changes[name].by_words["attention=none"].row.setting_index, changes[name].default.setting_index
             gaps = [
                 none - default for none, default in zip(*(rates.rates[setting] for setting in settings), strict=True)
