@@ -1,7 +1,5 @@
 """Counters of what operations allocate, plug-ins, and Triton in its interpreter."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib

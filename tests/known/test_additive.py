@@ -1,7 +1,5 @@
 """Bahdanau et al. 2015, appendix A.1.2: a(s, h) = v . tanh(W s + U h), with weights set by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

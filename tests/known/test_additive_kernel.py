@@ -1,7 +1,5 @@
 """Additive attention in C: numbers by hand, up to the limits of float32; memory; the fallback without a compiler."""
 
-from __future__ import annotations
-
 import copy
 import math
 import os

@@ -1,7 +1,5 @@
 """Statistics of alignments, by hand."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

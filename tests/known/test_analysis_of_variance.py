@@ -1,7 +1,5 @@
 """Effects of choices on the means of settings, by hand and by SciPy."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The study of attentions: its design is balanced, its settings compose, and its table refuses what is wrong."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 from collections import Counter

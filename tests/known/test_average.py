@@ -1,7 +1,5 @@
 """Averages of checkpoints, and the selection of the best ones, by hand."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """bAbI files: stories, questions, and every kind of broken line."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Datasets and batches: ids, padding and order by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The ratios of speeds that benchmarks print: within a round, and of rows that both were measured."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 

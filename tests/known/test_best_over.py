@@ -1,7 +1,5 @@
 """For each setting the value that is best in validation: chosen without the test, and counted."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

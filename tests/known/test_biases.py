@@ -1,7 +1,5 @@
 """The biases by position, worked by hand; attention adds them to the scores of any scorer."""
 
-from __future__ import annotations
-
 import copy
 import math
 from typing import Any

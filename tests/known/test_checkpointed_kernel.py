@@ -1,7 +1,5 @@
 """The kernel ``checkpointed`` equals the definition and materializes one chunk at a time."""
 
-from __future__ import annotations
-
 import copy
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """The page of claims: values by seeds, the best by validation, evaluations, and what was not run."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The task ``classification`` and its model: the reader, the metrics and one answer by hand, and mistakes."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

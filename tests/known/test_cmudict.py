@@ -1,7 +1,5 @@
 """The shipped dictionary has the words of its file; cleaning is tested on small entries."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 

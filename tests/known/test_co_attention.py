@@ -1,7 +1,5 @@
 """Co-attention by hand: what each text reads of the other, and how it is compared."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Jobs of a sweep have the configurations that each has by itself, whatever is composed of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import hydra

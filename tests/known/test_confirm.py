@@ -1,7 +1,5 @@
 """The planned comparisons of studies/confirm, its suites, and seeds that another machine trains again."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Errors by symbol, confusions and number errors, by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """See et al. 2017, equations 8 and 9, by hand: generation and copying, and what has no symbols to copy."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

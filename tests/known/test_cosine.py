@@ -1,7 +1,5 @@
 """Graves et al. 2014, equations 5 and 6: weights by beta times the cosine."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """See et al. 2017, equations 10 to 13: coverage, its score, and its loss."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from types import SimpleNamespace

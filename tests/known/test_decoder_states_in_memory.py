@@ -1,7 +1,5 @@
 """Decoder states in the memory: masks, weights, and widths next to encoder states."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Traces of decodings by hand: scores, masks, weights and contexts of a read, and the tree of a beam."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Differential attention, ``attention=differential``, by hand: Ye et al. 2024, section 2.1."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

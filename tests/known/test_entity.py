@@ -1,7 +1,5 @@
 """Henaff et al. 2017, equations 1 to 7, by hand under ``recipe=entnet``."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from typing import Any

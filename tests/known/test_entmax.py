@@ -1,7 +1,5 @@
 """Peters et al. 2019 and Correia et al. 2019: entmax by hand, and against its definition as a maximum."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The normalizer ``exponential``, worked by hand: scores are logarithms of weights."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Text in figures: line breaks, direction, and the font of every script."""
 
-from __future__ import annotations
-
 import pytest
 
 from attnx.reports.figures.fonts import choose_fonts, is_right_to_left, shorten, wrap

@@ -1,7 +1,5 @@
 """Forecast targets: losses by hand, feedback, and the number of decoded steps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

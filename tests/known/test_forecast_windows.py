@@ -1,7 +1,5 @@
 """Windows over series: the borders of the ETT papers, scaling by the training split, and training windows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Errors by source length, effects and ablations, counted by hand."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import product

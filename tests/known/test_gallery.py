@@ -1,7 +1,5 @@
 """Pictures of parts match the parts, and the page in docs/ is the one that the gallery writes."""
 
-from __future__ import annotations
-
 import functools
 import io
 import re

@@ -1,7 +1,5 @@
 """The scorers around the bilinear form: ``biased_general``, ``activated_general`` and ``low_rank``, worked by hand."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

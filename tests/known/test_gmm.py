@@ -1,7 +1,5 @@
 """The scorer ``gmm``: Graves 2013, equations 46 to 51, and Battenberg et al. 2020, version V2, worked by hand."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

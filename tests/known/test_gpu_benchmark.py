@@ -1,7 +1,5 @@
 """benchmarks/gpu.py, as far as a CPU can prove it, and the model by hand that it compares attnx with."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 from collections.abc import Callable

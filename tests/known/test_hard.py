@@ -1,7 +1,5 @@
 """The normalizer ``hard``: one position forward, a softmax backward."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Heads that are made of different choices: ``attention.head_scorers``, ``head_scopes`` and ``head_normalizers``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The encoder ``hierarchical``: weights by hand, and sentences apart from each other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The scope ``history`` equals an explicit loop, with and without a source."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The model ``history`` equals an explicit loop; its derived configuration."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

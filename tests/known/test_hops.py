@@ -1,7 +1,5 @@
 """Several hops: numbers by hand, and what they share."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The private APIs of Hydra that attnx uses exist, and one module uses them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import attnx

@@ -1,7 +1,5 @@
 """What papers and other programs call things leads to something that exists, and the page lists it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Heads that share keys and values, ``attention.kv_heads``, and norms of queries and keys, ``attention.qk_norm``."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

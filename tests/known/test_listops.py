@@ -1,7 +1,5 @@
 """ListOps: values by hand, what is drawn, splits without a shared expression, and one line per mistake."""
 
-from __future__ import annotations
-
 from itertools import islice
 from typing import Any
 

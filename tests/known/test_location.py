@@ -1,7 +1,5 @@
 """Chorowski et al. 2015, equations 8 and 9: f = F * a_{t-1}, e = v . tanh(W s + U h + L f), worked by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

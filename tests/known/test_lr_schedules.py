@@ -1,7 +1,5 @@
 """Learning-rate schedules: rates that can be trained with, and a restored state that continues them."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

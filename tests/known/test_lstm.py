@@ -1,7 +1,5 @@
 """The LSTM whose cell is in C has the numbers and gradients of ``torch.nn.LSTM``."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any

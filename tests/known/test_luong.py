@@ -1,7 +1,5 @@
 """Luong et al. 2015, equations 5 and 7 to 10: dot, general, concat, local-m and local-p, worked by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The query input ``mean_state``, worked by hand, and in models."""
 
-from __future__ import annotations
-
 import torch
 
 from attnx.attention import Query, QueryContext

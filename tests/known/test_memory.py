@@ -1,7 +1,5 @@
 """Memories that are joined, that grow, and that have a history of weights, entry by entry."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn

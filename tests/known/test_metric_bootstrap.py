@@ -1,7 +1,5 @@
 """Bootstrap draws equal the metrics of the drawn examples, and neighbors are drawn together."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

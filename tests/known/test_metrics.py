@@ -1,7 +1,5 @@
 """Error rates by hand, and sums that can be merged."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torchmetrics.utilities import dim_zero_sum

@@ -1,7 +1,5 @@
 """Missing targets are filled from earlier values and counted by no loss and no metric."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

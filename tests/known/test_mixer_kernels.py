@@ -1,7 +1,5 @@
 """Mixers by the kernels of flash-linear-attention equal their definitions, in Triton's interpreter on a CPU."""
 
-from __future__ import annotations
-
 import builtins
 import copy
 import importlib
@@ -34,7 +32,7 @@ MIXERS: list[tuple[str, dict[str, Any]]] = [
 class Step(int):
     """A number of a loop in an interpreted kernel, which kernels convert as the tensor that it is when compiled."""
 
-    def to(self, dtype: Any) -> Step:
+    def to(self, dtype: Any) -> "Step":
         return self
 
 

@@ -1,7 +1,5 @@
 """Mixers by hand, by plain loops, and as attention."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The scorers ``mlp`` and ``concat``, worked by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

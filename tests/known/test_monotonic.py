@@ -1,7 +1,5 @@
 """The normalizer ``monotonic``, worked by hand and compared with its recurrence."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Comparisons with the best of several means: moderated variances, largest differences, and numbers by hand."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

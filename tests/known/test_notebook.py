@@ -1,7 +1,5 @@
 """What a notebook shows of runs, predictions and reports; every number by hand."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 from pathlib import Path

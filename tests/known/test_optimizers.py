@@ -1,7 +1,5 @@
 """Optimizers lower a loss, with the kernels of torch that are fastest on the device of the weights."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

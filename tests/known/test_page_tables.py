@@ -1,7 +1,5 @@
 """The tables of a page that studies write."""
 
-from __future__ import annotations
-
 import pytest
 
 from studies.page_tables import replace_tables

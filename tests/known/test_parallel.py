@@ -1,7 +1,5 @@
 """Sentences and translations: valid files, the line of an invalid one, and held-out splits."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import sys

@@ -1,7 +1,5 @@
 """Measures per tag, by hand and over several processes."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

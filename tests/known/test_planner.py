@@ -1,7 +1,5 @@
 """The planner's table, row by row, its defaults and its reasons."""
 
-from __future__ import annotations
-
 import pytest
 
 from attnx.errors import UserError

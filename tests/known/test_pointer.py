@@ -1,7 +1,5 @@
 """A pointer by hand: the equation of the paper, and constraints."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Hulls, triangulations and tours by hand and by definition; the seed alone decides the examples."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise, permutations, product
 from typing import Any

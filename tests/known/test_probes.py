@@ -1,7 +1,5 @@
 """Probes by their definitions: what is drawn, which labels count, and what is measured."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Any

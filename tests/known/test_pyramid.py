@@ -1,7 +1,5 @@
 """Chan et al. 2016, the pyramid encoder: by hand, padding, and displayed weights."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

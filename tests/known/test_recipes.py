@@ -1,7 +1,5 @@
 """Shipped data recipes are well formed and match their files."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

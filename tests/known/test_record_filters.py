@@ -1,7 +1,5 @@
 """Runs of a report that filters select, from folders and from tables, and what is said of filters that none passes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

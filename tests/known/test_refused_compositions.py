@@ -1,7 +1,5 @@
 """Choices that do not go together are refused in one line, which says what is wrong and what to do."""
 
-from __future__ import annotations
-
 import pytest
 
 from attnx.config.compose import compose

@@ -1,7 +1,5 @@
 """Xu et al. 2015, equations 11 and 12: sampled positions, their REINFORCE gradient, and where it joins the loss."""
 
-from __future__ import annotations
-
 import copy
 import math
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The report of written run folders: varying choices, winners with their certainty, and effects."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

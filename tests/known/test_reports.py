@@ -1,7 +1,5 @@
 """Reports on written run folders, every number by hand."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

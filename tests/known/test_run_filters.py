@@ -1,7 +1,5 @@
 """Filter words of ``attnx runs``, by hand."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

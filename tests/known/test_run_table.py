@@ -1,7 +1,5 @@
 """Tables of runs: a report of the table equals that of the folders, and each wrong row is refused by its line."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Vaswani et al. 2017, equation 1: softmax(Q K / sqrt(d)) V."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The sequence-to-sequence model: three tiny ones by hand, causality, and refused compositions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

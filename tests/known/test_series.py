@@ -1,7 +1,5 @@
 """Tables of time series: values, filled gaps, notes, and each mistake with its line."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Splits of a series in time: protocols of papers, ratios, rows, and mistakes."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs are compared on one test, whose examples are matched by content."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

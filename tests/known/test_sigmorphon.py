@@ -1,7 +1,5 @@
 """Multilingual word lists: folders, the task that reads them, and the real data if available."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import unicodedata

@@ -1,7 +1,5 @@
 """The target of one answer, by hand: loss, probabilities and choice; and the schedule ``halving``."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """A bound on scores, ``attention.softcap``, by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

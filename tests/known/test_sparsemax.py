@@ -1,7 +1,5 @@
 """Martins and Astudillo 2016: sparsemax by hand, and against its definition as the nearest point of the simplex."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """The table that a run starts with: what was chosen, and what differs from the defaults."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Commands go on when nobody reads their output any more."""
 
-from __future__ import annotations
-
 import os
 import sys
 

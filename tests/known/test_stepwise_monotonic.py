@@ -1,7 +1,5 @@
 """The normalizer ``stepwise_monotonic``, worked by hand."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """A suite: the best in validation is chosen, and its new seeds alone are ranked, per task and over all tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

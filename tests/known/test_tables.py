@@ -1,7 +1,5 @@
 """Tables and feature files: valid files, and the message for an invalid one."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 from zipfile import ZipFile

@@ -1,7 +1,5 @@
 """The table of the mechanisms of surveys: every command composes, every test exists, every part has a row."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Parts whose scores and weights need no further axis do not make one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What a terminal, a pipe and a dumb terminal are shown: bars there, plain lines here."""
 
-from __future__ import annotations
-
 import io
 import os
 import pty

@@ -1,7 +1,5 @@
 """Times of rows: dates of every form, numbers, and steps of the calendar."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import numpy as np

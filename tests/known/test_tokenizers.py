@@ -1,7 +1,5 @@
 """Tokenizers: every one is invertible; what each learns, by hand."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """Transformers by hand: Vaswani et al. 2017, sections 3.1 to 3.5, and Su et al. 2021, equation 34."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

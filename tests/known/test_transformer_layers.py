@@ -1,7 +1,5 @@
 """Layers of a transformer that hold attention, a mixer or neither."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

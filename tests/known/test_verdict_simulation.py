@@ -1,7 +1,5 @@
 """How often a verdict names a winner, by simulation."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Vocabularies: ids by hand, round trips, and every invalid saved file."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

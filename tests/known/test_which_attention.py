@@ -1,7 +1,5 @@
 """The sentences of docs/which-attention.md hold in the study's table."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The kernel ``window`` equals the definition and computes only the window."""
 
-from __future__ import annotations
-
 import copy
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """The start table reports missing C code: the reason, the cost and the remedy."""
 
-from __future__ import annotations
-
 import functools
 
 import pytest
