@@ -10,7 +10,7 @@ from attnx.errors import UserError
 
 
 @pytest.fixture
-def composed(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
+def composed(monkeypatch):
     """The overrides of each composition by Hydra."""
     calls: list[Sequence[str]] = []
     own = hydra.compose
@@ -18,7 +18,7 @@ def composed(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
     return calls
 
 
-def test_a_setting_is_composed_with_two_of_its_seeds(composed: list[Sequence[str]]) -> None:
+def test_a_setting_is_composed_with_two_of_its_seeds(composed):
     jobs = [[f"scorer={scorer}", f"+seed={seed}"] for scorer in ("dot", "mlp") for seed in (3, 3, 1, 4, 5)]
     configs = compose_jobs(jobs)
     assert [list(overrides) for overrides in composed] == [
@@ -29,13 +29,13 @@ def test_a_setting_is_composed_with_two_of_its_seeds(composed: list[Sequence[str
     assert configs[3]["scorer"]["name"] == "dot"
 
 
-def test_a_setting_that_refers_to_its_seed_is_composed_with_each(composed: list[Sequence[str]]) -> None:
+def test_a_setting_that_refers_to_its_seed_is_composed_with_each(composed):
     jobs = [["task.train=words${seed}.tsv", f"seed={seed}"] for seed in (1, 2, 3)]
     assert [config["task"]["train"] for config in compose_jobs(jobs)] == ["words1.tsv", "words2.tsv", "words3.tsv"]
     assert len(composed) == 3
 
 
 @pytest.mark.parametrize("seed", ["many", str(2**40)])
-def test_each_seed_is_checked(seed: str) -> None:
+def test_each_seed_is_checked(seed):
     with pytest.raises(UserError, match=f"seed={seed}: expected a whole number"):
         compose_jobs([["seed=1"], ["seed=2"], [f"seed={seed}"]])

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from attnx.config.compose import compose
-from attnx.config.suite_file import Suite, read_suite, suite_names
+from attnx.config.suite_file import read_suite, suite_names
 from attnx.errors import UserError
 from attnx.reports.sweep.metrics import list_metrics
 from attnx.reports.sweep.ranking import rank_settings
@@ -59,7 +59,7 @@ def planned(first: str, second: str) -> Planned:
     return Planned("g2p/english", first, second, EQUAL, "nobody")
 
 
-def test_settings_are_better_worse_equal_or_open() -> None:
+def test_settings_are_better_worse_equal_or_open():
     table = {
         ("g2p/english", "good"): runs(5.0, 5.1, 5.2, 5.1),
         ("g2p/english", "like it"): runs(5.1, 5.0, 5.2, 5.1),
@@ -76,14 +76,14 @@ def test_settings_are_better_worse_equal_or_open() -> None:
     assert "good against bad: better, expected equal (PER 5.1 and 10.15, ratio 0.50" in answers[0].sentence
 
 
-def test_p_allows_for_all_comparisons() -> None:
+def test_p_allows_for_all_comparisons():
     table = {("g2p/english", "a"): runs(5.0, 5.2, 5.3), ("g2p/english", "b"): runs(5.3, 5.5, 5.6)}
     (alone,) = compare([planned("a", "b")], table)
     first, second = compare([planned("a", "b"), planned("b", "a")], table)
     assert first.p == second.p == pytest.approx(2 * alone.p)
 
 
-def test_a_failed_run_counts_as_the_worst_of_its_task() -> None:
+def test_a_failed_run_counts_as_the_worst_of_its_task():
     table = {
         ("g2p/english", "whole"): runs(5.0, 5.1, 5.2),
         ("g2p/english", "failed"): runs(5.0, 5.1, None),
@@ -93,7 +93,7 @@ def test_a_failed_run_counts_as_the_worst_of_its_task() -> None:
     assert one.means[0] == pytest.approx((5.0 * 5.1 * 50.0) ** (1 / 3))
 
 
-def test_comparisons_name_settings_of_the_suites() -> None:
+def test_comparisons_name_settings_of_the_suites():
     suites = [read_suite(str(file)) for file in FILES]
     check_names(read_planned(HERE / "comparisons.yaml"), suites)
     with pytest.raises(UserError, match=r"no suite has pronunciation/english lokation; did you mean .* location or"):
@@ -114,7 +114,7 @@ def test_each_baseline_of_a_suite_can_be_composed_on_each_task(file, monkeypatch
             compose(job)
 
 
-def test_the_page_advises_where_a_task_is_whole(tmp_path: Path) -> None:
+def test_the_page_advises_where_a_task_is_whole(tmp_path):
     """The first setting, unless the best is significantly better; tasks that lack a setting have no row."""
     file, problems = tmp_path / "g2p.yaml", tmp_path / "problems.yaml"
     fields = {"tasks": {"english": [], "french": []}, "baselines": {"defaults": [], "dot": ["scorer=dot"], "none": []}}
@@ -178,14 +178,14 @@ def test_the_page_advises_where_a_task_is_whole(tmp_path: Path) -> None:
     assert "Of the expectations of publications 0 of 1 hold." in filled
 
 
-def test_the_tables_of_the_page_are_those_of_the_results() -> None:
+def test_the_tables_of_the_page_are_those_of_the_results():
     suites, page = [read_suite(str(file)) for file in FILES], PAGE.read_text(encoding="utf-8")
     counted = read_runs(sorted(RESULTS.glob("*.csv")), suites)
     answers = compare(read_planned(HERE / "comparisons.yaml"), counted)
     assert fill_page(page, suites, answers, counted, read_repeated(suites), PROBLEMS) == page
 
 
-def test_the_page_counts_the_seeds_that_reverse_without_an_error() -> None:
+def test_the_page_counts_the_seeds_that_reverse_without_an_error():
     counted = read_runs([RESULTS / "reverse.csv"], [read_suite(str(SUITES / "reverse.yaml"))])
     rates = {
         setting: [run.results["test_symbol_error_rate"] for run in counted["reverse/twice_as_long", setting]]
@@ -196,7 +196,7 @@ def test_the_page_counts_the_seeds_that_reverse_without_an_error() -> None:
     assert f"{fmean(rates['defaults']):.0f}" == "11"
 
 
-def test_location_is_better_on_three_tasks_and_takes_longer_on_all() -> None:
+def test_location_is_better_on_three_tasks_and_takes_longer_on_all():
     """Why the page says that it is not the default."""
     suites = [read_suite(str(SUITES / f"{name}.yaml")) for name in ("inflection", "pronunciation", "reverse")]
     counted = read_runs([RESULTS / f"{suite.name}.csv" for suite in suites], suites)
@@ -214,7 +214,7 @@ def test_location_is_better_on_three_tasks_and_takes_longer_on_all() -> None:
     assert [f"{ratio:.1f}" for ratio in (min(ratios), max(ratios))] == ["1.4", "2.8"]
 
 
-def test_a_setting_of_several_tasks_is_compared_with_the_first_on_each(tmp_path: Path) -> None:
+def test_a_setting_of_several_tasks_is_compared_with_the_first_on_each(tmp_path):
     """A setting of one task has no row; an empty cell says that a task lacks the setting."""
     suites = []
     for name, baselines in (("g2p", ("defaults", "dot", "none")), ("translation", ("defaults", "none", "wide"))):
@@ -236,7 +236,7 @@ def test_a_setting_of_several_tasks_is_compared_with_the_first_on_each(tmp_path:
     assert row == "| `none` | **2.000 (1.945 to 2.056)** | 1.000 (0.973 to 1.028) |"
 
 
-def test_a_picture_shows_the_best_on_top_and_what_cannot_be_told_from_it() -> None:
+def test_a_picture_shows_the_best_on_top_and_what_cannot_be_told_from_it():
     settings = [Setting(name, (name,), values, []) for name, values in (
         ("bad", runs(10.0, 10.2, 10.1)), ("good", runs(5.0, 5.1, 5.2)), ("like it", runs(5.1, 5.2, 5.1)),
     )]  # fmt: skip
@@ -254,7 +254,7 @@ def test_a_picture_shows_the_best_on_top_and_what_cannot_be_told_from_it() -> No
     assert axes.lines[-1].get_xdata()[0] == 4.0
 
 
-def test_the_linear_map_of_a_series_is_compared_like_a_setting(tmp_path: Path) -> None:
+def test_the_linear_map_of_a_series_is_compared_like_a_setting(tmp_path):
     suite = {"suite.name": "forecasting", "suite.task": "etth1", "suite.mechanism": "defaults"}
     results = [{"test_mse": 0.4 + seed / 100, "test_linear_mse": 0.3, "test_examples": 9.0} for seed in range(3)]
     table = tmp_path / "forecasting.csv"
@@ -269,7 +269,7 @@ def test_the_linear_map_of_a_series_is_compared_like_a_setting(tmp_path: Path) -
     assert (one.found, one.means[1]) == (WORSE, pytest.approx(0.3))
 
 
-def test_a_setting_counts_once_all_its_seeds_have_ended(tmp_path: Path) -> None:
+def test_a_setting_counts_once_all_its_seeds_have_ended(tmp_path):
     """The last of three seeds has failed, was interrupted, or has not begun."""
     suite = replace(read_suite(str(SUITES / "tracking.yaml")), seeds=3)
     first, second, third = (
@@ -299,7 +299,7 @@ def seed_runs(*rates: float | None) -> list[RunRecord]:
 
 
 @pytest.fixture
-def suite(tmp_path: Path) -> Suite:
+def suite(tmp_path):
     file = tmp_path / "words.yaml"
     fields = {
         "base": ["model.dropout=0.2"],
@@ -312,7 +312,7 @@ def suite(tmp_path: Path) -> Suite:
     return read_suite(str(file))
 
 
-def test_the_results_of_equal_seeds_are_compared(suite: Suite) -> None:
+def test_the_results_of_equal_seeds_are_compared(suite):
     """Of seeds 2 to 4: the fifth was trained once, the sixth failed on the other machine."""
     counted = {
         ("words/english", "dot"): seed_runs(5.0, 5.1, 5.2, 9.0, 5.0),
@@ -324,7 +324,7 @@ def test_the_results_of_equal_seeds_are_compared(suite: Suite) -> None:
     ]
 
 
-def test_the_first_setting_is_trained_again_with_what_was_chosen(suite: Suite, tmp_path: Path) -> None:
+def test_the_first_setting_is_trained_again_with_what_was_chosen(suite, tmp_path):
     counted = {("words/english", "dot"): seed_runs(5.0, 5.1), ("words/english", "none"): seed_runs(9.0, 9.1)}
     again = read_suite(str(write_repeat(suite, counted, 3, tmp_path / "repeats")))
     assert again.baselines == {"dot": ["scorer=dot"]}
@@ -332,7 +332,7 @@ def test_the_first_setting_is_trained_again_with_what_was_chosen(suite: Suite, t
     assert (again.base, again.grid, [*again.counted_seeds]) == (suite.base, [[]], [2, 3, 4])
 
 
-def test_what_the_page_says_of_two_machines() -> None:
+def test_what_the_page_says_of_two_machines():
     suites = [read_suite(str(file)) for file in sorted((HERE / "suites").glob("*.yaml"))]
     counted, repeated = read_runs(sorted((HERE / "results").glob("*.csv")), suites), read_repeated(suites)
     rows = {row[0]: row for row in repeat_rows(suites, counted, repeated)}

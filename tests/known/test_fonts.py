@@ -4,8 +4,6 @@ import pytest
 
 from attnx.reports.figures.fonts import choose_fonts, is_right_to_left, shorten, wrap
 
-NO_FONT_HAS_IT = "\U000e0fff"
-
 
 @pytest.mark.parametrize(
     ("text", "width", "lines", "ending", "broken"),

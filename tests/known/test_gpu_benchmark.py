@@ -2,9 +2,8 @@
 
 import doctest
 import importlib
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from attnx.data.batches import Batch
 from attnx.tasks.loss import token_loss
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-Import = Callable[[str], ModuleType]
 CHOICES: dict[str, dict[str, Any]] = {
     "run then attend": {},
     "attend then run": {"query": ["token"], "model": {"feed": "now"}},

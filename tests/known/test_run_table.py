@@ -2,7 +2,6 @@
 
 import csv
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -20,7 +19,6 @@ from attnx.runs.info import RunStatus
 from attnx.runs.layout import ALIGNMENTS
 from tests.run_folder import write_run_folder
 
-Write = Callable[..., Path]
 WORDS = ["a\tA\tA\t0\t-1", "b\tA\tB\t1\t-1", "a b\tA\tA B\t1\t-1"]
 
 

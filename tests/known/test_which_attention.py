@@ -24,7 +24,6 @@ TESTED = ("g2p", "g2p_multilingual", "translation", "reverse")
 FORECASTS = "etth1"
 PREDICTED = "scope=local scope.center=predictive scope.window="
 MOVING = "scope=local scope.center=monotonic scope.window="
-PREDICTED_OVER_STATES = "scope=local scope.sources=[decoder] scope.center=predictive scope.window="
 MOVING_OVER_STATES = "scope=local scope.sources=[decoder] scope.center=monotonic scope.window="
 
 
