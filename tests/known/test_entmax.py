@@ -172,7 +172,7 @@ UNEVEN = torch.tensor([0.5, -1.0, 1.0])
 
 
 def nearest(scores: Tensor) -> Tensor:
-    """The definition, by trying every set of positions that may weigh something (equation 2).
+    """The definition, by trying every set of positions that may weigh something (equation 2 of Martins and Astudillo).
 
     With all others at 0, the nearest point of the plane where the set's weights sum to 1 takes the same from each of
     its scores. The answer is the nearest of those points that have no negative weight.
