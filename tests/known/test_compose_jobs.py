@@ -1,11 +1,14 @@
-"""Jobs of a sweep have the configurations that each has by itself, whatever is composed of them."""
+"""Jobs of a sweep have the configurations that each has by itself, by the private APIs of Hydra in one module."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import hydra
 import pytest
 
+import attnx
 from attnx.config.compose import compose, compose_jobs
+from attnx.config.hydra_internals import BASIC_SWEEPER, override_parser, split_jobs
 from attnx.errors import UserError
 
 
@@ -39,3 +42,26 @@ def test_a_setting_that_refers_to_its_seed_is_composed_with_each(composed):
 def test_each_seed_is_checked(seed):
     with pytest.raises(UserError, match=f"seed={seed}: expected a whole number"):
         compose_jobs([["seed=1"], ["seed=2"], [f"seed={seed}"]])
+
+
+FOLDER = Path(attnx.__file__).parent
+
+
+def test_one_module_uses_private_apis():
+    for name in ("hydra._internal", "hydra.core.global_hydra", "hydra.core.override_parser"):
+        files = [file for file in FOLDER.rglob("*.py") if name in file.read_text("utf-8")]
+        assert [str(file.relative_to(FOLDER)) for file in files] == ["config/hydra_internals.py"], name
+
+
+def test_hydras_grid_splits_into_jobs():
+    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+
+    assert f"{BasicSweeper.__module__}.{BasicSweeper.__qualname__}" == BASIC_SWEEPER
+    parsed = override_parser().parse_overrides(["scorer=dot,mlp", "seed=1"])
+    assert [list(job) for job in split_jobs(parsed)] == [["scorer=dot", "seed=1"], ["scorer=mlp", "seed=1"]]
+
+
+def test_overrides_are_parsed():
+    override = override_parser().parse_override("scope.window=1,2")
+    assert override.is_sweep_override()
+    assert list(override.sweep_string_iterator()) == ["1", "2"]
