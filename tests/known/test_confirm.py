@@ -160,10 +160,7 @@ def test_the_page_advises_where_a_task_is_whole(tmp_path):
     entries[1]["untrained"] = {"dot": "a run takes a day"}
     problems.write_text(yaml.safe_dump(entries), encoding="utf-8")
     (_, (french, *_)), (note,) = advice_rows([read_suite(str(file))], table, problems)
-    assert (french, note) == (
-        "words: `g2p/french`",
-        "In `g2p/french` `dot` was not trained: a run takes a day.",
-    )
+    assert (french, note) == ("words: `g2p/french`", "In `g2p/french` `dot` was not trained: a run takes a day.")
     table["g2p/french", "dot"] = runs(2.0, 2.1, 2.2)
     (_, (_, taken, *_)), notes = advice_rows([read_suite(str(file))], table, problems)
     assert (taken, notes) == ("`dot`: `scorer=dot`", [])

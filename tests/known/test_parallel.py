@@ -110,11 +110,7 @@ def test_a_bad_byte_is_reported_with_its_position(name):
     ("content", "languages", "reason"),
     [
         ("a\tb\nno tab here\n", [], "c.tsv:2: no tab in 'no tab here'; expected a sentence, a tab, its translation"),
-        (
-            "a\tb\tde\n\na\tb\n",
-            ["de", "fr"],
-            "c.tsv:3: 1 tab in 'a\\tb'; expected a sentence, a tab",
-        ),
+        ("a\tb\tde\n\na\tb\n", ["de", "fr"], "c.tsv:3: 1 tab in 'a\\tb'; expected a sentence, a tab"),
         ("a\tb\tde\na\tb\tdee\n", ["de", "fr"], "c.tsv:2: unknown language 'dee'; did you mean de?"),
         ("a\tb\t\n", ["de", "fr"], "c.tsv:1: unknown language ''; choose from de, fr"),
         ("x" * 70 + "\n", [], f"c.tsv:1: no tab in '{'x' * 57}...'; expected"),
@@ -361,7 +357,6 @@ def test_an_invalid_dataset_is_reported(cached):
 def test_a_missing_datasets_package_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(
-        UserError,
-        match=r"task.dataset needs datasets, .* pip install -c constraints.txt -e '\.\[datasets\]'",
+        UserError, match=r"task.dataset needs datasets, .* pip install -c constraints.txt -e '\.\[datasets\]'"
     ):
         read_dataset("wmt14:de-en", ["de", "en"])

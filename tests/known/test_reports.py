@@ -231,22 +231,14 @@ def test_compare_marks_nothing_of_different_tests(write):
 def test_compare_distinguishes_runs_of_one_name_by_folder(write):
     first, second = write("first"), write("second")
     (second / RUN_JSON).write_text(json.dumps({"format": FORMAT, "name": "first"}))
-    assert [str(column.header) for column in compare([first, second]).columns] == [
-        "metric",
-        "first",
-        "second",
-    ]
+    assert [str(column.header) for column in compare([first, second]).columns] == ["metric", "first", "second"]
 
 
 @pytest.mark.parametrize(
     ("config", "info", "message"),
     [
         ("task: {name: translation}\n", {}, "its task is translation, .*first has g2p; such runs cannot"),
-        (
-            "task: {name: g2p}\n",
-            {"monitor": "valid_loss"},
-            "main metric is valid_loss, .* has valid_per;",
-        ),
+        ("task: {name: g2p}\n", {"monitor": "valid_loss"}, "main metric is valid_loss, .* has valid_per;"),
     ],
 )
 def test_compare_refuses_incomparable_runs(config, info, message, write):

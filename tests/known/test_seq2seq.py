@@ -240,10 +240,7 @@ def test_an_empty_source_row_is_allowed(build_model):
             "model.tie_embeddings=true makes the output layer the embedding, of width 7, but "
             "readout.hidden_size=5; leave",
         ),
-        (
-            {"query": []},
-            "the query is empty: choose one or more of current_state, language_tag, last_context, ",
-        ),
+        ({"query": []}, "the query is empty: choose one or more of current_state, language_tag, last_context, "),
         (
             {"scope": "history", "model": {"keys_from": "inputs"}},
             "model.keys_from=inputs is the encoder's, but scope.sources=[decoder] does not read it",
