@@ -89,9 +89,8 @@ def test_copying_works_in_a_model(build_model, heads):
     With 3, which the target has not (see the fixture), in the place of 7, that half goes to what is generated: 3/4.
     """
     model = build_model(output="copy", attention=("standard", {"heads": heads}))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.zero_()
+    for parameter in model.parameters():
+        torch.nn.init.zeros_(parameter)
     source, inputs = torch.tensor([[5, 7, 0], [5, 3, 0]]), torch.tensor([[1, 5], [1, 5]])
     expected = torch.full((2, 17), 1 / 34)
     expected[1] = 3 / 4 / 17

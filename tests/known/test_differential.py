@@ -46,8 +46,7 @@ def test_a_head_by_hand():
 def test_the_share_starts_by_depth(layer, decay):
     start = 0.8 - 0.6 * decay
     attention = differential(2, 8, 8, 8, layer)
-    with torch.no_grad():
-        attention.difference.share.zero_()
+    torch.nn.init.zeros_(attention.difference.share)
     torch.testing.assert_close(attention.difference.subtracted_share(), torch.tensor(start))
     with torch.no_grad():  # a_1 . b_1 = 2 ln 3 and a_2 . b_2 = 0
         attention.difference.share[0] = torch.tensor([[LN3, LN3], [1.0, 1.0]])

@@ -123,9 +123,8 @@ def test_rms_norm_by_hand():
 def test_l2_norm_by_hand():
     """Cosines times the root of the width, which is learned: (3, 4) and (4, 3) have 24 / 25."""
     attention = build(scorer="dot", heads=2, qk_norm="l2", query_size=4, memory_size=4)
-    with torch.no_grad():
-        attention.query.weight.copy_(torch.eye(4))
-        attention.keys.weight.copy_(torch.eye(4))
+    torch.nn.init.eye_(attention.query.weight)
+    torch.nn.init.eye_(attention.keys.weight)
     memory = attention.make_memory(torch.tensor([[[3.0, 4.0, 5.0, 0.0]]]))
     read = attention(torch.tensor([[[4.0, 3.0, -7.0, 0.0]]]), memory, need_weights=True)
     torch.testing.assert_close(read.scores.flatten(), math.sqrt(2) * torch.tensor([24 / 25, -1.0]))

@@ -29,17 +29,16 @@ def test_the_equations_of_the_recipe():
     config = compose([*SMALL, *cells, "task.problem=sorting"])
     sizes = {"source_symbols": 0, "source_features": 1, "target_symbols": 4 + 5, "tags": 0}
     model: Any = resolve_model(config).build(DataSizes(**sizes))
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.zero_()
-        model.source_encoder.embedding.weight.fill_(1)
-        for recurrent in (model.source_encoder.encoder.recurrent, model.decoder):
-            recurrent.layers[0].weight_ih_l0.fill_(1)
-        model.attention.scorer.query.weight.fill_(3)
-        model.attention.scorer.memory.weight.fill_(-2)
-        model.attention.scorer.v.fill_(1.5)
-        model.start.fill_(0.3)
-        model.end.fill_(0.2)
+    for weight in model.parameters():
+        torch.nn.init.zeros_(weight)
+    torch.nn.init.constant_(model.source_encoder.embedding.weight, 1)
+    for recurrent in (model.source_encoder.encoder.recurrent, model.decoder):
+        torch.nn.init.constant_(recurrent.layers[0].weight_ih_l0, 1)
+    torch.nn.init.constant_(model.attention.scorer.query.weight, 3)
+    torch.nn.init.constant_(model.attention.scorer.memory.weight, -2)
+    torch.nn.init.constant_(model.attention.scorer.v, 1.5)
+    torch.nn.init.constant_(model.start, 0.3)
+    torch.nn.init.constant_(model.end, 0.2)
     points = [-0.4, 0.7, 1.1]
     source, source_mask = torch.tensor(points)[None, :, None], torch.ones(1, 3, dtype=torch.bool)
     actual = model(source, source_mask, torch.tensor([[1, 4 + 1]])).logits[0]

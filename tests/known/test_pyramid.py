@@ -90,9 +90,8 @@ def las(build_model: BuildModel) -> Any:
         readout={"inputs": ["state", "context"], "tanh": False},
         model={"embedding_dim": 1, "feed": "next", "bridge": "zeros"},
     )
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.zero_()
+    for parameter in model.parameters():
+        torch.nn.init.zeros_(parameter)
     return model
 
 

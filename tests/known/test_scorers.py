@@ -67,8 +67,7 @@ def test_a_learned_strength(learned):
     scorer = Cosine(strength=3.0, learned=learned)
     (parameter,) = scorer.parameters()
     assert parameter.requires_grad is learned
-    with torch.no_grad():
-        parameter.fill_(-7.0)
+    torch.nn.init.constant_(parameter, -7.0)
     assert score(scorer, [1.0], [[1.0]]).item() > 0
 
 
@@ -98,8 +97,7 @@ def test_only_a_learned_scale_is_a_parameter():
     assert [len(list(Scaled(memory_size=9, scale=scale).parameters())) for scale in ("sqrt", "dimension")] == [0, 0]
     scorer = Scaled(memory_size=9, scale="learned")
     assert len(list(scorer.parameters())) == 1
-    with torch.no_grad():
-        scorer.scale.fill_(2.0)
+    torch.nn.init.constant_(scorer.scale, 2.0)
     torch.testing.assert_close(score(scorer, [1.0] * 9, [[1.0] * 9]), torch.tensor([18.0]))
 
 
@@ -144,10 +142,9 @@ def test_the_context_by_additive():
     """Equations 5 and 6: scores 0, ln 2 and ln 5 weigh 1/8, 2/8 and 5/8, and the context is their mean."""
     attention = build(scorer="additive", query_size=1, memory_size=1)
     scorer = Additive(query_size=1, memory_size=1, hidden_size=1)
-    with torch.no_grad():
-        scorer.query.weight.zero_()
-        scorer.memory.weight.fill_(1.0)
-        scorer.v.fill_(10.0)
+    torch.nn.init.zeros_(scorer.query.weight)
+    torch.nn.init.constant_(scorer.memory.weight, 1.0)
+    torch.nn.init.constant_(scorer.v, 10.0)
     attention.scorer = scorer
     # 10 tanh(u) = x at u = atanh(x / 10).
     states = torch.tensor([[[math.atanh(math.log(x) / 10)] for x in (1, 2, 5)]])
