@@ -147,8 +147,7 @@ def test_a_transformer_without_encodings_knows_positions_by_its_bias(bias):
     def last_logits(**options: Any) -> list[Tensor]:
         config = compose(["model=transformer", "model.hidden_size=8", "model.layers=1", "attention.heads=2"])
         config["model"] |= {"position_encoding": "none", "dropout": 0.0, **options}
-        sizes = {"source_symbols": 23, "source_features": 0, "target_symbols": 17, "target_features": 0, "tags": 0}
-        model: Any = resolve_model(config).build(DataSizes(**sizes)).eval()
+        model: Any = resolve_model(config).build(DataSizes(source_symbols=23, target_symbols=17)).eval()
         for layer in (*model.encoder.layers, *model.decoder.layers):
             for head in layer.self_attention.heads:
                 fill(head.bias or torch.nn.Module())

@@ -21,8 +21,7 @@ def compose_config(*overrides: str) -> dict[str, Any]:
 
 def build_model(*overrides: str) -> Any:
     config = compose_config("recipe=entnet", *overrides)
-    sizes = {"source_symbols": 11, "source_features": 0, "target_symbols": 7, "target_features": 0}
-    return resolve_model(config).build(DataSizes(tags=0, **sizes))
+    return resolve_model(config).build(DataSizes(source_symbols=11, target_symbols=7))
 
 
 def by_hand() -> Any:

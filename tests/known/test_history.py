@@ -165,8 +165,7 @@ def test_past_and_horizon_form_one_stream(recursive):
     """Two targets and one column that is known; beside each row whether the targets before it are there."""
     selected = small_history()
     selected["task"]["forecast"] = "recursive" if recursive else "direct"
-    sizes = {"source_symbols": 0, "source_features": 3, "target_symbols": 0, "target_features": 2}
-    model: Any = resolve_model(selected).build(DataSizes(tags=0, **sizes))
+    model: Any = resolve_model(selected).build(DataSizes(source_features=3, target_features=2))
     past = [[2.0, 3.0, 0.5], [5.0, 7.0, 0.25], [-1.0, 1.0, 0.75]]
     source = torch.tensor([[*past, [0.0, 0.0, 0.125], [0.0, 0.0, 0.375]]])
     right = torch.tensor([[[11.0, 13.0], [17.0, 19.0]]])

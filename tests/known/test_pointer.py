@@ -27,8 +27,7 @@ def test_the_equations_of_the_recipe():
     """
     cells = ["encoder.cell=rnn", "decoder.cell=rnn", "scorer.hidden_size=1", "model.bridge=zeros"]
     config = compose([*SMALL, *cells, "task.problem=sorting"])
-    sizes = {"source_symbols": 0, "source_features": 1, "target_symbols": 4 + 5, "tags": 0}
-    model: Any = resolve_model(config).build(DataSizes(**sizes))
+    model: Any = resolve_model(config).build(DataSizes(source_features=1, target_symbols=4 + 5))
     for weight in model.parameters():
         torch.nn.init.zeros_(weight)
     torch.nn.init.constant_(model.source_encoder.embedding.weight, 1)

@@ -27,9 +27,7 @@ INPUTS = torch.tensor([[BOS, 5, 6], [BOS, 5, 6]])
 
 
 def build_model(*overrides: str) -> Any:
-    config = compose(overrides)
-    sizes = {"source_symbols": 11, "source_features": 0, "target_symbols": 7, "target_features": 0, "tags": 0}
-    return resolve_model(config).build(DataSizes(**sizes)).eval()
+    return resolve_model(compose(overrides)).build(DataSizes(source_symbols=11, target_symbols=7)).eval()
 
 
 @torch.no_grad()
