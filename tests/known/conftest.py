@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -55,6 +56,14 @@ def allocated_sizes():
         return mode.sizes
 
     return list_sizes
+
+
+@pytest.fixture
+def set_num_threads():
+    """``torch.set_num_threads``, which has no effect after the test."""
+    number = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(number)
 
 
 @pytest.fixture
