@@ -1,7 +1,5 @@
 """Counters of what operations allocate, plug-ins, and Triton in its interpreter."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib
@@ -13,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -57,6 +56,14 @@ def allocated_sizes():
         return mode.sizes
 
     return list_sizes
+
+
+@pytest.fixture
+def set_num_threads():
+    """``torch.set_num_threads``, which has no effect after the test."""
+    number = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(number)
 
 
 @pytest.fixture

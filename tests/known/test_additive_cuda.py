@@ -1,7 +1,5 @@
 """The Triton kernels of additive attention, on a GPU or in Triton's interpreter on the CPU."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Additive attention in C: numbers by hand, up to the limits of float32; memory; the fallback without a compiler."""
 
-from __future__ import annotations
-
 import copy
 import math
 import os
@@ -128,17 +126,14 @@ def test_non_finite_values_match_the_definition(count, bad):
         torch.testing.assert_close(actual_value, expected_value, equal_nan=True, rtol=1e-4, atol=1e-4)
 
 
-def test_results_are_bit_identical_for_any_number_of_threads(monkeypatch):
+def test_results_are_bit_identical_for_any_number_of_threads(monkeypatch, set_num_threads):
     monkeypatch.setattr(cpu, "MAX_TERMS_FOR_ONE_THREAD", 0)
     grad_scores, *operands = draw_operands(3, 67, 131, 83)
     first = outcome(by_kernel, grad_scores, *operands)
-    try:
-        for threads in (1, 2, 3, 2, 1):
-            torch.set_num_threads(threads)
-            again = outcome(by_kernel, grad_scores, *operands)
-            assert all(torch.equal(before_value, second) for before_value, second in zip(first, again, strict=True))
-    finally:
-        torch.set_num_threads(1)
+    for threads in (1, 2, 3, 2, 1):
+        set_num_threads(threads)
+        again = outcome(by_kernel, grad_scores, *operands)
+        assert all(torch.equal(before_value, second) for before_value, second in zip(first, again, strict=True))
 
 
 def test_strided_rows_are_read_correctly():

@@ -1,7 +1,5 @@
 """Statistics of alignments, by hand."""
 
-from __future__ import annotations
-
 import io
 import json
 import math
@@ -202,6 +200,6 @@ def test_names_of_heads_and_files_are_shown_as_they_are():
     weights = example([[1.0]], "a", ["A"])
     console = Console(file=io.StringIO(), width=200)
     console.print(statistics_table({"": statistics([weights]), "\x1b]0;x\x07": statistics([weights])}, "of [b]x"))
-    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    printed = console.file.getvalue()
     assert "of [b]x" in printed
     assert "\x1b" not in printed

@@ -1,7 +1,5 @@
 """The study of attentions: its design is balanced, its settings compose, and its table refuses what is wrong."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 from collections import Counter
@@ -238,7 +236,6 @@ def test_advice_is_the_defaults_or_what_is_clearly_cheaper(tasks, seconds_of_dot
     assert advise(comparisons(runs)[0], tasks) is None  # the confirmation advises
     tasks = {"g2p": tasks["g2p"]._replace(is_confirmed=False)}
     advice = advise(comparisons(runs)[0], tasks)
-    assert advice is not None
     assert (advice.data, advice.baseline) == (f"{tasks['g2p'].data}: `g2p`", "30.40")
     assert advice.words == words
     assert (advice.cost, advice.quality) in (
@@ -246,7 +243,6 @@ def test_advice_is_the_defaults_or_what_is_clearly_cheaper(tasks, seconds_of_dot
     certainty = "2 of 3 settings cannot be told from the best; no attention against the defaults: p < 0.001"
     assert advice.certainty == certainty
     alone = advise(comparisons([run for run in runs if run.seed == 1])[0], tasks)
-    assert alone is not None
     assert (alone.words, alone.certainty) == ("the defaults", "one seed each: not tested")
 
 
@@ -285,7 +281,6 @@ def test_errors_by_length_are_drawn_of_the_default_and_of_no_attention(tasks):
     ]
     (comparison,) = comparisons(runs)
     default = changes_of(tasks["g2p"], comparison).default.setting_index
-    assert comparison.length_rates is not None
     (axes,) = draw_lengths(comparison, comparison.length_rates, default).axes
     lines = {line.get_color(): list(line.get_ydata()) for line in axes.lines}
     assert (lines[BLUE], lines[ORANGE]) == ([10, 20], [10, 50])
@@ -308,7 +303,6 @@ def test_scorers_by_scope_are_drawn_once_all_are_trained(tasks):
     (comparison,) = comparisons(runs)
     default = next(row.setting_index for row in comparison.rankings[0].rows if row.mean == 11)
     grid = scorer_by_scope(comparison, default)
-    assert grid is not None
     assert (grid.scorers, grid.scopes, grid.means.tolist()) == (
         ["dot", "additive"],
         ["local", "global"],

@@ -1,7 +1,5 @@
 """Files are complete or absent, whatever ends the writing."""
 
-from __future__ import annotations
-
 import errno
 import os
 import resource

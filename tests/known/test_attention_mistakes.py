@@ -1,7 +1,5 @@
 """Attention reports tensors of wrong shapes and types in one line with the expected shape."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Averages of checkpoints, and the selection of the best ones, by hand."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from pathlib import Path
@@ -59,7 +57,7 @@ def validate(keep: CheckpointManager, results: list[float], losses: list[float] 
             callback_metrics={"valid_per": value, "valid_loss": losses[step] if losses else 7.0},
             save_checkpoint=partial(save, step),
         )
-        keep.on_validation_end(trainer, None)  # type: ignore[arg-type]
+        keep.on_validation_end(trainer, None)
 
 
 def saved_steps(folder: Path) -> dict[str, int]:

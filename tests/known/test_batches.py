@@ -1,7 +1,5 @@
 """Datasets and batches: ids, padding and order by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -94,7 +92,6 @@ def test_collate_pads_to_the_longest():
     assert batch.target.tolist() == [[4, 3, 2, 0], [5, 4, 5, 2], [5, 5, 2, 0]]
     assert batch.target_mask.tolist() == [[True] * 3 + [False], [True] * 4, [True] * 3 + [False]]
     assert batch.row_index.tolist() == [3, 1, 2]
-    assert batch.source_lengths is not None
     assert batch.source_lengths.tolist() == [2, 3, 1]
     *fields, loss_mask, measured_mask, lengths = batch
     assert [field.dtype for field in (*fields, lengths)] == [torch.int64, torch.bool] * 2 + [torch.int64] * 3

@@ -1,7 +1,5 @@
 """Searches by hand: beams, scores, stopping, ensembles, sampling, and refused options."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,11 +1,8 @@
 """For each setting the value that is best in validation: chosen without the test, and counted."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +13,6 @@ from attnx.errors import UserError
 from attnx.reports.sweep.comparison import Comparison
 from tests.run_folder import write_run_folder
 
-Write = Callable[..., Path]
 VALUES = {
     # By scorer and learning rate: PER in validation and on the test, of each seed.
     ("additive", 0.004): [(9.0, 9.5), (9.2, 9.7)],

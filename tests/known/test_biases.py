@@ -1,6 +1,4 @@
-"""The biases by position, worked by hand; attention adds them to the scores of any scorer."""
-
-from __future__ import annotations
+"""Biases by position and the bound ``attention.softcap``, worked by hand, with the scores of any scorer."""
 
 import copy
 import math
@@ -149,8 +147,7 @@ def test_a_transformer_without_encodings_knows_positions_by_its_bias(bias):
     def last_logits(**options: Any) -> list[Tensor]:
         config = compose(["model=transformer", "model.hidden_size=8", "model.layers=1", "attention.heads=2"])
         config["model"] |= {"position_encoding": "none", "dropout": 0.0, **options}
-        sizes = {"source_symbols": 23, "source_features": 0, "target_symbols": 17, "target_features": 0, "tags": 0}
-        model: Any = resolve_model(config).build(DataSizes(**sizes)).eval()
+        model: Any = resolve_model(config).build(DataSizes(source_symbols=23, target_symbols=17)).eval()
         for layer in (*model.encoder.layers, *model.decoder.layers):
             for head in layer.self_attention.heads:
                 fill(head.bias or torch.nn.Module())
@@ -161,31 +158,34 @@ def test_a_transformer_without_encodings_knows_positions_by_its_bias(bias):
     assert not torch.allclose(*last_logits(self_bias=bias))
 
 
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        (["attention.bias=alibbi"], "unknown bias 'alibbi'; did you mean alibi"),
-        (["attention.bias={name: distance, bucket: 8}"], "the bias 'distance' has no option 'bucket'.*buckets"),
-        (["attention.bias=3"], r"attention.bias=3: expected a part's name"),
-        (
-            ["recipe=entnet", "attention.bias=alibi"],
-            "attention.bias=alibi depends on distances, but slots have",
-        ),
-        (
-            ["recipe=pointer", "task=pointing", "attention.bias=alibi"],
-            "attention.bias=alibi depends on distances, but a pointer's source",
-        ),
-        (
-            ["task=classification", "model=classifier", "attention.bias=alibi"],
-            "but a classifier reads once, at no step",
-        ),
-        (["recipe=transformer", "model.cross_bias=alibbi"], "unknown bias 'alibbi'; did you mean alibi"),
-        (
-            ["recipe=transformer", "model.form=decoder_only", "model.cross_bias=alibi"],
-            "model.cross_bias=alibi has no effect beside model.form=decoder_only",
-        ),
-    ],
-)
-def test_mistakes_are_one_line(overrides, message):
-    with pytest.raises(UserError, match=message):
-        compose(overrides)
+# Scores 0 and 1; half of them has a tanh of 0 and tanh(1/2) = (e - 1) / (e + 1).
+QUERIES, STATES = torch.ones(1, 1, 1), torch.tensor([[[0.0], [1.0], [1e4], [-1e4]]])
+CAPPED = torch.tensor([0.0, 2 * (math.e - 1) / (math.e + 1), 2.0, -2.0])
+
+
+def test_scores_are_bounded():
+    attention = build(scorer="dot", query_size=1, memory_size=1, softcap=2.0)
+    read = attention(QUERIES, attention.make_memory(STATES), need_weights=True)
+    torch.testing.assert_close(read.scores[0, 0], CAPPED)
+    torch.testing.assert_close(read.weights[0, 0], torch.softmax(CAPPED, -1))
+
+
+def test_the_bias_is_added_after():
+    """ALiBi of one head takes 1/256 a step: the query of step 0 is 0 to 3 away."""
+    attention = build(scorer="dot", query_size=1, memory_size=1, softcap=2.0, bias="alibi")
+    read = attention(QUERIES, attention.make_memory(STATES), need_weights=True)
+    torch.testing.assert_close(read.scores[0, 0], CAPPED - torch.arange(4) / 256)
+
+
+@pytest.mark.parametrize("scorer", ["dot", "cosine"])
+@pytest.mark.parametrize("heads", [1, 2])
+def test_the_kernel_that_cannot_bound_scores_is_left_out(scorer, heads):
+    """SDPA has no soft cap: it computes without one, and hands over with one."""
+    sizes = {"query_size": 6, "memory_size": 6, "scorer": scorer, "heads": heads}
+    queries, states = 9 * torch.randn(2, 3, 6), torch.randn(2, 5, 6)
+    plain = accel.enable(build(**sizes))
+    assert any(type(kernel) is Sdpa for module in plain.modules() for kernel in getattr(module, "kernels", ()))
+    attention = build(**sizes, softcap=0.5)
+    expected = attention(queries, attention.make_memory(states)).context
+    accel.enable(attention)
+    torch.testing.assert_close(attention(queries, attention.make_memory(states)).context, expected)

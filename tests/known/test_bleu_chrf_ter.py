@@ -1,7 +1,5 @@
 """BLEU, chrF and TER: by hand, equal to sacreBLEU, with sums that merge."""
 
-from __future__ import annotations
-
 import copy
 import math
 import sys

@@ -1,7 +1,5 @@
 """Bridges, by hand."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The kernel ``checkpointed`` equals the definition and materializes one chunk at a time."""
 
-from __future__ import annotations
-
 import copy
 import math
 from typing import Any
@@ -71,9 +69,8 @@ def test_by_hand(monkeypatch):
     """Scores q + ln 1, q + ln 2 and q + ln 5 weigh 1/8, 2/8 and 5/8, each query's in a chunk of its own."""
     monkeypatch.setattr(checkpointed, "pairs_per_chunk", lambda *_: 3)
     attention = build(scorer="concat", query_size=1, memory_size=1)
-    with torch.no_grad():
-        for layer in (attention.scorer.query, attention.scorer.memory):
-            layer.weight.fill_(1.0)
+    for layer in (attention.scorer.query, attention.scorer.memory):
+        torch.nn.init.constant_(layer.weight, 1.0)
     states = torch.tensor([[[0.0], [math.log(2)], [math.log(5)]]])
     memory = attention.make_memory(states, values=torch.tensor([[[16.0], [32.0], [-8.0]]]))
     read = attention(torch.tensor([[[7.0], [11.0]]]), memory, need_weights=True)

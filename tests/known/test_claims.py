@@ -1,6 +1,4 @@
-"""The page of claims: values by seeds, the best by validation, evaluations, and what was not run."""
-
-from __future__ import annotations
+"""Pages of studies: tables in their places, and claims with values by seeds, evaluations, and what was not run."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +17,7 @@ from studies.claims.claim import Claim, read_claims
 from studies.claims.evaluations import EvaluatedClaim, read_evaluations, write_evaluations
 from studies.claims.page import claims_page
 from studies.job import write_experiments
+from studies.page_tables import replace_tables
 from studies.results import Results
 from studies.study import select_names
 
@@ -160,3 +159,17 @@ def test_an_unknown_claim_is_refused(claims):
     assert select_names([], claims, "claims.yaml") == claims.keys()
     with pytest.raises(UserError, match=r"hull_6: no name in claims\.yaml; did you mean hull_5"):
         select_names(["hull_6"], claims, "claims.yaml")
+
+
+TABLES = "a\n\n<!-- one -->\n\nold\n\n<!-- end -->\n\nb\n\n<!-- two -->\n<!-- end -->\n\nc\n"
+
+
+def test_each_table_stands_in_its_place():
+    """Also where there was none."""
+    expected = "a\n\n<!-- one -->\n\nnew\n\n<!-- end -->\n\nb\n\n<!-- two -->\n\nfirst\n\n<!-- end -->\n\nc\n"
+    assert replace_tables(TABLES, {"one": "new", "two": "first"}) == expected
+
+
+def test_a_table_without_a_place_is_refused():
+    with pytest.raises(ValueError, match="no place for three"):
+        replace_tables(TABLES, {"three": "new"})

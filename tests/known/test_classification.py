@@ -1,7 +1,5 @@
 """The task ``classification`` and its model: the reader, the metrics and one answer by hand, and mistakes."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 
@@ -217,33 +215,5 @@ def test_the_penalty_of_rows_is_the_mean_of_the_heads():
     torch.testing.assert_close(output.penalty.sum(), 1.5 * grams.square().sum() / 2)
 
 
-REFUSALS = {
-    "task=g2p": r"outputs one label, but task=g2p has longer outputs; use task=classification or listops or qa",
-    "attention=none": r"model=classifier needs attention",
-    "scope=history": r"over decoder states, and a classifier has none",
-    "scope=local": r"scope.center=monotonic moves with the decoder's steps",
-    "scorer=coverage": r"scorer=coverage needs earlier attention weights",
-    "+query=token": r"query=token needs a decoder",
-    "query=[]": r"the query is empty",
-    "attention.hops=2": r"query=\[self_attentive\] holds none; add current_state$",
-    "readout.inputs=[state]": r"a classifier reads the context",
-    "decoding.min_length=2": r"decoding.min_length=2 has no effect beside model=classifier",
-    "decoder=recurrent": r"has no effect beside model=classifier",
-}
-
-
-@pytest.mark.parametrize("override", REFUSALS)
-def test_choices_without_effect_are_refused(override):
-    query = ["query=self_attentive"] if "hops" in override else []
-    task = [] if override.startswith("task") else ["task=classification"]
-    with pytest.raises(UserError, match=REFUSALS[override]):
-        compose([*task, "model=classifier", *query, override])
-
-
-def test_rows_are_for_a_classifier():
-    with pytest.raises(
-        UserError,
-        match=r"query\.self_attentive\.rows=2 has no effect beside model=seq2seq; .*classifier",
-    ):
-        compose(["+query=self_attentive", "query.self_attentive.rows=2"])
+def test_a_query_without_a_classifier_has_one_row():
     assert compose(["+query=self_attentive"])["query"]["self_attentive"]["rows"] == 1

@@ -1,6 +1,4 @@
-"""The planned comparisons of studies/confirm, and its suites."""
-
-from __future__ import annotations
+"""The planned comparisons of studies/confirm, its suites, and seeds that another machine trains again."""
 
 import itertools
 from dataclasses import replace
@@ -15,6 +13,7 @@ from attnx.config.suite_file import read_suite, suite_names
 from attnx.errors import UserError
 from attnx.reports.sweep.metrics import list_metrics
 from attnx.reports.sweep.ranking import rank_settings
+from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.run_table import table_text
 from attnx.reports.sweep.settings import Setting
 from attnx.runs.info import RunStatus
@@ -34,17 +33,33 @@ from studies.confirm.comparisons import (
 )
 from studies.confirm.figures import draw_task
 from studies.confirm.page import advice_rows, common_tables, fill_page
-from studies.confirm.repeats import read_repeated
-from tests.known.confirm_runs import runs
+from studies.confirm.repeats import read_repeated, repeat_rows, write_repeat
 
 FILES = sorted(SUITES.glob("*.yaml"))
+COSTS = {"train_cpu_seconds": 30.0, "parameters": 1000.0}
+
+
+def runs(*rates: float | None) -> list[RunRecord]:
+    """Runs with these error rates; None for one that failed."""
+    return [
+        RunRecord(
+            path=Path(str(seed)),
+            label="run",
+            status=RunStatus.FAILED if rate is None else RunStatus.FINISHED,
+            seed=seed,
+            results={} if rate is None else {"test_per": rate, "test_examples": 1000.0, **COSTS},
+            monitor="valid_per",
+            maximize=False,
+        )
+        for seed, rate in enumerate(rates)
+    ]
 
 
 def planned(first: str, second: str) -> Planned:
     return Planned("g2p/english", first, second, EQUAL, "nobody")
 
 
-def test_settings_are_better_worse_equal_or_open() -> None:
+def test_settings_are_better_worse_equal_or_open():
     table = {
         ("g2p/english", "good"): runs(5.0, 5.1, 5.2, 5.1),
         ("g2p/english", "like it"): runs(5.1, 5.0, 5.2, 5.1),
@@ -61,14 +76,14 @@ def test_settings_are_better_worse_equal_or_open() -> None:
     assert "good against bad: better, expected equal (PER 5.1 and 10.15, ratio 0.50" in answers[0].sentence
 
 
-def test_p_allows_for_all_comparisons() -> None:
+def test_p_allows_for_all_comparisons():
     table = {("g2p/english", "a"): runs(5.0, 5.2, 5.3), ("g2p/english", "b"): runs(5.3, 5.5, 5.6)}
     (alone,) = compare([planned("a", "b")], table)
     first, second = compare([planned("a", "b"), planned("b", "a")], table)
     assert first.p == second.p == pytest.approx(2 * alone.p)
 
 
-def test_a_failed_run_counts_as_the_worst_of_its_task() -> None:
+def test_a_failed_run_counts_as_the_worst_of_its_task():
     table = {
         ("g2p/english", "whole"): runs(5.0, 5.1, 5.2),
         ("g2p/english", "failed"): runs(5.0, 5.1, None),
@@ -78,7 +93,7 @@ def test_a_failed_run_counts_as_the_worst_of_its_task() -> None:
     assert one.means[0] == pytest.approx((5.0 * 5.1 * 50.0) ** (1 / 3))
 
 
-def test_comparisons_name_settings_of_the_suites() -> None:
+def test_comparisons_name_settings_of_the_suites():
     suites = [read_suite(str(file)) for file in FILES]
     check_names(read_planned(HERE / "comparisons.yaml"), suites)
     with pytest.raises(UserError, match=r"no suite has pronunciation/english lokation; did you mean .* location or"):
@@ -99,7 +114,7 @@ def test_each_baseline_of_a_suite_can_be_composed_on_each_task(file, monkeypatch
             compose(job)
 
 
-def test_the_page_advises_where_a_task_is_whole(tmp_path: Path) -> None:
+def test_the_page_advises_where_a_task_is_whole(tmp_path):
     """The first setting, unless the best is significantly better; tasks that lack a setting have no row."""
     file, problems = tmp_path / "g2p.yaml", tmp_path / "problems.yaml"
     fields = {"tasks": {"english": [], "french": []}, "baselines": {"defaults": [], "dot": ["scorer=dot"], "none": []}}
@@ -145,10 +160,7 @@ def test_the_page_advises_where_a_task_is_whole(tmp_path: Path) -> None:
     entries[1]["untrained"] = {"dot": "a run takes a day"}
     problems.write_text(yaml.safe_dump(entries), encoding="utf-8")
     (_, (french, *_)), (note,) = advice_rows([read_suite(str(file))], table, problems)
-    assert (french, note) == (
-        "words: `g2p/french`",
-        "In `g2p/french` `dot` was not trained: a run takes a day.",
-    )
+    assert (french, note) == ("words: `g2p/french`", "In `g2p/french` `dot` was not trained: a run takes a day.")
     table["g2p/french", "dot"] = runs(2.0, 2.1, 2.2)
     (_, (_, taken, *_)), notes = advice_rows([read_suite(str(file))], table, problems)
     assert (taken, notes) == ("`dot`: `scorer=dot`", [])
@@ -163,14 +175,14 @@ def test_the_page_advises_where_a_task_is_whole(tmp_path: Path) -> None:
     assert "Of the expectations of publications 0 of 1 hold." in filled
 
 
-def test_the_tables_of_the_page_are_those_of_the_results() -> None:
+def test_the_tables_of_the_page_are_those_of_the_results():
     suites, page = [read_suite(str(file)) for file in FILES], PAGE.read_text(encoding="utf-8")
     counted = read_runs(sorted(RESULTS.glob("*.csv")), suites)
     answers = compare(read_planned(HERE / "comparisons.yaml"), counted)
     assert fill_page(page, suites, answers, counted, read_repeated(suites), PROBLEMS) == page
 
 
-def test_the_page_counts_the_seeds_that_reverse_without_an_error() -> None:
+def test_the_page_counts_the_seeds_that_reverse_without_an_error():
     counted = read_runs([RESULTS / "reverse.csv"], [read_suite(str(SUITES / "reverse.yaml"))])
     rates = {
         setting: [run.results["test_symbol_error_rate"] for run in counted["reverse/twice_as_long", setting]]
@@ -181,7 +193,7 @@ def test_the_page_counts_the_seeds_that_reverse_without_an_error() -> None:
     assert f"{fmean(rates['defaults']):.0f}" == "11"
 
 
-def test_location_is_better_on_three_tasks_and_takes_longer_on_all() -> None:
+def test_location_is_better_on_three_tasks_and_takes_longer_on_all():
     """Why the page says that it is not the default."""
     suites = [read_suite(str(SUITES / f"{name}.yaml")) for name in ("inflection", "pronunciation", "reverse")]
     counted = read_runs([RESULTS / f"{suite.name}.csv" for suite in suites], suites)
@@ -199,7 +211,7 @@ def test_location_is_better_on_three_tasks_and_takes_longer_on_all() -> None:
     assert [f"{ratio:.1f}" for ratio in (min(ratios), max(ratios))] == ["1.4", "2.8"]
 
 
-def test_a_setting_of_several_tasks_is_compared_with_the_first_on_each(tmp_path: Path) -> None:
+def test_a_setting_of_several_tasks_is_compared_with_the_first_on_each(tmp_path):
     """A setting of one task has no row; an empty cell says that a task lacks the setting."""
     suites = []
     for name, baselines in (("g2p", ("defaults", "dot", "none")), ("translation", ("defaults", "none", "wide"))):
@@ -221,7 +233,7 @@ def test_a_setting_of_several_tasks_is_compared_with_the_first_on_each(tmp_path:
     assert row == "| `none` | **2.000 (1.945 to 2.056)** | 1.000 (0.973 to 1.028) |"
 
 
-def test_a_picture_shows_the_best_on_top_and_what_cannot_be_told_from_it() -> None:
+def test_a_picture_shows_the_best_on_top_and_what_cannot_be_told_from_it():
     settings = [Setting(name, (name,), values, []) for name, values in (
         ("bad", runs(10.0, 10.2, 10.1)), ("good", runs(5.0, 5.1, 5.2)), ("like it", runs(5.1, 5.2, 5.1)),
     )]  # fmt: skip
@@ -239,7 +251,7 @@ def test_a_picture_shows_the_best_on_top_and_what_cannot_be_told_from_it() -> No
     assert axes.lines[-1].get_xdata()[0] == 4.0
 
 
-def test_the_linear_map_of_a_series_is_compared_like_a_setting(tmp_path: Path) -> None:
+def test_the_linear_map_of_a_series_is_compared_like_a_setting(tmp_path):
     suite = {"suite.name": "forecasting", "suite.task": "etth1", "suite.mechanism": "defaults"}
     results = [{"test_mse": 0.4 + seed / 100, "test_linear_mse": 0.3, "test_examples": 9.0} for seed in range(3)]
     table = tmp_path / "forecasting.csv"
@@ -254,7 +266,7 @@ def test_the_linear_map_of_a_series_is_compared_like_a_setting(tmp_path: Path) -
     assert (one.found, one.means[1]) == (WORSE, pytest.approx(0.3))
 
 
-def test_a_setting_counts_once_all_its_seeds_have_ended(tmp_path: Path) -> None:
+def test_a_setting_counts_once_all_its_seeds_have_ended(tmp_path):
     """The last of three seeds has failed, was interrupted, or has not begun."""
     suite = replace(read_suite(str(SUITES / "tracking.yaml")), seeds=3)
     first, second, third = (
@@ -274,3 +286,61 @@ def test_a_setting_counts_once_all_its_seeds_have_ended(tmp_path: Path) -> None:
     table = tmp_path / "tracking.csv"
     table.write_text(table_text(rows, [*names]), encoding="utf-8")
     assert {name: len(group) for (_, name), group in read_runs([table], [suite]).items()} == {"failed": 3}
+
+
+def seed_runs(*rates: float | None) -> list[RunRecord]:
+    """Runs of seeds 2, 3 ... with these error rates, and the rate that was chosen for them."""
+    return [
+        replace(run, seed=seed, choices={"optimizer.lr": "0.012"}) for seed, run in enumerate(runs(*rates), start=2)
+    ]
+
+
+@pytest.fixture
+def suite(tmp_path):
+    file = tmp_path / "words.yaml"
+    fields = {
+        "base": ["model.dropout=0.2"],
+        "tasks": {"english": ["task=g2p"], "french": ["task=g2p"]},
+        "baselines": {"dot": ["scorer=dot"], "none": ["attention=none"]},
+        "search": {"optimizer.lr": [0.004, 0.012]},
+        "seeds": 4,
+    }
+    file.write_text(yaml.safe_dump(fields), encoding="utf-8")
+    return read_suite(str(file))
+
+
+def test_the_results_of_equal_seeds_are_compared(suite):
+    """Of seeds 2 to 4: the fifth was trained once, the sixth failed on the other machine."""
+    counted = {
+        ("words/english", "dot"): seed_runs(5.0, 5.1, 5.2, 9.0, 5.0),
+        ("words/french", "dot"): seed_runs(7.0, 7.1),
+    }
+    repeated = {("words/english", "dot"): [*seed_runs(5.1, 5.1, 5.4), *seed_runs(*[None] * 5)[4:]]}
+    assert repeat_rows([suite], counted, repeated) == [
+        ["words/english", "`dot`", "3", "PER 5.10", "5.20", "0.10", "0.10, at most 0.20"]
+    ]
+
+
+def test_the_first_setting_is_trained_again_with_what_was_chosen(suite, tmp_path):
+    counted = {("words/english", "dot"): seed_runs(5.0, 5.1), ("words/english", "none"): seed_runs(9.0, 9.1)}
+    again = read_suite(str(write_repeat(suite, counted, 3, tmp_path / "repeats")))
+    assert again.baselines == {"dot": ["scorer=dot"]}
+    assert again.tasks == {"english": ["task=g2p", "optimizer.lr=0.012"]}
+    assert (again.base, again.grid, [*again.counted_seeds]) == (suite.base, [[]], [2, 3, 4])
+
+
+def test_what_the_page_says_of_two_machines():
+    suites = [read_suite(str(file)) for file in sorted((HERE / "suites").glob("*.yaml"))]
+    counted, repeated = read_runs(sorted((HERE / "results").glob("*.csv")), suites), read_repeated(suites)
+    rows = {row[0]: row for row in repeat_rows(suites, counted, repeated)}
+    for task in ("forecasting/etth1", "tracking/parity"):
+        assert float(rows[task][-1].rpartition(" ")[2]) == 0.0
+    *_, deviation, moved = rows["tracking/permutations"]
+    assert float(moved.partition(",")[0]) == pytest.approx(float(deviation), abs=0.05)
+    recalled = [
+        {run.seed for run in group["recall/mixed", "attention"] if run.results["test_accuracy_128x32"] == 100.0}
+        for group in (counted, repeated)
+    ]
+    assert len(repeated["recall/mixed", "attention"]) == 3
+    assert len(recalled[1]) == 1
+    assert recalled[0].isdisjoint(recalled[1])

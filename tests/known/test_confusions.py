@@ -1,7 +1,5 @@
 """Errors by symbol, confusions and number errors, by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -88,7 +86,6 @@ def copy_symbols():
         weights = np.eye(len(source), dtype=np.float32)[[*read, *([0] if end else [])]]
         prediction = Prediction(Pair(tuple(source), ((),)), list(output), -1.0, weights)
         result = with_copies(prediction, Vocabulary.of(["a", "b"]))
-        assert result.weights is not None
         return result.output, result.weights.argmax(-1).tolist()
 
     return make
@@ -133,6 +130,5 @@ def test_decoder_states_keep_the_names_of_their_steps():
     weights = np.array([[0.9, 0, 0, 0, 0], [0, 0, 0.9, 0.1, 0], [0, 0, 0, 0.5, 0.5]], dtype=np.float32)
     prediction = Prediction(Pair(("a", "q", "b"), ((),)), ["A", "B"], -1.0, weights, num_decoder_states=2)
     result = with_copies(prediction, Vocabulary.of(["a", "b"]))
-    assert result.alignment is not None
     assert (result.output, result.alignment.source) == (["A", "q", "B"], ("a", "q", "b", "A", "B"))
     assert result.alignment.output == (*"AqB", END)

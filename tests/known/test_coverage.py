@@ -1,7 +1,5 @@
 """See et al. 2017, equations 10 to 13: coverage, its score, and its loss."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -40,11 +38,10 @@ def past(total: list[float]) -> AttentionHistory:
 def test_equation_11():
     """5 tanh(W s + U h + w c) with W = U = 1 and w = ln 2: the more a position was read, the more it is moved."""
     scorer = Coverage(query_size=1, memory_size=1, hidden_size=1)
-    with torch.no_grad():
-        scorer.additive.query.weight.fill_(1.0)
-        scorer.additive.memory.weight.fill_(1.0)
-        scorer.covered.fill_(LN2)
-        scorer.additive.v.fill_(5.0)
+    torch.nn.init.constant_(scorer.additive.query.weight, 1.0)
+    torch.nn.init.constant_(scorer.additive.memory.weight, 1.0)
+    torch.nn.init.constant_(scorer.covered, LN2)
+    torch.nn.init.constant_(scorer.additive.v, 5.0)
     queries, keys = (
         scorer.project_queries(torch.tensor([[[LN3]]])),
         scorer.project_keys(torch.tensor([[[0.0], [-LN3], [-LN2]]])),

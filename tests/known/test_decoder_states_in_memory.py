@@ -1,7 +1,5 @@
 """Decoder states in the memory: masks, weights, and widths next to encoder states."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -107,9 +105,8 @@ def test_a_predicted_window_in_each_source(build_model):
     What is shared is one softmax over one position of each source, or of the source alone at the first step.
     """
     model = build_model(scorer="dot", scope=("local", {"center": "predictive", "window": 0, "sources": BOTH}))
-    with torch.no_grad():
-        model.attention.scope.center_predictor[2].weight.zero_()
-        model.attention.project.weight.zero_()  # every score is 0
+    torch.nn.init.zeros_(model.attention.scope.center_predictor[2].weight)
+    torch.nn.init.zeros_(model.attention.project.weight)  # every score is 0
     g = math.exp(-1 / 2)  # exp(-(1/2)^2 / (2 / 4)), half a position from the center
     # Of its own states the centers are 1/2, 1 and 3/2, nearest to 0, 1 and 2: halves go to the even one.
     expected = torch.zeros(4, 9)

@@ -1,7 +1,5 @@
 """Traces of decodings by hand: scores, masks, weights and contexts of a read, and the tree of a beam."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -57,7 +55,6 @@ def test_a_read_is_recorded_as_the_parts_define_it(scorer, scores):
     attention(query, memory, need_weights=True)  # after the recording
     assert len(reads) == 1
     read = join_heads(reads, rows=1)
-    assert read is not None
     first, second, _ = map(math.exp, scores)
     weights = [first / (first + second), second / (first + second), 0.0]
     assert read.queries.tolist() == [[[1.0, 1.0]]]
@@ -76,7 +73,6 @@ def test_heads_are_recorded_in_the_order_of_the_weights(scorer):
     with torch.no_grad(), record_reads(attention) as reads:
         output = attention(queries, memory, need_weights=True)
     read = join_heads(reads, rows=2)
-    assert read is not None
     torch.testing.assert_close(read.weights, output.weights[:, :, 0])
     torch.testing.assert_close(read.scores.softmax(-1), output.weights[:, :, 0])
     torch.testing.assert_close(attention.out(read.context.flatten(1)), output.context[:, 0])
@@ -120,7 +116,6 @@ def test_the_tree_holds_what_the_beam_continued():
     output = [A, A, EOS]
     assert result.sequences.tolist() == [[output]]
     path = recorder.path(output)
-    assert path is not None
     assert [step.prediction.exp()[token].item() for step, token in zip(path, output, strict=True)] == pytest.approx(
         [0.6, 0.6, 0.9]
     )

@@ -1,7 +1,5 @@
 """A run is named by its differences from the other jobs of its sweep or from the default composition."""
 
-from __future__ import annotations
-
 import pytest
 
 import attnx

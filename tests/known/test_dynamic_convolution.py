@@ -1,7 +1,5 @@
 """Battenberg et al. 2020, equation 8: e = v . tanh(U f + T g + b) + log(P * a), worked by hand."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

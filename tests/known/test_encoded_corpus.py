@@ -1,7 +1,5 @@
 """Reading the sentences of a corpus once: a sample, what is held out, and a file of the others."""
 
-from __future__ import annotations
-
 import linecache
 from collections import Counter
 from itertools import combinations

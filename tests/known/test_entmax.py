@@ -1,7 +1,6 @@
-"""Peters et al. 2019 and Correia et al. 2019: entmax by hand, and against its definition as a maximum."""
+"""Entmax and sparsemax by hand and by definition: Peters and Correia et al. 2019, Martins and Astudillo 2016."""
 
-from __future__ import annotations
-
+import itertools
 import math
 
 import pytest
@@ -9,6 +8,7 @@ import torch
 from torch import Tensor
 
 from attnx.attention.normalizers.entmax import Entmax
+from attnx.attention.normalizers.sparsemax import Sparsemax
 from attnx.errors import UserError
 from attnx.ops import entmax, masked_softmax, sparsemax
 
@@ -129,8 +129,7 @@ def test_learned():
     (normalizer(SCORES, ALL) * SCORES).sum().backward()
     assert parameter.grad > 0  # a larger alpha is sharper
     for far, alpha in ((-1e3, 1.01), (1e3, 2.0)):
-        with torch.no_grad():
-            parameter.fill_(far)
+        torch.nn.init.constant_(parameter, far)
         torch.testing.assert_close(normalizer(SCORES, ALL), entmax(SCORES, ALL, alpha))
         normalizer(SCORES, ALL)[0].backward()
         assert parameter.grad.isfinite()
@@ -165,3 +164,65 @@ def test_it_can_be_differentiated_and_vectorized_by_function_transforms():
     expected = scores.clone().requires_grad_()
     entmax(expected, mask, 1.5)[:, 0].sum().backward()
     torch.testing.assert_close(torch.func.vmap(torch.func.grad(first_weight))(scores), expected.grad)
+
+
+# The two highest ask for a threshold of (1 + 1/2 - 1) / 2 = 1/4; the third is below it.
+UNEVEN = torch.tensor([0.5, -1.0, 1.0])
+
+
+def nearest(scores: Tensor) -> Tensor:
+    """The definition, by trying every set of positions that may weigh something (equation 2 of Martins and Astudillo).
+
+    With all others at 0, the nearest point of the plane where the set's weights sum to 1 takes the same from each of
+    its scores. The answer is the nearest of those points that have no negative weight.
+    """
+    candidates = []
+    for choice in itertools.product([False, True], repeat=len(scores)):
+        picked = torch.tensor(choice)
+        if picked.any():
+            point = torch.where(picked, scores - (scores[picked].sum() - 1) / picked.sum(), 0.0)
+            if (point >= 0).all():
+                candidates.append(point)
+    return min(candidates, key=lambda point: float((point - scores).square().sum()))
+
+
+def test_weights_exceed_the_threshold():
+    torch.testing.assert_close(Sparsemax()(UNEVEN, ALL), torch.tensor([1 / 4, 0.0, 3 / 4]))
+
+
+@pytest.mark.parametrize("number", [torch.nan, torch.inf])
+def test_a_score_that_is_no_number_is_not_hidden(number):
+    weights = sparsemax(torch.tensor([0.5, number, 1.0]), torch.tensor([True, True, False]))
+    assert weights[:2].isnan().any()
+
+
+def test_zeros_are_exact():
+    """A score more than T below the best gets no weight."""
+    assert Sparsemax()(torch.tensor([7.0, 6.0, 5.9]), ALL).tolist() == [1.0, 0.0, 0.0]
+    assert Sparsemax()(torch.tensor([7.0, 6.5, 5.9]), ALL).tolist() == [0.75, 0.25, 0.0]
+    assert Sparsemax()(torch.tensor([1e4, 1e4, -1e4]), ALL).tolist() == [0.5, 0.5, 0.0]
+
+
+def test_a_point_of_the_simplex_is_its_own_projection():
+    weights = torch.tensor([0.125, 0.625, 0.25])
+    torch.testing.assert_close(Sparsemax()(weights, ALL), weights)
+    torch.testing.assert_close(Sparsemax()(weights - 89.0, ALL), weights, rtol=0, atol=1e-5)
+
+
+def test_equal_scores_share_the_weight():
+    torch.testing.assert_close(Sparsemax()(torch.full((3,), -5.0), ALL), torch.full((3,), 1 / 3))
+
+
+@pytest.mark.parametrize("spread", [0.1, 1.0, 5.0])
+def test_the_projection_is_the_nearest_point(spread):
+    scores = spread * torch.randn(11, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    result = sparsemax(scores, torch.tensor(True))
+    for row in range(11):
+        torch.testing.assert_close(result[row], nearest(scores[row]))
+        assert torch.equal(result[row] == 0, nearest(scores[row]) == 0)
+
+
+def test_second_gradients_of_sparsemax_match_finite_differences():
+    scores = torch.randn(3, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(2)).requires_grad_()
+    allowed_mask = torch.tensor([[1, 1, 1, 1, 1, 1, 1], [0, 1, 1, 0, 1, 0, 1], [0, 0, 0, 0, 0, 0, 0]], dtype=torch.bool)
+    assert torch.autograd.gradgradcheck(lambda scores: sparsemax(scores, allowed_mask) ** 2, (scores,))

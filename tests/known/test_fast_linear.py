@@ -1,7 +1,5 @@
 """Products of many rows equal torch, wherever they are computed."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """Feature scalers: scales by hand, and matrices in batches."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Length filters of training pairs and their counts, by hand."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """The kernel ``flex`` equals the definition, by torch's own definition of FlexAttention on a CPU."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any

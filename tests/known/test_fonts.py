@@ -1,12 +1,8 @@
 """Text in figures: line breaks, direction, and the font of every script."""
 
-from __future__ import annotations
-
 import pytest
 
 from attnx.reports.figures.fonts import choose_fonts, is_right_to_left, shorten, wrap
-
-NO_FONT_HAS_IT = "\U000e0fff"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Quality against cost: which settings no other one beats, by hand, in the report and as a picture."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

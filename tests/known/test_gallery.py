@@ -1,7 +1,5 @@
 """Pictures of parts match the parts, and the page in docs/ is the one that the gallery writes."""
 
-from __future__ import annotations
-
 import functools
 import io
 import re
@@ -110,7 +108,7 @@ class TestTheExample:
 
     def test_windows_and_history_distinguish_equal_positions(self):
         for choice in ({"scope": "local"}, {"scorer": "location"}, {"scorer": "coverage"}, {"bias": "alibi"}):
-            weights = read_example(**choice).weights  # type: ignore[arg-type]
+            weights = read_example(**choice).weights
             assert weights[REPEATED_STEP].argmax() == REPEATED_STEP
             assert weights[REPEAT_STEP].argmax() == REPEAT_STEP
 
@@ -135,7 +133,6 @@ class TestTheExample:
 
     def test_a_gain_is_shown_at_the_target(self):
         reading = read_example(scope=("local", {"center": "predictive", "window": 2}))
-        assert reading.gain is not None
         steps = [step for step in range(STEPS) if step not in (REPEATED_STEP, REPEAT_STEP)]
         assert (abs(reading.gain.argmax(axis=1) - target_positions().numpy())[steps] <= 1).all()
         assert read_example(scope="local").gain is None
@@ -175,8 +172,7 @@ def image_of(figure: Figure) -> NDArray[np.float64]:
     file = io.BytesIO()
     figure.savefig(file, dpi=DPI)
     file.seek(0)
-    image: NDArray[np.float64] = imread(file)[..., :3]
-    return image
+    return imread(file)[..., :3]
 
 
 def pixel(figure: Figure, axes: int, x: float, y: float) -> NDArray[np.float64]:
@@ -231,7 +227,6 @@ def test_every_part_can_be_drawn_at_a_page_width():
             width, height = figure.get_size_inches() * DPI
             for axes in figure.axes:
                 needed = axes.get_tightbbox()
-                assert needed is not None
                 assert min(needed.x0, needed.y0) >= 0, part.name
                 assert needed.x1 <= width + 1, part.name
                 assert needed.y1 <= height + 1, part.name

@@ -1,7 +1,5 @@
 """The scorer ``gmm``: Graves 2013, equations 46 to 51, and Battenberg et al. 2020, version V2, worked by hand."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -27,8 +25,7 @@ def constant(form: Any, heights: list[float], steps: list[float], widths: list[f
 def weights_of(scorer: Gmm, steps: int, positions: int, normalizer: str = "exponential") -> Tensor:
     attention: Any = build(scorer=scorer, normalizer=normalizer, query_size=1, memory_size=1)
     memory = attention.make_memory(torch.full((1, positions, 1), 97.0))
-    weights: Tensor = attention(torch.zeros(1, steps, 1), memory, need_weights=True).weights[0]
-    return weights
+    return attention(torch.zeros(1, steps, 1), memory, need_weights=True).weights[0]
 
 
 def test_scores_without_bounds_have_finite_gradients():

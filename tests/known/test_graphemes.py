@@ -1,7 +1,5 @@
 """Grapheme splitting: Unicode's examples, and jamo by the arithmetic of its chapter on Hangul."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

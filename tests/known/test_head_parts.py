@@ -1,7 +1,5 @@
 """Heads that are made of different choices: ``attention.head_scorers``, ``head_scopes`` and ``head_normalizers``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -10,7 +8,6 @@ import torch
 from attnx import accel
 from attnx.attention.factory import build
 from attnx.config.compose import compose
-from attnx.errors import UserError
 from attnx.laws.model import ModelLaws
 from attnx.models.transformer.config import TransformerConfig
 from attnx.models.transformer.model import Transformer
@@ -81,36 +78,3 @@ def test_a_transformer_decodes_as_it_trains():
 )
 def test_a_list_composes(words):
     compose(words.split())
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("attention.head_scopes=[local,global]", "names 2 heads, which are repeated, but attention.heads=1"),
-        ("attention.heads=4 attention.head_scopes=[local,global,local]", "but attention.heads=4 is no multiple"),
-        ("attention.heads=4 attention.head_scopes=[local]", "one is no choice among heads; use scope"),
-        ("attention.heads=2 attention.head_scopes=[local,globl]", "globl"),
-        ("attention.heads=2 attention.head_scorers=[dot,coverage]", "coverage needs earlier attention weights"),
-        (
-            "attention.heads=2 attention.head_normalizers=[softmax,monotonic]",
-            "monotonic carries something from step to step",
-        ),
-        ("attention.heads=2 scorer=dot attention.head_scorers=[dot,scaled]", "scorer=dot has no effect beside"),
-        (
-            "attention.heads=4 attention.kv_heads=2 attention.head_scorers=[dot,cosine]",
-            "heads that share keys compare them alike",
-        ),
-        (
-            "model=transformer attention.heads=2 model.position_encoding=rotary "
-            "attention.head_scorers=[scaled,additive]",
-            "scorer=additive maps them first",
-        ),
-        (
-            "model=transformer scorer=scaled attention.heads=2 attention.head_scopes=[global,history]",
-            "head_scopes with history is over the decoder's own past",
-        ),
-    ],
-)
-def test_a_list_that_cannot_be_is_refused(words, message):
-    with pytest.raises(UserError, match=message):
-        compose(words.split())

@@ -1,7 +1,5 @@
 """Several heads: Vaswani et al. 2017, section 3.2.2, by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Inflection: tables in any order of columns, bundles of features, splits by lemma, and one line per mistake."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """95 % intervals of test metrics: exact for right and wrong examples, never without width."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

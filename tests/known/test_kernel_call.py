@@ -1,7 +1,5 @@
 """A kernel that cannot be built is replaced by the next one, with one warning."""
 
-from __future__ import annotations
-
 import logging
 import subprocess
 import sys

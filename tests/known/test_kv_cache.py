@@ -1,7 +1,5 @@
 """The KV cache: a memory grows in place, and what was read from it before stays as it was."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

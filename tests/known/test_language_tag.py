@@ -1,7 +1,5 @@
 """The tag of a row: as a query, alone or with others, and as an input of encoder and decoder."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

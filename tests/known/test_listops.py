@@ -1,17 +1,15 @@
 """ListOps: values by hand, what is drawn, splits without a shared expression, and one line per mistake."""
 
-from __future__ import annotations
-
 from itertools import islice
 from typing import Any
 
 import pytest
 
-from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.problems.listops import expressions
 from attnx.problems.listops.expressions import OPERATORS, Shape, draw_expressions, evaluate
 from attnx.problems.listops.listops import ListOps
+from tests.refusal import refused
 
 SMALL: dict[str, Any] = {"max_depth": 3, "max_args": 4, "min_length": 5, "max_length": 17}
 
@@ -45,9 +43,8 @@ def test_a_value_by_hand(expression, value):
     ],
 )
 def test_what_is_no_expression_is_refused(expression, problem):
-    with pytest.raises(UserError) as refusal:
+    with refused(problem):
         ListOps(**SMALL).tokenize(expression)
-    assert str(refusal.value) == problem
 
 
 def depth_and_args(symbols: tuple[str, ...]) -> tuple[int, set[int]]:
@@ -101,23 +98,6 @@ def test_a_note_has_the_share_of_the_most_frequent_value():
     share = max(values.count(digit) for digit in "0123456789") / 101
     assert len(task.notes) == 1
     assert f"{share:.1%} of the test" in task.notes[0]
-
-
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (["task.max_args=1"], "task.max_args=1: a list has two arguments or more; use 2 or more"),
-        (["task.min_length=2001"], "task.min_length=2001 is above task.max_length=2000; lower it"),
-        (  # 2 + 3 * (2 + 3 * 1)
-            ["task.max_depth=3", "task.max_args=3"],
-            "task.min_length=500: with task.max_depth=3 and task.max_args=3 the longest has 17 symbols",
-        ),
-    ],
-)
-def test_impossible_shapes_are_refused(words, problem):
-    with pytest.raises(UserError) as refusal:
-        compose(["task=listops", "model=classifier", "+query=self_attentive", *words])
-    assert str(refusal.value) == problem
 
 
 def test_too_few_different_expressions_are_an_error(monkeypatch):

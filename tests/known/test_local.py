@@ -1,7 +1,5 @@
 """What the scope ``local`` reads beside its window, by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

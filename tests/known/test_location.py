@@ -1,7 +1,5 @@
 """Chorowski et al. 2015, equations 8 and 9: f = F * a_{t-1}, e = v . tanh(W s + U h + L f), worked by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -59,8 +57,7 @@ def test_the_features_follow_the_previous_weights(scorer, last, expected):
 def test_features_add_to_query_and_memory(scorer):
     """L f is (ln 3, 0, ln 2); with h (-ln 3, ln 2, ln 3) and, where W is 1, s = ln 2, it makes tanh of these."""
     assert score(scorer, 13.0, [-LN3, LN2, LN3], [0, 1 / 2, 0]) == pytest.approx([0, 5 * 3 / 5, 5 * 35 / 37])
-    with torch.no_grad():
-        scorer.additive.query.weight.fill_(1.0)
+    torch.nn.init.constant_(scorer.additive.query.weight, 1.0)
     assert score(scorer, LN2, [-LN3, -LN2, -LN2], [0, 1 / 2, 0]) == pytest.approx([5 * 3 / 5, 0, 5 * 3 / 5])
 
 

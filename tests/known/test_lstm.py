@@ -1,9 +1,7 @@
 """The LSTM whose cell is in C has the numbers and gradients of ``torch.nn.LSTM``."""
 
-from __future__ import annotations
-
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -16,10 +14,16 @@ from attnx.accel.lstm.autograd import Lookup
 from attnx.nn.encoders.recurrent import RecurrentEncoder
 from attnx.nn.recurrent import Recurrent
 
+Start = tuple[Tensor, ...] | None
 NEEDS_C = pytest.mark.skipif(bindings.library() is None, reason="no C compiler")
 # Of one unit, of whole vectors of every processor, and of some that are left over; of one thread and, by far, of more.
 UNITS = (1, 16, 37)
-LENGTHS = {"full": None, "padded": [6, 3, 1, 8, 6], "shorter than the batch": [6, 3, 1, 5, 6], "alike": [8] * 5}
+LENGTHS = {
+    "full": None,
+    "padded": torch.tensor([6, 3, 1, 8, 6]),
+    "shorter than the batch": torch.tensor([6, 3, 1, 5, 6]),
+    "alike": torch.tensor([8] * 5),
+}
 WAYS = ("from the start", "from a state", "both directions")
 FACTORS = {  # for rows of a table; the kernel itself meets all of them in every combination
     "units": UNITS,
@@ -43,15 +47,18 @@ def fast(*sizes: Any) -> Recurrent:
     return recurrent
 
 
-def outcome(
-    recurrent: Recurrent, inputs: Tensor, lengths: Tensor | None, start: tuple[Tensor, ...] | None
+def run_and_differentiate(
+    recurrent: Recurrent, inputs: Sequence[Tensor], lengths: Tensor | None, start: Start, leaves: Sequence[Tensor]
 ) -> list[Tensor]:
-    """Outputs and last states, and the gradients of all that went in, of a weighted sum of all that came out."""
-    leaves = [inputs, *(start or ()), *recurrent.parameters()]
-    ran = recurrent.run([inputs], lengths, (start,) if start else None)
+    """Outputs and last states, and gradients of a weighted sum of them: of leaves, the start and the weights."""
+    ran = recurrent.run(inputs, lengths, (start,) if start else None)
     result = [ran.outputs[-1], *ran.state[-1]]
     factors = [torch.linspace(-1, 1, item.numel(), dtype=item.dtype).view_as(item) for item in result]
-    return [*result, *torch.autograd.grad(result, leaves, factors)]
+    return [*result, *torch.autograd.grad(result, [*leaves, *(start or ()), *recurrent.parameters()], factors)]
+
+
+def outcome(recurrent: Recurrent, inputs: Tensor, lengths: Tensor | None, start: Start) -> list[Tensor]:
+    return run_and_differentiate(recurrent, [inputs], lengths, start, [inputs])
 
 
 def draw_inputs(
@@ -82,12 +89,7 @@ def as_double(recurrent: Recurrent, *args: Any) -> list[Tensor]:
 def test_the_kernel_matches_torch(units, way, lengths):
     recurrent = fast("lstm", 7, units, 1, way == "both directions")
     inputs, start = draw_inputs(recurrent)
-    length_list = LENGTHS[lengths]
-    arguments = (
-        inputs,
-        None if length_list is None else torch.tensor(length_list),
-        start if way == "from a state" else None,
-    )
+    arguments = inputs, LENGTHS[lengths], start if way == "from a state" else None
     assert bindings.can_run_lstm(inputs)
     torch.testing.assert_close(outcome(recurrent, *arguments), as_double(recurrent, *arguments), rtol=1e-4, atol=1e-5)
 
@@ -116,23 +118,15 @@ def test_table_rows_match_explicit_inputs(combination, monkeypatch):
     ids = torch.randint(0, 4, (5, 8))  # the last row is unused
     table = torch.randn(5, 7, requires_grad=True)
     other_inputs = tuple(torch.randn(5, 8, width, requires_grad=True) for width in other_widths)
-    length_list = LENGTHS[lengths]
-    start_state = start if way == "from a state" else None
-    leaves = [table, *other_inputs, *(start_state or ()), *recurrent.parameters()]
-
-    def outputs_and_gradients(*inputs: Tensor) -> list[Tensor]:
-        ran = recurrent.run(
-            inputs, None if length_list is None else torch.tensor(length_list), (start_state,) if start_state else None
-        )
-        out = [ran.outputs[-1], *ran.state[-1]]
-        factors = [torch.linspace(-1, 1, output.numel()).view_as(output) for output in out]
-        return [*out, *torch.autograd.grad(out, leaves, factors)]
-
     rows = table[ids]
-    rows.lookup = Lookup(table, ids)  # type: ignore[attr-defined]
-    looked_up = outputs_and_gradients(rows, *other_inputs)
-    for first, second in zip(looked_up, outputs_and_gradients(torch.cat([table[ids], *other_inputs], -1)), strict=True):
-        torch.testing.assert_close(first, second, atol=2e-5, rtol=1e-4)
+    rows.lookup = Lookup(table, ids)
+    looked_up, expected = (
+        run_and_differentiate(
+            recurrent, inputs, LENGTHS[lengths], start if way == "from a state" else None, [table, *other_inputs]
+        )
+        for inputs in ([rows, *other_inputs], [torch.cat([table[ids], *other_inputs], -1)])
+    )
+    torch.testing.assert_close(looked_up, expected, atol=2e-5, rtol=1e-4)
     assert not looked_up[3][4].any()
 
 
@@ -150,16 +144,13 @@ def test_padding_has_no_gradient_wherever_it_is():
 
 
 @NEEDS_C
-def test_row_gradients_are_the_same_with_any_number_of_threads():
+def test_row_gradients_are_the_same_with_any_number_of_threads(set_num_threads):
     rows, ids = torch.randn(300, 517), torch.randint(0, 11, (300,))
     expected = torch.zeros(11, 517, dtype=torch.float64).index_add_(0, ids, rows.double())
-    threads, sums = torch.get_num_threads(), []
-    try:
-        for number in (1, 3):
-            torch.set_num_threads(number)
-            sums.append(bindings.segment_sum(rows, ids, 11))
-    finally:
-        torch.set_num_threads(threads)
+    sums = []
+    for number in (1, 3):
+        set_num_threads(number)
+        sums.append(bindings.segment_sum(rows, ids, 11))
     assert torch.equal(*sums)
     torch.testing.assert_close(sums[0], expected.float(), atol=1e-5, rtol=1e-5)
 
@@ -373,21 +364,15 @@ def test_extreme_numbers_give_exact_gates():
 
 
 @NEEDS_C
-def test_results_are_bit_identical_with_any_number_of_threads():
+def test_results_are_bit_identical_with_any_number_of_threads(set_num_threads):
     """Of the cell; what products of matrices do is torch's affair."""
     gates, cells = torch.randn(67, 4 * 251), torch.randn(67, 251)
     assert cells.numel() > bindings.MAX_UNITS_FOR_ONE_THREAD
-    num_threads = torch.get_num_threads()
-    try:
-        result = []
-        for threads in (1, 2):
-            torch.set_num_threads(threads)
-            result.append(autograd.lstm_step(cells, gates))
-    finally:
-        torch.set_num_threads(num_threads)
-    assert all(
-        torch.equal(first, second) for later in result[1:] for first, second in zip(result[0], later, strict=True)
-    )
+    results = []
+    for number in (1, 2):
+        set_num_threads(number)
+        results.append(autograd.lstm_step(cells, gates))
+    assert all(torch.equal(first, second) for first, second in zip(*results, strict=True))
 
 
 @pytest.mark.parametrize("way", [pytest.param("in C", marks=NEEDS_C), "by torch"])
@@ -444,7 +429,7 @@ def test_a_step_sums_inputs_lookup_and_state(value, units, way, monkeypatch):
 
 
 @NEEDS_C
-def test_a_product_is_bit_identical_for_any_threads_and_rows(monkeypatch):
+def test_a_product_is_bit_identical_for_any_threads_and_rows(monkeypatch, set_num_threads):
     """How it is summed depends on nothing: a row alone, one among many, on one thread or on several."""
     if not bindings.library().lstm_has_fast_products():
         pytest.skip("products are torch's on this processor")
@@ -457,14 +442,10 @@ def test_a_product_is_bit_identical_for_any_threads_and_rows(monkeypatch):
             autograd.lstm_step(cells[rows], None, None, bindings.pack_weights(weights, 103), [state[rows]])
         )
 
-    num_threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(1)
-        alone = step_rows(slice(0, 103))
-        torch.set_num_threads(2)
-        assert torch.equal(step_rows(slice(0, 103)), alone)
-    finally:
-        torch.set_num_threads(num_threads)
+    set_num_threads(1)
+    alone = step_rows(slice(0, 103))
+    set_num_threads(2)
+    assert torch.equal(step_rows(slice(0, 103)), alone)
     for row in (0, 51, 102):
         assert torch.equal(step_rows(slice(row, row + 1))[:, 0], alone[:, row])
 

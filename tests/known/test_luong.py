@@ -1,7 +1,5 @@
 """Luong et al. 2015, equations 5 and 7 to 10: dot, general, concat, local-m and local-p, worked by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -79,9 +77,8 @@ def test_local_m_renormalizes():
 def local_p():
     """D = 2, so sigma = D / 2 = 1; sigmoid(v tanh(W h)) is 3/4 at h = ln 3, where tanh(h) = 4/5 and v h' = ln 3."""
     scope = Local(query_size=1, center="predictive", window=2)
-    with torch.no_grad():
-        scope.center_predictor[0].weight.fill_(1.0)
-        scope.center_predictor[2].weight.fill_(math.log(3) / (4 / 5))
+    torch.nn.init.constant_(scope.center_predictor[0].weight, 1.0)
+    torch.nn.init.constant_(scope.center_predictor[2].weight, math.log(3) / (4 / 5))
     return scope
 
 

@@ -1,7 +1,5 @@
 """Widths with which models cost the same: by hand, in steps that keep heads whole, and what cannot be matched."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,15 +1,10 @@
 """The query input ``mean_state``, worked by hand, and in models."""
 
-from __future__ import annotations
-
-import pytest
 import torch
 
-import attnx
 from attnx.attention import Query, QueryContext
 from attnx.attention.query_inputs.current_state import CurrentState
 from attnx.attention.query_inputs.mean_state import MeanState
-from attnx.errors import UserError
 
 SOURCE, INPUTS = torch.tensor([[3, 5, 7], [11, 13, 0]]), torch.tensor([[1, 5, 3, 8], [1, 7, 2, 2]])
 STATES = torch.tensor([[[2.0, 8.0], [4.0, 0.0], [9.0, 1.0]]])
@@ -34,19 +29,3 @@ def test_a_query_advances_what_its_inputs_carry():
         vectors.append(vector)
     torch.testing.assert_close(torch.cat(vectors, 1), query(step))
     assert query.is_recurrent
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("model=transformer scorer=scaled", "query=mean_state does not work with model=transformer"),
-        (
-            "model=classifier task=classification task.train=a.tsv",
-            "mean_state carries something from step to step",
-        ),
-        ("recipe=pointer task=pointing", "mean_state carries something from step to step"),
-    ],
-)
-def test_models_without_steps_to_carry_over_refuse_it(words, message):
-    with pytest.raises(UserError, match=message):
-        attnx.compose([*words.split(), "+query=mean_state"])

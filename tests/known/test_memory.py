@@ -1,7 +1,5 @@
 """Memories that are joined, that grow, and that have a history of weights, entry by entry."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -119,5 +117,4 @@ def test_a_gain_may_be_of_one_source(positions):
     both = concat_sources(memory(*[1.0] * positions), memory(1.0, 1.0, 1.0))
     weights = attention(torch.zeros(1, 1, 1), both, need_weights=True).weights
     share = 1 / (positions + 3)
-    assert weights is not None
     assert weights.flatten().tolist() == pytest.approx([share / 2] * positions + [share] * 3)

@@ -1,7 +1,5 @@
 """Bootstrap draws equal the metrics of the drawn examples, and neighbors are drawn together."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -141,7 +139,7 @@ def test_scores_by_size_are_resampled():
     """A size that some draw lacks is not reported; a size in all draws is."""
     judged = Shown({"accuracy": AnswerAccuracy}, "texts")
     sizes = [3] * 30 + [4] * 30 + [5]
-    pairs = [Pair((), (), texts=PointingReference(np.zeros((size, 2)), [0])) for size in sizes]  # type: ignore[arg-type]
+    pairs = [Pair((), (), texts=PointingReference(np.zeros((size, 2)), [0])) for size in sizes]
     predictions = [Prediction(pair, [number % 2], 0.0, None) for number, pair in enumerate(pairs)]
     draws = draw_scores(judged, (), predictions)
     assert draws.keys() == {"test_accuracy", "test_accuracy_3", "test_accuracy_4"}
@@ -190,10 +188,10 @@ class Listing(Metric):
         self.add_state("lengths", [], dist_reduce_fx="cat")
 
     def update(self, outputs: Any, references: Any) -> None:
-        self.lengths += [torch.tensor(float(len(prediction))) for prediction in outputs]  # type: ignore[operator]
+        self.lengths += [torch.tensor(float(len(prediction))) for prediction in outputs]
 
     def compute(self) -> Any:
-        return torch.stack(self.lengths).median()  # type: ignore[arg-type]
+        return torch.stack(self.lengths).median()
 
 
 class Longest(Metric):

@@ -1,7 +1,5 @@
 """Mixers by the kernels of flash-linear-attention equal their definitions, in Triton's interpreter on a CPU."""
 
-from __future__ import annotations
-
 import builtins
 import copy
 import importlib
@@ -34,7 +32,7 @@ MIXERS: list[tuple[str, dict[str, Any]]] = [
 class Step(int):
     """A number of a loop in an interpreted kernel, which kernels convert as the tensor that it is when compiled."""
 
-    def to(self, dtype: Any) -> Step:
+    def to(self, dtype: Any) -> "Step":
         return self
 
 
@@ -91,11 +89,11 @@ def calls(monkeypatch):
 
         def call(**arguments: Any) -> Any:
             made.append(arguments)
-            return function(**arguments)  # type: ignore[misc]
+            return function(**arguments)
 
         return None if function is None else call
 
-    record.cache_clear = find.cache_clear  # type: ignore[attr-defined]
+    record.cache_clear = find.cache_clear
     monkeypatch.setattr(mixers, "_find", record)
     monkeypatch.setattr(mixers, "_failure", lambda *_: None)
     return made
@@ -118,7 +116,7 @@ def results(mixer: Any, mask: Tensor | None) -> dict[str, Tensor]:
     outputs, after = mixer(states, mask, start)
     outputs = outputs if mask is None else outputs.masked_fill(~mask[..., None], 0.0)
     (outputs * torch.randn_like(outputs)).sum().backward(retain_graph=True)
-    sum((part * torch.randn_like(part)).sum() for part in after if part.requires_grad).backward()  # type: ignore[union-attr]
+    sum((part * torch.randn_like(part)).sum() for part in after if part.requires_grad).backward()
     tensors = {"outputs": outputs, "gradients of the inputs": states.grad}
     tensors |= {f"{name} after": part for name, part in after._asdict().items()}
     tensors |= {f"gradients of {name} before": part.grad for name, part in start._asdict().items()}

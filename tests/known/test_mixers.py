@@ -1,7 +1,5 @@
 """Mixers by hand, by plain loops, and as attention."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -60,9 +58,8 @@ def test_retention_by_hand():
 def test_gated_linear_by_hand():
     """Without weights and biases of the gates each is the sixteenth root of 1/2."""
     mixer = build_identity("gated_linear", size=2, heads=1)
-    with torch.no_grad():
-        for weight in mixer.gates.parameters():
-            weight.zero_()
+    for weight in mixer.gates.parameters():
+        torch.nn.init.zeros_(weight)
     _, state = mixer(torch.tensor([[[1.0, 0], [1, 0]]]))
     torch.testing.assert_close(state.products, torch.tensor([[[[2 ** (-1 / 16) + 1, 0]]]]))
 
@@ -80,10 +77,9 @@ def test_delta_by_hand(factor):
 def test_gated_delta_by_hand():
     """With e^A = 1 and softplus(c) = 1 the state decays by e before the second value replaces a share of it."""
     mixer = build_identity("gated_delta", heads=1, convolution=1, value_ratio=1)
-    with torch.no_grad():
-        mixer.times.weight.zero_()
-        mixer.log_scale.zero_()
-        mixer.time_bias.fill_(math.log(math.e - 1))
+    torch.nn.init.zeros_(mixer.times.weight)
+    torch.nn.init.zeros_(mixer.log_scale)
+    torch.nn.init.constant_(mixer.time_bias, math.log(math.e - 1))
     _, state = mixer(torch.tensor([[[1.0], [2.0]]]))
     kept = math.exp(-1) * sigmoid(1) * swish(1)
     second = kept + sigmoid(2) * (swish(2) - kept)
@@ -93,9 +89,8 @@ def test_gated_delta_by_hand():
 def test_lstm_by_hand():
     """All weights are 1 and all biases 0, so that each gate sees the input plus the last output."""
     mixer = build_identity("lstm")
-    with torch.no_grad():
-        for name, weight in mixer.named_parameters():
-            weight.fill_(float("weight" in name))
+    for name, weight in mixer.named_parameters():
+        torch.nn.init.constant_(weight, float("weight" in name))
     outputs, state = mixer(torch.tensor([[[1.0], [-2.0]]]))
     cell = sigmoid(1) * math.tanh(1)
     first = sigmoid(1) * math.tanh(cell)

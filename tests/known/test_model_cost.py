@@ -1,7 +1,5 @@
 """What is counted of a model: the operations of small models by hand, longer rows, failures."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

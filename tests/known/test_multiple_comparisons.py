@@ -1,27 +1,21 @@
-"""Comparisons with the best of several means: moderated variances, largest differences, and numbers by hand."""
-
-from __future__ import annotations
+"""Comparisons of several means, and effects of choices on them, by hand and by SciPy."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from attnx.reports.stats.analysis_of_variance import SETTINGS, Analysis, analyze
 from attnx.reports.stats.multiple_comparisons import (
     EXAMPLES,
     SEEDS,
-    MeanDifference,
     compare_draws_with_best,
     compare_with_best,
     compare_with_control,
     moderate_variances,
 )
-
-
-def difference(result: MeanDifference | None) -> MeanDifference:
-    assert result is not None
-    return result
 
 
 def groups_of(means: tuple[float, ...], deviations: tuple[float, ...], count: int) -> list[list[float]]:
@@ -72,7 +66,7 @@ def test_two_groups_give_students_test(gap):
     """Two-sided; one-sided where the first is named the best, as it is with a two-sided p below 0.05."""
     groups = groups_of((0.0, gap), (1.0, 1.0), 5)
     result = compare_with_best(groups)
-    second, p = difference(result.differences[1]), float(stats.ttest_ind(*groups).pvalue)
+    second, p = result.differences[1], float(stats.ttest_ind(*groups).pvalue)
     assert result.is_sole_best == (p < 0.05)
     assert second.p == pytest.approx(p / 2 if result.is_sole_best else p, abs=0.02)
     quantile = stats.t.ppf(0.95 if result.is_sole_best else 0.975, 8)
@@ -85,13 +79,13 @@ def test_many_values_give_the_normal_range():
     groups = groups_of((0.0, *[0.05] * 5), (1.0,) * 6, 500)
     result = compare_with_best(groups).differences
     half = stats.studentized_range.ppf(0.95, 6, 10**6) / math.sqrt(2) * math.sqrt(2 / 500)
-    assert [difference(gap).high - 0.05 for gap in result[1:]] == pytest.approx([half] * 5, rel=0.03)
+    assert [gap.high - 0.05 for gap in result[1:]] == pytest.approx([half] * 5, rel=0.03)
 
 
 def test_differences_from_a_control_are_dunnetts():
     """Of two, two-sided, 5 %, with a known variance: 2.21 (Dunnett 1964, table II)."""
     groups = groups_of((0.0, 1.0, -1.0), (1.0,) * 3, 400)
-    first, second = map(difference, compare_with_control(groups))
+    first, second = compare_with_control(groups)
     assert (first.difference, second.difference) == (pytest.approx(1), pytest.approx(-1))
     assert first.high - 1 == pytest.approx(2.21 * math.sqrt(2 / 400), rel=0.03)
 
@@ -100,7 +94,7 @@ def test_the_best_of_several_is_named():
     result = compare_with_best(groups_of((9.0, 1.0, 8.0), (1.0, 1.0, 1.0), 5))
     assert result.is_sole_best
     assert result.differences[1] is None
-    assert all(difference(result.differences[index]).p < 0.05 for index in (0, 2))
+    assert all(result.differences[index].p < 0.05 for index in (0, 2))
     assert not compare_with_best(groups_of((1.5, 1.0, 8.0), (1.0, 1.0, 1.0), 5)).is_sole_best
 
 
@@ -117,15 +111,15 @@ def test_groups_far_behind_do_not_hide_differences_in_front():
     far = groups_of((800.0, 900.0, 1000.0), (100.0, 20.0, 300.0), 3)
     result = compare_with_best([*front, *far])
     assert result.is_sole_best
-    assert difference(result.differences[1]).high < 2
-    assert all(difference(gap).p < 0.05 for gap in result.differences[2:])
+    assert result.differences[1].high < 2
+    assert all(gap.p < 0.05 for gap in result.differences[2:])
 
 
 def test_a_varying_group_does_not_make_constant_ones_vary():
     result = compare_with_best([[5.0, 5.0, 5.0], [6.0, 6.0, 6.0], [4.0, 7.0, 10.0]])
     assert result.errors[:2].tolist() == [0, 0]
-    assert difference(result.differences[1])[:3] == (1, 1, 1)
-    assert difference(result.differences[2]).p > 0.05
+    assert result.differences[1][:3] == (1, 1, 1)
+    assert result.differences[2].p > 0.05
 
 
 @pytest.mark.parametrize("extreme", [1e3, 1e12, 1e150])
@@ -139,7 +133,6 @@ def test_the_bootstrap_of_the_largest_difference():
     draws = np.random.default_rng(0).normal(size=(40000, 3))
     best, near, far = compare_draws_with_best([0.0, 2.0, 6.0], draws + np.array([0.0, 2.0, 6.0]))
     assert best is None
-    near, far = difference(near), difference(far)
     assert near.test == EXAMPLES
     assert near.p == pytest.approx(stats.studentized_range.sf(2, 3, 10**6), abs=0.01)
     assert near.high - 2 == pytest.approx(3.314, rel=0.01)  # the 95 % quantile of the range (Harter 1960)
@@ -149,3 +142,70 @@ def test_the_bootstrap_of_the_largest_difference():
 def test_models_with_equal_errors_do_not_differ():
     draws = np.random.default_rng(0).normal(size=(1000, 1)).repeat(2, axis=1)
     assert compare_draws_with_best([1.0, 1.0], draws) == [None, (0, 0, 0, 1, EXAMPLES)]
+
+
+def analyze_settings(settings: list[tuple[int, ...]], groups: list[list[float]]) -> Analysis:
+    columns = [np.array(column) for column in zip(*settings, strict=True)]
+    return analyze(columns, [int(column.max()) + 1 for column in columns], groups)
+
+
+def test_one_choice_is_tested_over_seeds():
+    """The one-way analysis of variance."""
+    groups = [[1.0, 2.0, 4.0], [3.0, 4.0, 4.5], [9.0, 8.0, 7.0]]
+    analysis = analyze_settings([(0,), (1,), (2,)], groups)
+    assert analysis.error == SEEDS
+    expected = stats.f_oneway(*groups)
+    assert analysis.tests[0,].f == pytest.approx(expected.statistic)
+    assert analysis.tests[0,].p == pytest.approx(expected.pvalue)
+    means = [level.mean for level in analysis.levels[0]]
+    assert means == pytest.approx([np.mean(group) for group in groups])
+    difference = analysis.levels[0][2].difference
+    assert difference.p == pytest.approx(stats.tukey_hsd(*groups).pvalue[2, 0], abs=0.003)
+
+
+def test_a_choice_of_several_is_tested_over_settings():
+    """Two scorers by three scopes, means 1 2 3 and 5 7 6: rows differ by 4, which is 16 * 6 / 4 squares.
+
+    Rest: deviations from the sum of both effects are (0, -1/2, 1/2) and its negative, squares 1 with 2 degrees.
+    """
+    grid = list(product(range(2), range(3)))
+    analysis = analyze_settings(grid, [[value - 0.001, value + 0.001] for value in (1.0, 2.0, 3.0, 5.0, 7.0, 6.0)])
+    assert analysis.error == SETTINGS
+    assert analysis.tests[0,].f == pytest.approx(24 / (1 / 2))
+    assert (analysis.tests[0,].degrees, analysis.tests[0,].error_degrees) == (1, 2)
+    assert [level.mean for level in analysis.levels[0]] == pytest.approx([2, 6])
+    # The interaction fits the rest, so its error is what seeds vary.
+    assert analysis.tests[0, 1].f == pytest.approx(1 / 2 / (0.001**2 * 2 / 1 / 2))
+
+
+def test_a_missing_setting_is_estimated():
+    """Local adds 2, mlp adds 5: so does the fourth, which is missing."""
+    analysis = analyze_settings([(0, 0), (0, 1), (1, 0)], [[1.0], [3.0], [6.0]])
+    assert [[level.mean for level in levels] for levels in analysis.levels] == [
+        pytest.approx([2, 7]),
+        pytest.approx([3.5, 5.5]),
+    ]
+    assert analysis.levels[0][0].low is None
+
+
+def test_choices_that_change_together_cannot_be_separated():
+    analysis = analyze_settings([(0, 0), (1, 1), (0, 0), (1, 1)], [[1.0], [2.0], [1.1], [2.2]])
+    assert {level.mean for levels in analysis.levels for level in levels} == {None}
+    assert not analysis.tests
+
+
+def test_an_effect_that_depends_on_another_choice_is_less_sure():
+    """In one scope the scorer makes a difference of 10, in the other of -9: seeds agree, settings do not."""
+    grid = list(product(range(2), range(2)))
+    groups = [[value - 0.1, value, value + 0.1] for value in (0.0, 10.0, 10.0, 1.0)]
+    analysis = analyze_settings(grid, groups)
+    assert analysis.tests[0,].p > 0.5
+    assert analysis.tests[0, 1].p < 0.001
+
+
+def test_tests_are_adjusted_by_holm():
+    random = np.random.default_rng(0)
+    grid = list(product(range(2), range(2), range(3)))
+    analysis = analyze_settings(grid, random.normal(size=(12, 2)).tolist())
+    main = sorted((test.p, test.adjusted_p) for term, test in analysis.tests.items() if len(term) == 1)
+    assert main[0][1] == pytest.approx(min(1, 3 * main[0][0]))

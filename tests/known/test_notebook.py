@@ -1,7 +1,5 @@
 """What a notebook shows of runs, predictions and reports; every number by hand."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -61,7 +59,7 @@ def write_alignment(folder: Path, number: int, length: int) -> None:
     np.savez(folder / "alignments" / f"{number:03d}.npz", **arrays)
 
 
-def test_a_run_shows_status_options_and_results(tmp_path: Path) -> None:
+def test_a_run_shows_status_options_and_results(tmp_path):
     folder = write_run(tmp_path / "mine", overrides=["+scorer=dot"])
     texts = Fragment(run_html(read_run(folder))).texts
     assert texts[0] == "mine"
@@ -72,7 +70,7 @@ def test_a_run_shows_status_options_and_results(tmp_path: Path) -> None:
         assert texts[begin : begin + len(cells)] == cells
 
 
-def test_a_run_shows_the_longest_alignment_that_fits(tmp_path: Path) -> None:
+def test_a_run_shows_the_longest_alignment_that_fits(tmp_path):
     folder = write_run(tmp_path / "mine")
     assert "rgba" not in run_html(read_run(folder))
     for number, length in enumerate((2, 3, MAX_SYMBOLS + 1)):
@@ -84,12 +82,12 @@ def test_a_run_shows_the_longest_alignment_that_fits(tmp_path: Path) -> None:
     assert "rgba" not in run_html(read_run(folder))
 
 
-def test_names_of_runs_are_escaped(tmp_path: Path) -> None:
+def test_names_of_runs_are_escaped(tmp_path):
     folder = write_run(tmp_path / "mine", name=MARKUP, overrides=[f"name={MARKUP}"])
     assert Fragment(run_html(read_run(folder))).texts[0] == MARKUP.replace("\x1b", r"\x1b")
 
 
-def test_a_run_that_is_gone_shows_its_name(tmp_path: Path) -> None:
+def test_a_run_that_is_gone_shows_its_name(tmp_path):
     run = TrainedRun.__new__(TrainedRun)
     run.model, run.folder = nn.Identity(), tmp_path / "gone"
     assert run._repr_html_() is None
@@ -97,7 +95,7 @@ def test_a_run_that_is_gone_shows_its_name(tmp_path: Path) -> None:
     assert repr(run) == "TrainedRun('multirun/runs/mine')"
 
 
-def test_a_prediction_shows_its_weights() -> None:
+def test_a_prediction_shows_its_weights():
     pair = Pair(("c", MARKUP), ((),))
     second = Prediction(pair, ["K", "A"], -2.0, None)
     prediction = Prediction(pair, ["K"], -0.125, np.stack([WEIGHTS, WEIGHTS]), alternatives=(second,))
@@ -110,7 +108,7 @@ def test_a_prediction_shows_its_weights() -> None:
     assert re.findall(r"220,(.{4})", prediction._repr_html_()) == ["0.25", "0.75", "1.00", "0.00"]
 
 
-def test_predictions_are_a_table_and_a_list() -> None:
+def test_predictions_are_a_table_and_a_list():
     matrix = Prediction(Pair((), ((),), name="a.csv"), np.zeros((3, 2), np.float32), 0.0, None)
     predictions = Predictions([matrix])
     assert predictions == [matrix]
@@ -119,7 +117,7 @@ def test_predictions_are_a_table_and_a_list() -> None:
 
 
 @pytest.fixture
-def scorers(tmp_path: Path) -> Path:
+def scorers(tmp_path):
     """Two scorers of two seeds each, far apart; a run failed."""
     for number, (scorer, seed, per) in enumerate(
         [("dot", 1, 9.0), ("dot", 2, 9.5), ("mlp", 1, 20.0), ("mlp", 2, 20.5)]
@@ -130,11 +128,10 @@ def scorers(tmp_path: Path) -> Path:
     return tmp_path / "all"
 
 
-def test_a_report_has_the_ranking_and_the_tests(scorers: Path) -> None:
+def test_a_report_has_the_ranking_and_the_tests(scorers):
     files = sorted(scorers.rglob("*"))
     report = attnx.report(scorers)
     assert (report.title, len(report.runs), len(report.comparisons)) == ("all", 5, 1)
-    assert report.ranking is not None
     assert [row.mean for row in report.ranking.rows] == [9.25, 20.25]
     assert report.ranking.verdict[0].startswith("Take **dot**, which won")
     assert str(report).startswith("# all: report")
@@ -143,7 +140,7 @@ def test_a_report_has_the_ranking_and_the_tests(scorers: Path) -> None:
     assert sorted(scorers.rglob("*")) == files
 
 
-def test_a_report_shows_conclusions_and_rankings(scorers: Path) -> None:
+def test_a_report_shows_conclusions_and_rankings(scorers):
     texts = Fragment(attnx.report(str(scorers))._repr_html_()).texts
     assert texts[:2] == ["all", ": 5 runs: 4 finished, 1 failed"]
     assert texts[texts.index("dot") + 1].startswith(", which won")
@@ -153,7 +150,7 @@ def test_a_report_shows_conclusions_and_rankings(scorers: Path) -> None:
     assert texts[-1] == r"4: failed: <script>alert(1)</script>&\x1b[31m"
 
 
-def test_a_report_of_nothing_is_refused(tmp_path: Path) -> None:
+def test_a_report_of_nothing_is_refused(tmp_path):
     with pytest.raises(UserError, match="neither a run nor a sweep"):
         attnx.report(tmp_path)
     write_run(tmp_path / "one", status="failed")

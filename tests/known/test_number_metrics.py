@@ -1,7 +1,5 @@
 """Errors of numbers by hand: in original units, scaled, of lengths; and sums that can be merged."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle

@@ -1,7 +1,5 @@
 """The types of options: accepted values and their phrases."""
 
-from __future__ import annotations
-
 import ast
 import math
 

@@ -1,7 +1,5 @@
 """The longest output that a search may write, from the lengths of the training data."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Word lists: what a valid file means, and the line that an invalid one is refused at."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,10 +1,6 @@
 """Sentences and translations: valid files, the line of an invalid one, and held-out splits."""
 
-from __future__ import annotations
-
 import gzip
-import importlib
-import importlib.util
 import json
 import sys
 from collections.abc import Sequence
@@ -19,6 +15,7 @@ from attnx.data.readers.parallel_corpus import Sentence, read_parallel
 from attnx.data.splits import SentenceHoldout, Splits, fold_text, overlap_notes, split_sentences
 from attnx.errors import UserError
 from attnx.tasks.translation import Translation
+from tests.refusal import refused
 
 
 @pytest.fixture(autouse=True)
@@ -113,11 +110,7 @@ def test_a_bad_byte_is_reported_with_its_position(name):
     ("content", "languages", "reason"),
     [
         ("a\tb\nno tab here\n", [], "c.tsv:2: no tab in 'no tab here'; expected a sentence, a tab, its translation"),
-        (
-            "a\tb\tde\n\na\tb\n",
-            ["de", "fr"],
-            "c.tsv:3: 1 tab in 'a\\tb'; expected a sentence, a tab",
-        ),
+        ("a\tb\tde\n\na\tb\n", ["de", "fr"], "c.tsv:3: 1 tab in 'a\\tb'; expected a sentence, a tab"),
         ("a\tb\tde\na\tb\tdee\n", ["de", "fr"], "c.tsv:2: unknown language 'dee'; did you mean de?"),
         ("a\tb\t\n", ["de", "fr"], "c.tsv:1: unknown language ''; choose from de, fr"),
         ("x" * 70 + "\n", [], f"c.tsv:1: no tab in '{'x' * 57}...'; expected"),
@@ -155,9 +148,8 @@ def test_unreadable_files_are_reported():
     write("broken.gz", "")
     Path("broken.gz").write_bytes(b"no gzip")
     for path, message in (("none", "no such file"), (folder, "is a folder"), ("broken.gz", "is a broken gzip file")):
-        with pytest.raises(UserError) as caught:
+        with refused(f"{path}: {message}..."):
             list(read_lines(Path(path)))
-        assert str(caught.value).startswith(f"{path}: {message}")
 
 
 LINES = [Sentence(f"sentence {number}", (f"Satz {number}",), tag) for number in range(1009) for tag in ("de", "fr")]
@@ -240,17 +232,11 @@ def test_sources_repeated_from_training_are_counted():
     assert overlap_notes(set(sources.pop("train")), sources) == []
 
 
-with_datasets = pytest.mark.skipif(
-    importlib.util.find_spec("datasets") is None,
-    reason="the extra attnx[datasets] is not installed",
-)
-
-
 @pytest.fixture
 def cached(work_folder, monkeypatch):
     """Hugging Face's `datasets`, keeping what it reads in the test's own folder, and off the network."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    datasets = importlib.import_module("datasets")
+    datasets = pytest.importorskip("datasets", reason="the extra attnx[datasets] is not installed")
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     monkeypatch.setenv("ATTNX_CACHE", str(work_folder / "cache"))
     return datasets
@@ -266,7 +252,6 @@ ROWS = [{"de": "Hallo!", "en": "Hi.", "n": 3}, {"de": "Lauf!", "en": "Run!", "n"
 READ = [Sentence("Hallo!", ("Hi.",)), Sentence("Lauf!", ("Run!",))]
 
 
-@with_datasets
 @pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.csv", "a.parquet", "saved", "split", "folder"])
 def test_a_dataset_from_files(name, cached):
     """A file or what save_to_disk made is for training; a folder may have more parts."""
@@ -292,7 +277,6 @@ def test_a_dataset_from_files(name, cached):
     assert read_dataset(name, ["de", "en"]) == expected
 
 
-@with_datasets
 @pytest.mark.parametrize("name", ["a.csv", "folder"])
 def test_words_for_missing_values_are_text(name, cached):
     Path("folder").mkdir()
@@ -302,7 +286,6 @@ def test_words_for_missing_values_are_text(name, cached):
     assert read_dataset(name, ["de", "en"]) == {"train": expected}
 
 
-@with_datasets
 def test_nested_columns_are_read(cached):
     """As translation datasets of the hub have them; None reads as blank, languages take turns."""
     rows = [None, {"en": "Hi.", "de": "Hallo!", "fr": "Salut !"}, {"en": "Run!", "de": "Lauf!"}]
@@ -317,7 +300,6 @@ def test_nested_columns_are_read(cached):
     ]
 
 
-@with_datasets
 @pytest.mark.parametrize("name", ["a.parquet", "saved"])
 def test_a_data_set_equals_its_sentences(name, cached):
     """The same rows as of a table of text; another data set of the same name is encoded anew."""
@@ -341,7 +323,6 @@ def test_a_data_set_equals_its_sentences(name, cached):
     assert len(set(fingerprints)) == 2
 
 
-@with_datasets
 def test_an_invalid_dataset_is_reported(cached):
     cached.DatasetDict({"train": cached.Dataset.from_list(ROWS)}).save_to_disk("good")
     cached.DatasetDict({"test": cached.Dataset.from_list(ROWS)}).save_to_disk("untrained")
@@ -369,16 +350,13 @@ def test_an_invalid_dataset_is_reported(cached):
         ("nobody/nothing", ["de", "en"], "task.dataset=nobody/nothing: cannot be read: "),
     ]
     for name, columns, message in cases:
-        with pytest.raises(UserError) as caught:
+        with refused(f"{message}..."):
             read_dataset(name, columns)
-        assert str(caught.value).startswith(message)
-        assert "\n" not in str(caught.value)
 
 
 def test_a_missing_datasets_package_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(
-        UserError,
-        match=r"task.dataset needs datasets, .* pip install -c constraints.txt -e '\.\[datasets\]'",
+        UserError, match=r"task.dataset needs datasets, .* pip install -c constraints.txt -e '\.\[datasets\]'"
     ):
         read_dataset("wmt14:de-en", ["de", "en"])

@@ -1,7 +1,5 @@
 """Computed permutations: each number once, random order, little memory."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from attnx.data.permutation import Permutation

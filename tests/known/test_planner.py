@@ -1,11 +1,10 @@
 """The planner's table, row by row, its defaults and its reasons."""
 
-from __future__ import annotations
-
 import pytest
 
 from attnx.errors import UserError
 from attnx.models.planner import PlannerInputs, plan
+from tests.refusal import refused
 
 CURRENT, PREVIOUS = {"current_state": "state"}, {"previous_state": "prev_state"}
 TOKEN, CONTEXT, TAG = {"token": "token"}, {"last_context": "context"}, {"language_tag": "tag"}
@@ -88,6 +87,5 @@ def test_a_requested_schedule_is_its_own_reason():
     ],
 )
 def test_a_refusal_states_its_reason(facts, expected, reason):
-    with pytest.raises(UserError) as refused:
+    with refused(f"model.schedule={expected} is not possible: {reason}"):
         plan(facts, expected)
-    assert str(refused.value) == f"model.schedule={expected} is not possible: {reason}"

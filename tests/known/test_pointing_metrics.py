@@ -1,7 +1,5 @@
 """Measures of pointing by hand: polygons, triangles, tours and orders, in total and by size."""
 
-from __future__ import annotations
-
 import math
 import pickle
 

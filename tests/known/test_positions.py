@@ -1,7 +1,5 @@
 """Position keys: the vectors by hand, and a memory that is read by position only."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Probes by their definitions: what is drawn, which labels count, and what is measured."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Any
@@ -254,10 +252,10 @@ def test_every_problem_is_drawn_and_measured_by_default(problem):
     data = task.load()
     metrics = torch.nn.ModuleDict(task.metrics(()))
     task.update(metrics, [list(pair.references[0]) for pair in data.pairs.test], data.pairs.test)
-    values = {name: value for metric in metrics.values() for name, value in metric.compute().items()}  # type: ignore[operator]
+    values = {name: value for metric in metrics.values() for name, value in metric.compute().items()}
     assert {float(value) for value in values.values() if not value.isnan()} == {100.0}
     assert all(any(pair.loss_mask) for pair in data.pairs.test)
-    counts = [int(row.loss_mask.sum()) for row in map(data.train_dataset().__getitem__, range(131))]  # type: ignore[union-attr]
+    counts = [int(row.loss_mask.sum()) for row in map(data.train_dataset().__getitem__, range(131))]
     assert min(counts) > 0
 
 
@@ -265,7 +263,7 @@ def test_a_range_is_of_the_lengths_that_a_problem_can_have():
     task = Probe(problem="modular_counting", length="3-8", test=["40-256", 9], examples=11, num_held_out=7)
     assert [setting.length for setting in task.design.train] == [3, 5, 7]
     assert [setting.length for setting in task.design.test] == [*range(41, 256, 2), 9]
-    names = [*task.metrics(())["accuracy"].groups]  # type: ignore[arg-type]
+    names = [*task.metrics(())["accuracy"].groups]
     assert names == ["32_63", "64_127", "128_255", "8_15", "2_3", "4_7"]
 
 
@@ -306,7 +304,6 @@ def test_what_does_not_fit_is_refused(options, message):
 def test_splits_follow_from_the_seed_and_do_not_overlap():
     task = Probe(**SMALL, test=["16", "16x2", 20])
     data, again = task.load(), Probe(**SMALL, test=["16", "16x2", 20]).load()
-    assert data.rows is not None
     assert data.rows.fingerprint() == again.train_dataset().fingerprint()
     assert data.pairs == again.pairs
     assert task.test_pairs() == data.pairs.test
@@ -325,7 +322,6 @@ def test_a_batch_has_the_labels_that_count():
     data = Probe(**SMALL, test=["16", "20"]).load()
     rows = data.evaluation_dataset([data.pairs.test[0], data.pairs.test[-1]])
     batch = collate([rows[0], rows[1]])
-    assert batch.loss_mask is not None
     assert batch.target.shape == batch.loss_mask.shape == batch.source.shape == (2, 20)
     for row, pair in enumerate((data.pairs.test[0], data.pairs.test[-1])):
         assert batch.loss_mask[row, : len(pair.source)].tolist() == list(pair.loss_mask)
@@ -334,7 +330,6 @@ def test_a_batch_has_the_labels_that_count():
         assert labels == [label for label in pair.references[0] if label != "."]
     assert torch.equal(as_batch(rows).loss_mask, batch.loss_mask)
     dummy = collate_shard([rows[0]._replace(row_index=-1)])
-    assert dummy.loss_mask is not None
     assert not dummy.loss_mask.any()
     assert data.train_dataset()[0].loss_mask is not None
 

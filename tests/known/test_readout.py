@@ -1,7 +1,5 @@
 """The readout ``joint`` by hand: Luong et al. 2015, equation 5, and its options."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Shipped data recipes are well formed and match their files."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
@@ -9,13 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attnx.data.downloads import (
-    SPEC_FOLDER,
-    DatasetFile,
-    DatasetSpec,
-    read_dataset_spec,
-    read_dataset_specs,
-)
+from attnx.data.downloads import SPEC_FOLDER, DatasetFile, DatasetSpec, read_dataset_spec, read_dataset_specs
 
 SHIPPED = read_dataset_specs()
 A = "a" * 64

@@ -1,7 +1,5 @@
 """The recurrence: one unit by hand, and steps that equal the fused pass."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

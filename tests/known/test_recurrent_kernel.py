@@ -1,7 +1,5 @@
 """Scores of recurrent normalizers by the kernel of additive attention: the definition's outputs and gradients."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The registry: error messages, built parts, and parts registered in a notebook."""
 
-from __future__ import annotations
-
 import sys
 import textwrap
 import types

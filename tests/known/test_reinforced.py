@@ -1,7 +1,5 @@
 """Xu et al. 2015, equations 11 and 12: sampled positions, their REINFORCE gradient, and where it joins the loss."""
 
-from __future__ import annotations
-
 import copy
 import math
 from types import SimpleNamespace
@@ -14,10 +12,8 @@ from torch import Tensor
 from attnx import accel
 from attnx.attention import Hops, build
 from attnx.attention.normalizers.reinforced import Reinforced
-from attnx.config.compose import compose
 from attnx.data.batches import Batch
 from attnx.data.output_limit import OutputLimit
-from attnx.errors import UserError
 from attnx.laws.small import small_config, small_model
 from attnx.ops import reinforce_loss, sample_one_hot
 from attnx.tasks.loss import token_loss
@@ -285,26 +281,3 @@ def test_accel_leaves_samples_to_the_definition(monkeypatch):
         fast.eval()(queries, memory)
         assert calls
         calls.clear()
-
-
-REFUSALS = {
-    "model=transformer": ["model=transformer", "normalizer=reinforced"],
-    "model.cross_normalizer=reinforced": ["model=transformer", "model.cross_normalizer=reinforced"],
-    "model.gate_normalizer=reinforced": ["task=qa", "model=entity", "model.gate_normalizer=reinforced"],
-    "model=entity": ["task=qa", "model=entity", "normalizer=reinforced"],
-    "encoder.normalizer=reinforced": [
-        "task=classification",
-        "model=classifier",
-        "encoder=hierarchical",
-        "encoder.normalizer=reinforced",
-    ],
-}
-
-
-@pytest.mark.parametrize("setting", REFUSALS)
-def test_models_that_pass_no_log_probability_on_refuse(setting):
-    name = setting if "normalizer" in setting else "normalizer=reinforced"
-    with pytest.raises(UserError) as refused:
-        compose(REFUSALS[setting])
-    assert str(refused.value).startswith(f"{name} samples positions, whose log-probability joins the loss, but ")
-    assert "\n" not in str(refused.value)

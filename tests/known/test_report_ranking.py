@@ -1,13 +1,11 @@
 """The report of written run folders: varying choices, winners with their certainty, and effects."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math
 import re
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -34,8 +32,6 @@ from attnx.sweeps.record import save_sweep
 from tests.run_folder import write_run_folder
 
 Write = Callable[..., Path]
-
-
 SETTINGS = ("dot-global", "dot-local", "mlp-global", "mlp-local")
 
 
@@ -76,9 +72,27 @@ def write(tmp_path):
     return write_run
 
 
+def write_seeds(write: Write, values: Mapping[str, Sequence[float]], **info: Any) -> list[Path]:
+    """Write the runs of scorers, of which each has a value for every seed."""
+    return [
+        write(f"{name}{seed}", value, seed, scorer=name, **info)
+        for name, group in values.items()
+        for seed, value in enumerate(group)
+    ]
+
+
+def write_grid(write: Write, values: Mapping[tuple[str, str], float], **info: Any) -> list[Path]:
+    """Write a run of each scorer and scope."""
+    return [write(f"{a}-{b}", value, scorer=a, scope=b, **info) for (a, b), value in values.items()]
+
+
 def only(folders: list[Path]) -> Comparison:
     (result,) = comparisons(load_runs(folders))
     return result
+
+
+def read_rows(table: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(table.read_text(encoding="utf-8").splitlines()))
 
 
 def names(actual: Comparison) -> list[str]:
@@ -103,11 +117,8 @@ def test_a_folder_contains_sweeps_and_single_runs(write, tmp_path, monkeypatch):
     write("multirun/runs/mine", 8.0, scorer="additive")
     write("multirun/runs/broken", None, error="it fell over")
     save_sweep(Sweep(Path("multirun/scorers"), "attnx -m", [], jobs=[SweepJob(0, ["scorer=dot"], "finished")]))
-    assert {str(run.path) for run in load_runs(["multirun"])} == {
-        "multirun/scorers/0",
-        "multirun/runs/mine",
-        "multirun/runs/broken",
-    }
+    paths = {f"multirun/{name}" for name in ("scorers/0", "runs/mine", "runs/broken")}
+    assert {str(run.path) for run in load_runs(["multirun"])} == paths
     assert {run.path.name for run in load_runs(["multirun/runs"])} == {"mine", "broken"}
     page, text, *_ = write_report(["multirun"])
     assert page == Path("multirun/report.html")
@@ -118,13 +129,10 @@ def test_a_folder_contains_sweeps_and_single_runs(write, tmp_path, monkeypatch):
         load_runs(["multirun/empty"])
 
 
-def three(write: Write, better: tuple[float, ...] = (7.0, 7.2, 7.4), **fields: float) -> list[Path]:
+def three(write: Write, better: tuple[float, ...] = (7.0, 7.2, 7.4), **fields: Sequence[float]) -> list[Path]:
     """Settings with three seeds each: ``dot`` as given, others so much behind in each seed."""
-    folders = [write(f"dot{seed}", value, seed, scorer="dot") for seed, value in enumerate(better)]
-    for name, gaps in fields.items():
-        values = zip(better, gaps, strict=True)  # type: ignore[call-overload]
-        folders += [write(f"{name}{seed}", value + gap, seed, scorer=name) for seed, (value, gap) in enumerate(values)]
-    return folders
+    behind = {name: [value + gap for value, gap in zip(better, gaps, strict=True)] for name, gaps in fields.items()}
+    return write_seeds(write, {"dot": better, **behind})
 
 
 def test_varying_options_are_found():
@@ -147,7 +155,6 @@ def test_runs_that_differ_by_their_seed_are_one_setting(write):
     first, second = comparison.rankings[0].rows
     assert (first.mean, first.sd) == (pytest.approx(7.2), pytest.approx(0.2))
     assert first.difference is None
-    assert second.difference is not None
     expected = geometric_mean(7.3, 7.6, 7.9) - geometric_mean(7.0, 7.2, 7.4)
     assert (second.difference.difference, second.difference.test) == (pytest.approx(expected), SEEDS)
     logs = [np.log([7.0, 7.2, 7.4]), np.log([7.3, 7.6, 7.9])]
@@ -185,9 +192,7 @@ def test_an_equally_good_setting_prevents_a_winner(write):
     comparison = only(three(write, additive=(1.0, 1.0, 1.0), mlp=(0.2, 0.2, 0.2)))
     rows = {row.setting.name: row.difference for row in comparison.rankings[0].rows}
     assert rows["dot"] is None
-    assert rows["additive"] is not None
     assert rows["additive"].p < 0.05
-    assert rows["mlp"] is not None
     assert rows["mlp"].p > 0.05
     first, second, *_, third = comparison.rankings[0].verdict[:3]
     assert first.startswith(
@@ -205,13 +210,8 @@ def test_settings_with_unequal_spread_have_their_own_variances(write):
         "mlp": (8.0, 8.1, 8.2, 8.3, 8.4),
         "wild": (10.0, 12.0, 50.0, 88.0, 90.0),
     }
-    folders = [
-        write(f"{name}{n}", value, n, scorer=name) for name, group in values.items() for n, value in enumerate(group)
-    ]
-    ranking = only(folders).rankings[0]
+    ranking = only(write_seeds(write, values)).rankings[0]
     near, wild = (row.difference for row in ranking.rows[1:])
-    assert near is not None
-    assert wild is not None
     assert near.p < 0.05
     assert near.high < 3
     assert wild.high > 20
@@ -267,11 +267,8 @@ def test_metrics_that_disagree_untested_are_named(write):
 def test_near_best_settings_are_listed_with_their_distances(write):
     """Five that cannot be told apart: the defaults, which are last, are named, and first what validation chooses."""
     names = ["dot", "mlp", "concat", "cosine", "additive"]
-    folders = [
-        write(f"{name}{seed}", 7.0 + 0.1 * place + 0.5 * seed, seed, scorer=name)
-        for place, name in enumerate(names)
-        for seed in range(3)
-    ]
+    values = {name: [7.0 + 0.1 * place + 0.5 * seed for seed in range(3)] for place, name in enumerate(names)}
+    folders = write_seeds(write, values)
     first = only(folders).rankings[0].verdict[0]
     assert re.match(
         r"Take any of 5 settings; they cannot be told apart: \*\*dot\*\*; \*\*mlp\*\*, 0\.\d+ \(1 %\) behind; "
@@ -312,13 +309,7 @@ def test_near_best_settings_are_listed_with_their_distances(write):
 )
 def test_where_nothing_was_learned_there_is_no_advice(values, metric, start, write, tmp_path):
     """Nothing is first, wins or is to be told apart by more seeds."""
-    folders = [
-        write(
-            f"{name}{seed}", value, seed, scorer=name, metric=metric, maximize=metric == "bleu", results={"steps": 10}
-        )
-        for name, group in values.items()
-        for seed, value in enumerate(group)
-    ]
+    folders = write_seeds(write, values, metric=metric, maximize=metric == "bleu", results={"steps": 10})
     ranking = only(folders).rankings[0]
     first = ranking.verdict[0]
     assert first.startswith(start)
@@ -329,15 +320,13 @@ def test_where_nothing_was_learned_there_is_no_advice(values, metric, start, wri
     assert "textbf" not in write_report(folders, tmp_path / "out")[3].read_text(encoding="utf-8")
 
 
+FEWER_SEEDS = "Means are over 2 to 3 seeds: those over fewer have wider intervals."
 NO_NUMBER = (
     "Seeds failed, or their PER is no number, of **dot, global** (1 of 3): means are over the others, and a setting "
 )
 BAD_INPUT: dict[str, tuple[dict[str, dict[str, Any] | None], str]] = {
     "null, as attnx writes what is no number": ({"dot-global2": {"results": {"test_per": None}}}, NO_NUMBER),
-    "NaN": (
-        {"dot-global2": {"value": math.nan}},
-        "Means are over 2 to 3 seeds: those over fewer have wider intervals.",
-    ),
+    "NaN": ({"dot-global2": {"value": math.nan}}, FEWER_SEEDS),
     "1e308": ({"dot-global2": {"value": 1e308}}, NO_NUMBER),
     "only 1e308": (
         {f"dot-global{seed}": {"value": 1e308} for seed in range(3)},
@@ -359,7 +348,7 @@ BAD_INPUT: dict[str, tuple[dict[str, dict[str, Any] | None], str]] = {
         {f"{name}{seed}": None for name in SETTINGS for seed in (1, 2)},
         "**dot, global** is first with PER 7.00 % with one seed, but the differences cannot be tested: there is one",
     ),
-    "unequal seeds": ({"dot-global2": None}, "Means are over 2 to 3 seeds: those over fewer have wider intervals."),
+    "unequal seeds": ({"dot-global2": None}, FEWER_SEEDS),
     "a missing cell": (
         {f"mlp-local{seed}": None for seed in range(3)},
         "3 of 4 combinations of `scorer` by `scope` have results: the ranking is of these, and effects of the choices ",
@@ -373,11 +362,7 @@ BAD_INPUT: dict[str, tuple[dict[str, dict[str, Any] | None], str]] = {
         "The runs are of 2 different machines: their times cannot be compared.",
     ),
     "mixed data": (
-        {
-            "dot-global2": {"fingerprint": "ab"},
-            "dot-global1": {"fingerprint": "ab"},
-            "dot-global0": {"fingerprint": "cd"},
-        },
+        {f"dot-global{seed}": {"fingerprint": data} for seed, data in ((0, "cd"), (1, "ab"), (2, "ab"))},
         "The runs were trained on 2 different data sets: a difference may come from the data, not from the settings.",
     ),
 }
@@ -428,8 +413,7 @@ def test_runs_of_unequal_steps_are_ranked_with_a_warning(write, tmp_path):
     assert first in text.read_text(encoding="utf-8")
     assert "| 7.10 | 0.14 | 2 | 299 to 300 |" in text.read_text(encoding="utf-8")
     assert f"% {first}" in tex.read_text(encoding="utf-8")
-    with table.open(encoding="utf-8", newline="") as file:
-        assert [row["steps"] for row in csv.DictReader(file)] == ["299.5", "279.5", "259.5"]
+    assert [row["steps"] for row in read_rows(table)] == ["299.5", "279.5", "259.5"]
 
 
 def test_runs_of_equal_time_are_ranked(write):
@@ -448,12 +432,8 @@ def test_digits_follow_from_the_intervals(write):
     small = {"dot": (0.0884, 0.0888), "mlp": (0.0910, 0.0914)}
     large = {"dot": (500.0, 700.0), "mlp": (900.0, 1100.0)}
     for values, expected in ((small, "0.08860 ± 0.00028"), (large, "600 ± 141")):
-        folders = [
-            write(f"{name}{value}", value, seed, scorer=name, metric="mse")
-            for name, group in values.items()
-            for seed, value in enumerate(group)
-        ]
-        assert f"MSE {expected} over 2 seeds" in only(folders).rankings[0].verdict[0]
+        verdict = only(write_seeds(write, values, metric="mse")).rankings[0].verdict
+        assert f"MSE {expected} over 2 seeds" in verdict[0]
 
 
 def test_with_one_seed_test_examples_are_compared(write):
@@ -465,7 +445,6 @@ def test_with_one_seed_test_examples_are_compared(write):
     ]
     ranking = only(folders).rankings[0]
     gap = ranking.rows[1].difference
-    assert gap is not None
     assert (gap.difference, gap.test) == (pytest.approx(25), EXAMPLES)
     assert 15 < gap.low < 25 < gap.high < 40
     verdict = ranking.verdict
@@ -487,8 +466,6 @@ def test_a_difference_on_examples_may_be_uncertain(write):
     ]
     ranking = only(folders).rankings[0]
     gap, both = ranking.rows[1].difference, ranking.rows[1].both_sources
-    assert gap is not None
-    assert both is not None
     assert gap.low > 12
     assert both[0] < 0
     assert ranking.verdict[0].startswith("Take **dot**, which won on these test examples: ")
@@ -502,7 +479,6 @@ def test_words_that_both_get_wrong_do_not_matter(write):
         write(str(n), 55.0, scorer=s, edits=e, metric="wer") for n, (s, e) in enumerate([("dot", first), ("mlp", two)])
     ]
     gap = only(folders).rankings[0].rows[1].difference
-    assert gap is not None
     assert (gap.difference, gap.p) == (0, 1)
     # Relative to 55 %, on logarithms.
     assert gap.high == pytest.approx(55 * math.expm1(1.96 * 100 * math.sqrt(40) / 400 / 55), rel=0.1)
@@ -520,7 +496,6 @@ def test_saved_draws_are_of_one_order(write):
     folders = [Path(folder) for folder in (folder.parent / "dot", folder.parent / "mlp", folder.parent / "concat")]
     first, second = only(folders[:2]).rankings[0].rows
     assert first.difference is None
-    assert second.difference is not None
     assert (second.difference.difference, second.difference.test) == (2, EXAMPLES)
     assert second.difference.high - 2 == pytest.approx(1.96 * np.std(drawn["dot"] - drawn["mlp"], ddof=1), rel=0.1)
     first = only(folders[:2]).rankings[0].verdict[0]
@@ -538,14 +513,9 @@ def test_one_setting_has_no_comparison(write):
 
 
 def test_a_metric_may_be_maximized(write):
-    folders = [
-        write(f"{name}{seed}", value, seed, scorer=name, metric="bleu", maximize=True)
-        for name, values in {"dot": (30.0, 31.0), "mlp": (25.0, 26.5)}.items()
-        for seed, value in enumerate(values)
-    ]
-    comparison = only(folders)
+    values = {"dot": (30.0, 31.0), "mlp": (25.0, 26.5)}
+    comparison = only(write_seeds(write, values, metric="bleu", maximize=True))
     assert names(comparison) == ["dot", "mlp"]
-    assert comparison.rankings[0].rows[1].difference is not None
     assert comparison.rankings[0].rows[1].difference.difference == pytest.approx(4.75)
 
 
@@ -634,16 +604,21 @@ def level_means(effects: list[Effect]) -> dict[str, dict[str, float | None]]:
     return {effect.name: {level.value: level.mean for level in effect.levels} for effect in effects}
 
 
+def write_two_seeds(write: Write, scope: str) -> list[Path]:
+    """Write runs of two scorers by two scopes with means of 11, 13, 15 and 21, and a seed on either side of each."""
+    values = {("dot", "global"): 11, ("dot", scope): 13, ("mlp", "global"): 15, ("mlp", scope): 21}
+    return [
+        write(f"{a}-{b}-{seed}", value + side, seed, scorer=a, scope=b, metric="loss")
+        for ((a, b), value), (seed, side) in product(values.items(), ((1, -1), (2, 1)))
+    ]
+
+
 def test_the_effect_of_a_choice_averages_over_the_other_choices(write):
     """Two seeds, one above and one below by 1: a variance of 2, so that a setting's mean has one of 1.
 
     The effects of two choices leave one degree of freedom, for which t is 12.7062 from tables.
     """
-    values = {("dot", "global"): 1, ("dot", "local"): 3, ("mlp", "global"): 5, ("mlp", "local"): 11}
-    folders = [
-        write(f"{a}-{b}-{seed}", 10 + value + side, seed, scorer=a, scope=b, metric="loss")
-        for ((a, b), value), (seed, side) in product(values.items(), ((1, -1), (2, 1)))
-    ]
+    folders = write_two_seeds(write, "local")
     effects = only(folders).rankings[0].effects
     assert level_means(effects) == {
         "scorer": {"dot": pytest.approx(12), "mlp": pytest.approx(18)},
@@ -655,27 +630,20 @@ def test_the_effect_of_a_choice_averages_over_the_other_choices(write):
     assert "| scorer by scope | 4.00 |" in write_report(folders)[1].read_text(encoding="utf-8")
     # The effects leave one setting over, whose deviations of 1 are the error.
     dot = effects[0].levels[0]
-    assert dot.low is not None
-    assert dot.mean is not None
     assert dot.mean - dot.low == pytest.approx(12.7062 * math.sqrt(4 / 2), rel=1e-4)
 
 
 def test_effects_are_tables(write, tmp_path):
     """The CSV has what the report's object has; in LaTeX a choice is named once, and signs are escaped."""
-    values = {("dot", "global"): 1, ("dot", "a_b"): 3, ("mlp", "global"): 5, ("mlp", "a_b"): 11}
-    folders = [
-        write(f"{a}-{b}-{seed}", 10 + value + side, seed, scorer=a, scope=b, metric="loss")
-        for ((a, b), value), (seed, side) in product(values.items(), ((1, -1), (2, 1)))
-    ]
+    folders = write_two_seeds(write, "a_b")
     main = only(folders).rankings[0]
     files = {path.name: path.read_text(encoding="utf-8") for path in write_report(folders, tmp_path / "out")}
-    rows = list(csv.DictReader(files["report.effects.csv"].splitlines()))
+    rows = read_rows(tmp_path / "out" / "report.effects.csv")
     assert [(row["effect"], row["choice"], row["value"]) for row in rows] == [
         *(("main", effect.name, level.value) for effect in main.effects for level in effect.levels),
         ("interaction", "scorer by scope", ""),
     ]
     test = main.effects[0].test
-    assert test is not None
     assert float(rows[0]["f"]) == pytest.approx(test.f)
     assert float(rows[1]["adjusted_p"]) == pytest.approx(test.adjusted_p, rel=1e-5)
     assert [float(row["mean"]) for row in rows[:2]] == pytest.approx([12, 18])
@@ -692,27 +660,22 @@ def test_effects_are_tables(write, tmp_path):
 def test_a_missing_cell_of_a_grid_is_estimated(write):
     """Local adds 2, mlp adds 5: so does the fourth, which is missing. Plain means would make it 6 for mlp."""
     values = {("dot", "global"): 1.0, ("dot", "local"): 3.0, ("mlp", "global"): 6.0}
-    folders = [write(f"{a}-{b}", value, scorer=a, scope=b, metric="loss") for (a, b), value in values.items()]
-    assert level_means(only(folders).rankings[0].effects) == {
+    assert level_means(only(write_grid(write, values, metric="loss")).rankings[0].effects) == {
         "scorer": {"dot": pytest.approx(2), "mlp": pytest.approx(7)},
         "scope": {"global": pytest.approx(3.5), "local": pytest.approx(5.5)},
     }
 
 
 def test_choices_that_always_change_together_are_one(write):
-    folders = [
-        write(str(n), value, scorer=a, scope=b, metric="loss")
-        for n, (a, b, value) in enumerate([("dot", "global", 1.0), ("mlp", "local", 3.0)])
-    ]
+    folders = write_grid(write, {("dot", "global"): 1.0, ("mlp", "local"): 3.0}, metric="loss")
     expected = {"dot, global": pytest.approx(1), "mlp, local": pytest.approx(3)}
     assert level_means(only(folders).rankings[0].effects) == {"scorer, scope": expected}
 
 
 def test_confounded_effects_are_not_reported(write):
     """Each scorer was tried with scopes of its own, so nothing parts its share from theirs."""
-    grid = [("dot", "a"), ("dot", "b"), ("mlp", "c"), ("mlp", "d")]
-    folders = [write(str(n), float(n), scorer=scorer, scope=scope) for n, (scorer, scope) in enumerate(grid)]
-    effects = level_means(only(folders).rankings[0].effects)
+    values = {("dot", "a"): 0.0, ("dot", "b"): 1.0, ("mlp", "c"): 2.0, ("mlp", "d"): 3.0}
+    effects = level_means(only(write_grid(write, values)).rankings[0].effects)
     assert set(effects["scorer"].values()) == set(effects["scope"].values()) == {None}
 
 
@@ -729,7 +692,7 @@ def test_an_option_of_one_part_belongs_to_that_part(write):
 def test_a_baseline_without_the_parts_is_ranked_and_has_no_effects(write):
     """Two scorers by two scopes, and a setting without either, far behind: means are those of the grid alone."""
     values = {("dot", "global"): 1.0, ("dot", "local"): 3.0, ("mlp", "global"): 6.0, ("mlp", "local"): 8.5}
-    grid = [write(f"{a}-{b}", value, scorer=a, scope=b, metric="loss") for (a, b), value in values.items()]
+    grid = write_grid(write, values, metric="loss")
     comparison = only([*grid, write("none", 90.0, metric="loss")])
     main = comparison.rankings[0]
     assert [len(row.values) for row in main.rows] == [1] * 5
@@ -744,7 +707,7 @@ def test_a_value_of_a_single_setting_has_no_effect(write):
     """Beside a grid of two scorers by two scopes, one setting has a third scorer, and one has both a fourth and a third
     scope. Without a grid, values of single settings are all there is."""
     values = {("dot", "global"): 1.0, ("dot", "local"): 3.0, ("mlp", "global"): 6.0, ("mlp", "local"): 8.5}
-    grid = [write(f"{a}-{b}", value, scorer=a, scope=b) for (a, b), value in values.items()]
+    grid = write_grid(write, values)
     single = [write("c-global", 50.0, scorer="cosine", scope="global"), write("g-far", 70.0, scorer="gmm", scope="far")]
     main = only([*grid, *single]).rankings[0]
     assert main.effects == only(grid).rankings[0].effects
@@ -765,15 +728,8 @@ def test_many_numeric_levels_are_grouped(write):
 
 
 def sweep_of(folder: Path, jobs: list[dict[str, Any]]) -> Path:
-    record = {
-        "format": 1,
-        "name": folder.name,
-        "command": "attnx -m",
-        "overrides": [],
-        "status": "failed",
-        "jobs": jobs,
-    }
-    (folder / "sweep.json").write_text(json.dumps(record))
+    record = {"format": 1, "name": folder.name, "command": "attnx -m", "overrides": [], "status": "failed"}
+    (folder / "sweep.json").write_text(json.dumps({**record, "jobs": jobs}))
     return folder
 
 
@@ -816,17 +772,12 @@ def test_failures_of_a_setting_are_counted(write, tmp_path):
     foreign = write("foreign", None, 5, scorer="dot", task="translation")
     files = {path.suffix: path for path in write_report([sweep_of(tmp_path / "s", jobs), foreign], tmp_path / "out")}
     lines = files[".md"].read_text(encoding="utf-8").splitlines()
-    assert [line.split(" | ")[1::3][:2] for line in lines if re.match(r"\| \d ", line)] == [
-        ["dot", "2 of 3"],
-        ["cosine", "3"],
-    ]
+    ranked = [line.split(" | ")[1::3][:2] for line in lines if re.match(r"\| \d ", line)]
+    assert ranked == [["dot", "2 of 3"], ["cosine", "3"]]
     assert "- scorer=dot seed=3: failed: not finite" in lines
     assert "- scorer=mlp: failed with 3 seeds (1, 2, 3): not finite" in lines
-    with (tmp_path / "out" / "report.csv").open(encoding="utf-8", newline="") as file:
-        assert [(row["seeds"], row["unfinished_seeds"]) for row in csv.DictReader(file)] == [
-            ("1 2", "3"),
-            ("1 2 3", ""),
-        ]
+    rows = read_rows(tmp_path / "out" / "report.csv")
+    assert [(row["seeds"], row["unfinished_seeds"]) for row in rows] == [("1 2", "3"), ("1 2 3", "")]
 
 
 def test_a_report_without_finished_runs_is_written(write, tmp_path):
@@ -843,12 +794,10 @@ def test_text_and_table_hold_the_ranking(write, tmp_path):
     assert not list(tmp_path.glob("*.partial"))
     lines = text.read_text(encoding="utf-8").splitlines()
     gap = only(folders).rankings[0].rows[1].difference
-    assert gap is not None
     interval, p = f"{gap.low:.2f} to {gap.high:.2f}", f"{gap.p:.3f}"
     assert "| 1 | dot | 7.20 | 0.20 | 3 |  |  |  |  |" in lines
     assert f"| 2 | additive | 8.20 | 0.30 | 3 |  | 1.00 | {interval} | {p} |" in lines
-    with table.open(encoding="utf-8", newline="") as file:
-        first, second = csv.DictReader(file)
+    first, second = read_rows(table)
     assert (first["scorer"], first["test_per"], first["seeds"], first["test_per_p"]) == ("dot", "7.2", "0 1 2", "")
     assert (second["rank"], second["folders"]) == ("2", " ".join(map(str, folders[3:])))
     expected = geometric_mean(7.9, 8.2, 8.5) - geometric_mean(7.0, 7.2, 7.4)
@@ -866,12 +815,9 @@ def test_text_and_table_hold_the_ranking(write, tmp_path):
 def test_the_mean_beside_an_interval_is_the_one_that_it_is_of(write, tmp_path):
     """One run that fails to learn moves the usual mean far out of the interval of the geometric one."""
     errors = [0.05] * 8 + [0.06, 60.0]
-    for seed, error in enumerate(errors):
-        write(f"dot{seed}", error, seed=seed, scorer="dot")
-        write(f"mlp{seed}", 2 * error, seed=seed, scorer="mlp")
+    write_seeds(write, {"dot": errors, "mlp": [2 * error for error in errors]})
     _, _, table, tex, *_ = write_report([tmp_path])
-    with table.open(encoding="utf-8", newline="") as file:
-        first, _ = csv.DictReader(file)
+    first, _ = read_rows(table)
     usual, scaled, low, high = (float(first[f"test_per{end}"]) for end in ("", "_scale_mean", "_low", "_high"))
     assert usual == pytest.approx(sum(errors) / 10)
     assert scaled == pytest.approx(geometric_mean(*errors), rel=1e-6)

@@ -1,7 +1,5 @@
 """Reports on written run folders, every number by hand."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -61,7 +59,7 @@ def write(tmp_path):
 def comparison_rows(folders: list[Path]) -> list[list[str]]:
     console = Console(file=io.StringIO(), width=200)
     console.print(compare(folders))
-    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    lines = console.file.getvalue().splitlines()
     return [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if "│" in line]
 
 
@@ -211,7 +209,7 @@ def test_a_value_is_shown_with_its_interval(write):
     assert "| steps | 7 |  |  |" in text
     console = Console(file=io.StringIO(), width=100)
     console.print(results_table(read_run(first)))
-    assert "test_own_mse  0.00312  0.00292 to 0.00340" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert "test_own_mse  0.00312  0.00292 to 0.00340" in console.file.getvalue()
 
 
 def test_compare_marks_the_best_in_its_direction(write):
@@ -234,22 +232,14 @@ def test_compare_marks_nothing_of_different_tests(write):
 def test_compare_distinguishes_runs_of_one_name_by_folder(write):
     first, second = write("first"), write("second")
     (second / RUN_JSON).write_text(json.dumps({"format": FORMAT, "name": "first"}))
-    assert [str(column.header) for column in compare([first, second]).columns] == [
-        "metric",
-        "first",
-        "second",
-    ]
+    assert [str(column.header) for column in compare([first, second]).columns] == ["metric", "first", "second"]
 
 
 @pytest.mark.parametrize(
     ("config", "info", "message"),
     [
         ("task: {name: translation}\n", {}, "its task is translation, .*first has g2p; such runs cannot"),
-        (
-            "task: {name: g2p}\n",
-            {"monitor": "valid_loss"},
-            "main metric is valid_loss, .* has valid_per;",
-        ),
+        ("task: {name: g2p}\n", {"monitor": "valid_loss"}, "main metric is valid_loss, .* has valid_per;"),
     ],
 )
 def test_compare_refuses_incomparable_runs(config, info, message, write):

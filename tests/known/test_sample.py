@@ -1,7 +1,5 @@
 """Samples of examples: nested, stratified by tag, and drawn by content instead of position."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The kernel ``sdpa`` equals the definition and materializes no scores."""
 
-from __future__ import annotations
-
 import copy
 import math
 from typing import Any

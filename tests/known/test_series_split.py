@@ -1,7 +1,5 @@
 """Splits of a series in time: protocols of papers, ratios, rows, and mistakes."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from attnx.problems.forecasting.series_split import (
     split_series,
 )
 from attnx.problems.forecasting.windows import Span, WindowSpec
+from tests.refusal import refused
 
 HOUR = 3600.0
 
@@ -96,10 +95,8 @@ def test_row_counts_are_used_exactly():
     ],
 )
 def test_an_unknown_split_is_refused(overrides):
-    with pytest.raises(UserError) as error:
+    with refused(f"task.split={str(overrides).replace(' ', '')}: expected ...[8640,2880,2880]..."):
         SeriesSplit.parse(overrides)
-    assert str(error.value).startswith(f"task.split={str(overrides).replace(' ', '')}: expected ")
-    assert "[8640,2880,2880]" in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -128,9 +125,8 @@ def test_an_unknown_split_is_refused(overrides):
     ],
 )
 def test_a_series_too_short_for_its_split_is_refused(series, split, message):
-    with pytest.raises(UserError) as error:
+    with refused(f"{message}..."):
         split_series(series, WindowSpec(3, 2, ("a",)), SeriesSplit.parse(split))
-    assert str(error.value).startswith(message)
 
 
 def test_a_known_column_needs_a_value_to_train_on():

@@ -1,7 +1,5 @@
 """Runs are compared on one test, whose examples are matched by content."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path
@@ -40,7 +38,7 @@ def compare_folders(*folders: Path) -> tuple[dict[str, list[str]], str]:
     """The rows of the comparison by their names, and all of it as text with single spaces."""
     console = Console(file=io.StringIO(), width=240)
     console.print(compare(folders))
-    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    text: str = console.file.getvalue()
     lines = (line.split("│")[1:-1] for line in text.splitlines() if "│" in line)
     return {name.strip(): [cell.strip() for cell in cells] for name, *cells in lines}, " ".join(text.split())
 

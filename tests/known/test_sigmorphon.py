@@ -1,7 +1,5 @@
 """Multilingual word lists: folders, the task that reads them, and the real data if available."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import unicodedata
@@ -32,7 +30,7 @@ WORDS = {
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Write:
+def write(tmp_path):
     """Write files, named by their paths, into the test's own folder, and return that."""
 
     def files(contents: dict[str, str]) -> Path:
@@ -56,7 +54,7 @@ def refusal_message(action: Callable[[], Any]) -> str:
     return str(caught.value)
 
 
-def test_languages_of_a_folder_alternate(write: Write) -> None:
+def test_languages_of_a_folder_alternate(write):
     """Repeated words of a language are one pair, those of two languages two; languages are in alphabetical order."""
     assert read_languages(write(WORDS) / "train") == [
         pair("bos", "ab", "aa bb"),
@@ -68,7 +66,7 @@ def test_languages_of_a_folder_alternate(write: Write) -> None:
     ]
 
 
-def test_other_files_of_the_folder_are_ignored(write: Write) -> None:
+def test_other_files_of_the_folder_are_ignored(write):
     """Also read: packed lists, a name that is the code alone, one with a script or a region in it."""
     folder = write(
         {
@@ -85,7 +83,7 @@ def test_other_files_of_the_folder_are_ignored(write: Write) -> None:
     assert [pair.tag for pair in read_languages(folder)] == ["ady", "eng_us", "ita", "pt-BR"]
 
 
-def test_a_code_with_underscores_is_one_language(write: Write) -> None:
+def test_a_code_with_underscores_is_one_language(write):
     """As of later shared tasks; the same in every part, whatever the part is called, and where a star stands for it."""
     codes = ["por_latn_bz", "por_latn_po", "wel_nw"]
     names = ["train/{}_train.tsv", "dev/{}_dev.tsv.gz", "test/{}.tsv", "valid/{}.valid.tsv", "gold/{}_broad_gold.tsv"]
@@ -108,7 +106,7 @@ def test_a_code_with_underscores_is_one_language(write: Write) -> None:
     assert [pair.tag for pair in read_languages(folder / "gold")] == [f"{code}_broad_gold" for code in codes]
 
 
-def test_a_pattern_selects_files_of_a_folder(write: Write) -> None:
+def test_a_pattern_selects_files_of_a_folder(write):
     folder = write({"ita_train.tsv": "a\ta\n", "ita_dev.tsv": "b\tb\n", "fre_train.tsv": "c\tc\n"})
     assert read_languages(folder / "*_train.tsv") == [pair("fre", "c", "c"), pair("ita", "a", "a")]
     assert read_languages(folder / "ita_d*") == [pair("ita", "b", "b")]
@@ -119,20 +117,20 @@ def test_a_pattern_selects_files_of_a_folder(write: Write) -> None:
         assert has_languages(path) is many
 
 
-def test_languages_can_be_selected(write: Write) -> None:
+def test_languages_can_be_selected(write):
     folder = write(WORDS) / "train"
     assert {pair.tag for pair in read_languages(folder, ["ita", "bos"])} == {"ita", "bos"}
     assert read_languages(folder, ["ita", "ita"]) == read_languages(folder, ["ita"])
 
 
-def test_unicode_composition_merges_two_spellings(write: Write) -> None:
+def test_unicode_composition_merges_two_spellings(write):
     """The letter with an accent, and the letter followed by an accent."""
     folder = write({"fre_train.tsv": "\u00e9\te\ne\u0301\tE\n"})
     assert read_languages(folder) == [pair("fre", "\u00e9", "e"), pair("fre", "e\u0301", "E")]
     assert read_languages(folder, compose=True) == [pair("fre", "\u00e9", "e", "E")]
 
 
-def test_mistakes_are_reported_with_file_and_line(write: Write) -> None:
+def test_mistakes_are_reported_with_file_and_line(write):
     folder = write(WORDS) / "train"
     ita = folder / "ita_train.tsv"
     for content, line, wrong in [
@@ -147,7 +145,7 @@ def test_mistakes_are_reported_with_file_and_line(write: Write) -> None:
     assert refusal_message(lambda: read_languages(folder)).startswith(f"{ita}: holds no pairs")
 
 
-def test_unreadable_folders_are_reported(write: Write) -> None:
+def test_unreadable_folders_are_reported(write):
     folder = write(WORDS)
     message = refusal_message(lambda: read_languages(folder / "train", ["itaa"]))
     assert message == f"{folder / 'train'}: has no file of the language 'itaa'; did you mean ita?"
@@ -162,7 +160,7 @@ def test_unreadable_folders_are_reported(write: Write) -> None:
 
 
 @pytest.fixture
-def folders(write: Write) -> Path:
+def folders(write):
     """The three languages with validation and test words; "ab" is trained on in all, and judged in none."""
     parts = {"dev": "a", "test": "bb"}
     judged = {f"{part}/{tag}_{part}.tsv": f"{word}\tA\n" for part, word in parts.items() for tag in ("ita", "fre")}
@@ -174,7 +172,7 @@ def task(folder: Path, **options: Any) -> G2p:
     return G2p(**{**paths, **options})
 
 
-def test_the_task_reads_three_folders(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_task_reads_three_folders(folders, monkeypatch):
     """Tags are those of the training split; a language may lack words to be judged on. Variables are filled in."""
     monkeypatch.setenv("SOME_DATA", str(folders))
     for item in (task(folders), G2p("$SOME_DATA/train", "$SOME_DATA/dev", "${SOME_DATA}/test")):
@@ -186,7 +184,7 @@ def test_the_task_reads_three_folders(folders: Path, monkeypatch: pytest.MonkeyP
         assert item.monitor == "valid_per_macro"
 
 
-def test_one_file_has_no_tags(folders: Path) -> None:
+def test_one_file_has_no_tags(folders):
     """Everything is as it was: plain rates, watched by their plain name."""
     single = G2p(*(str(folders / f"{part}/fre_{part}.tsv") for part in ("train", "dev", "test")))
     data = single.load()
@@ -197,7 +195,7 @@ def test_one_file_has_no_tags(folders: Path) -> None:
     assert data.pairs.train[0] == pair("", "ab", "A B", "A P")
 
 
-def test_the_tasks_metrics_by_hand(folders: Path) -> None:
+def test_the_tasks_metrics_by_hand(folders):
     """A right French word, an Italian word with one wrong phone of two, and an empty Bosnian output."""
     import torch
 
@@ -210,7 +208,7 @@ def test_the_tasks_metrics_by_hand(folders: Path) -> None:
     assert scores == pytest.approx({**by_hand, "test_wer_micro": 50.0, "test_wer_fre": 0.0, "test_wer_ita": 100.0})
 
 
-def test_selected_languages_apply_to_every_part(folders: Path) -> None:
+def test_selected_languages_apply_to_every_part(folders):
     data = task(folders, languages=["ita"]).load()
     assert data.tags == ("ita",)
     assert {pair.tag for part in data.pairs for pair in part} == {"ita"}
@@ -218,7 +216,7 @@ def test_selected_languages_apply_to_every_part(folders: Path) -> None:
     assert message == f"{folders / 'test'}: has no file of the language 'bos'; choose from fre, ita"
 
 
-def test_words_are_distinguished_by_language(folders: Path, write: Write) -> None:
+def test_words_are_distinguished_by_language(folders, write):
     """Bosnian "b" is another word than French "b", which is trained on."""
     write({"test/bos_test.tsv": "b\tB\n"})
     first, second = task(folders), task(folders)
@@ -229,14 +227,14 @@ def test_words_are_distinguished_by_language(folders: Path, write: Write) -> Non
     assert f"1 of {len(pairs)} sources of the test split are also in the training split" in second.notes
 
 
-def test_an_unknown_test_language_is_refused(folders: Path, write: Write) -> None:
+def test_an_unknown_test_language_is_refused(folders, write):
     write({"dev/rum_dev.tsv": "b\tB\n"})
     assert "'rum'" in refusal_message(task(folders).load)
     assert "without a tag" in refusal_message(task(folders, valid=str(folders / "test/fre_test.tsv")).load)
 
 
 @pytest.mark.parametrize("kind", ["folder", "pattern"])
-def test_the_word_alone_decides_what_is_held_out(write: Write, kind: str) -> None:
+def test_the_word_alone_decides_what_is_held_out(write, kind):
     """The same words in every language, in every writing, with a token before them, and in a file of its own."""
     words = [f"\u00e9{first}{second}" for first in "abcdefgh" for second in "abcdefgh"]
     text = "".join(f"{word}\tx\n" for word in words)
@@ -254,7 +252,7 @@ def test_the_word_alone_decides_what_is_held_out(write: Write, kind: str) -> Non
     assert {"".join(item.source) for item in alone} == expected
 
 
-def test_graphemes_split_data_and_user_input(write: Write) -> None:
+def test_graphemes_split_data_and_user_input(write):
     folder = write({"train/fre_train.tsv": "\u00e9\te\n", "dev/fre_dev.tsv": "a\te\n", "test/fre_test.tsv": "b\te\n"})
     for writing, letters in (("as_is", "\u00e9"), ("nfc", "\u00e9"), ("nfd", "e\u0301"), ("jamo", "\u00e9")):
         single = task(folder, graphemes=writing)
@@ -263,7 +261,7 @@ def test_graphemes_split_data_and_user_input(write: Write) -> None:
     assert G2p().tokenize("e\u0301") == ("e", "\u0301")
 
 
-def test_a_token_marks_the_language(folders: Path) -> None:
+def test_a_token_marks_the_language(folders):
     """A symbol of its own before the letters, in data and questions; nothing that is typed can be taken for it."""
     single = task(folders, tag_token=True)
     data = single.load()
@@ -274,7 +272,7 @@ def test_a_token_marks_the_language(folders: Path) -> None:
     assert "the language is missing" in refusal_message(lambda: single.tokenize("ab"))
 
 
-def test_contradictions_are_refused(folders: Path) -> None:
+def test_contradictions_are_refused(folders):
     ita = str(folders / "train/ita_train.tsv")
     assert "task.languages" in refusal_message(G2p(ita, languages=["ita"]).load)
     assert "needs languages" in refusal_message(G2p(ita, tag_token=True).load)
@@ -282,7 +280,7 @@ def test_contradictions_are_refused(folders: Path) -> None:
 
 
 @pytest.mark.needs_data("sigmorphon2020/train")
-def test_the_fifteen_languages_have_their_published_sizes() -> None:
+def test_the_fifteen_languages_have_their_published_sizes():
     """The counts of the shared task, 3600, 450 and 450 words a language, and what its pages say of the letters: NFC."""
     folder = Path(os.environ["ATTNX_DATA"], "sigmorphon2020")
     single = task(folder, valid=str(folder / "dev"))

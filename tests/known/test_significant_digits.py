@@ -1,7 +1,5 @@
 """Numbers as text have the digits that their intervals support, and no false zero."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,6 +1,4 @@
-"""The target of one answer, by hand: loss, probabilities and choice; and the schedule ``halving``."""
-
-from __future__ import annotations
+"""The target of one answer, by hand: loss, probabilities and choice."""
 
 import math
 
@@ -8,7 +6,6 @@ import torch
 
 from attnx.data.vocabulary import EOS, PAD, UNK
 from attnx.nn.targets.single_label import SingleLabelTarget
-from attnx.training.lr_schedules import halving
 
 INF = math.inf
 # PAD, BOS, EOS and UNK have the largest scores, and are no answers; three answers weigh 1, 2 and 5.
@@ -41,16 +38,3 @@ def test_an_answer_has_one_symbol():
     assert picked.output.tolist() == [6]
     assert picked.is_last.tolist() == [True]
     torch.testing.assert_close(picked.score, torch.tensor([math.log(5 / 8)]))
-
-
-def test_halving():
-    """With 3 steps: 8 three times, 4 three times, then 2."""
-    weight = torch.nn.Parameter(torch.zeros(1))
-    optimizer = torch.optim.SGD([weight], lr=8.0)
-    schedule = halving(optimizer, step_size=3)
-    rates = []
-    for _ in range(7):
-        rates.append(schedule.get_last_lr()[0])
-        optimizer.step()
-        schedule.step()
-    assert rates == [8.0, 8.0, 8.0, 4.0, 4.0, 4.0, 2.0]

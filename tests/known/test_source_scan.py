@@ -1,7 +1,5 @@
 """The catalog reads from source what Python would say, and isolates broken plug-ins."""
 
-from __future__ import annotations
-
 import ast
 import importlib.metadata
 import importlib.util

@@ -1,7 +1,5 @@
 """Splits: the hash of a word by hand; only the word decides its part."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

@@ -1,7 +1,5 @@
 """The table that a run starts with: what was chosen, and what differs from the defaults."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 
@@ -27,7 +25,7 @@ def make_run(*overrides: str, **info: Any) -> Run:
 def shown(run: Run, is_verbose: bool = False) -> list[list[str]]:
     console = Console(file=io.StringIO(), width=100)
     console.print(start_table(run, is_verbose))
-    return [line.split() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    return [line.split() for line in console.file.getvalue().splitlines()]
 
 
 def test_the_default_run_shows_its_composition():

@@ -1,7 +1,5 @@
 """The bytes of what a model keeps: by hand, and as the tensors of a state after as many steps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A suite: the best in validation is chosen, and its new seeds alone are ranked, per task and over all tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from attnx.reports.suite.suite_report import (
 )
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.runs.info import RunStatus
+from tests.refusal import refused
 
 SUITE = Suite(
     name="toy",
@@ -79,7 +78,7 @@ FAR = standings(
 )
 
 
-def test_validation_chooses_and_the_test_has_no_part() -> None:
+def test_validation_chooses_and_the_test_has_no_part():
     """The first run is best on the test, the second in validation, and the third has failed."""
     runs = [run(1, 90.0, valid=60.0, rate=0.001), run(1, 80.0, valid=70.0, rate=0.01), run(1, None, rate=0.1)]
     assert choose_run(runs) is runs[1]
@@ -88,7 +87,7 @@ def test_validation_chooses_and_the_test_has_no_part() -> None:
     assert choose_run(runs[2:]) is None
 
 
-def test_the_mean_is_the_one_that_its_interval_is_of() -> None:
+def test_the_mean_is_the_one_that_its_interval_is_of():
     """Errors of 1, 1 and 64 % have the geometric mean 4 %; the usual one is 22 %."""
     ranking = standings(
         capped=([99.0, 99.0, 36.0], [70.0, 70.0, 70.0]), delta=([50.0, 50.2, 50.4], [30.0, 30.5, 30.9])
@@ -97,19 +96,19 @@ def test_the_mean_is_the_one_that_its_interval_is_of() -> None:
     assert "accuracy 96" in against_best(ranking, "capped")
 
 
-def test_the_seed_of_the_search_does_not_count() -> None:
+def test_the_seed_of_the_search_does_not_count():
     assert [*SUITE.counted_seeds] == [2, 3, 4]
     assert SUITE.job("hard", ["model.mixer=delta"], ["optimizer.lr=0.01"])[-1] == "seed=1"
     assert SUITE.grid == [["optimizer.lr=0.001"], ["optimizer.lr=0.01"], ["optimizer.lr=0.1"]]
 
 
-def test_later_overrides_win_and_another_part_takes_its_options_along() -> None:
+def test_later_overrides_win_and_another_part_takes_its_options_along():
     base = ["scorer=mlp", "scorer.depth=2", "trainer.max_steps=5"]
     assert merge_overrides(base, ["+scorer=dot"], ["trainer.max_steps=7"]) == ["scorer=dot", "trainer.max_steps=7"]
     assert merge_overrides(["scorer.depth=2", "scorer=mlp"]) == ["scorer.depth=2", "scorer=mlp"]
 
 
-def test_mechanisms_are_ranked_on_each_task_and_by_their_mean_rank() -> None:
+def test_mechanisms_are_ranked_on_each_task_and_by_their_mean_rank():
     assert FAR.ranks == {
         "easy": {"capped": 1.0, "attention": 2.0, "delta": 3.0},
         "hard": {"attention": 1.0, "capped": 2.0, "delta": 3.0},
@@ -123,9 +122,8 @@ def test_mechanisms_are_ranked_on_each_task_and_by_their_mean_rank() -> None:
     )
 
 
-def test_the_mean_over_tasks_is_tested_over_seeds() -> None:
+def test_the_mean_over_tasks_is_tested_over_seeds():
     """The mean of capped with seed 2 is (99 + 70) / 2."""
-    assert FAR.overall is not None
     means = {row.setting.name: row.values for row in FAR.overall.rows}
     assert means["capped"] == {2: 84.5, 3: pytest.approx(85.05), 4: pytest.approx(84.7)}
     assert FAR.conclusions[0].startswith(
@@ -133,7 +131,7 @@ def test_the_mean_over_tasks_is_tested_over_seeds() -> None:
     )
 
 
-def test_an_error_rate_has_a_sign_for_its_unit() -> None:
+def test_an_error_rate_has_a_sign_for_its_unit():
     """Not the remark that a run's table has beside it, "%  phone error rate"."""
     runs = [run(seed, 12.0 + seed / 10, metric="per") for seed in range(2, 5)]
     one = Standings(SUITE, [Entry(task, "capped", [], runs) for task in SUITE.tasks], "capped")
@@ -141,7 +139,7 @@ def test_an_error_rate_has_a_sign_for_its_unit() -> None:
     assert "PER 12.30 % (" in one.conclusions[0]
 
 
-def test_equal_means_share_their_ranks() -> None:
+def test_equal_means_share_their_ranks():
     tied = standings(capped=([100.0] * 3, [70.0, 71.0, 72.0]), attention=([100.0] * 3, [60.0, 61.0, 62.0]))
     assert tied.ranks["easy"] == {"capped": 1.5, "attention": 1.5}
     assert verdict(tied.rankings["easy"], "capped") == "neither"
@@ -152,7 +150,7 @@ def test_equal_means_share_their_ranks() -> None:
     )
 
 
-def test_what_has_no_result_on_a_task_has_no_mean_rank() -> None:
+def test_what_has_no_result_on_a_task_has_no_mean_rank():
     entries = [
         *FAR.entries,
         entry("easy", "pale", [10.0, 11.0, 12.0]),
@@ -165,20 +163,20 @@ def test_what_has_no_result_on_a_task_has_no_mean_rank() -> None:
     assert table.rows == [["hard", "pale", "no"]]
 
 
-def test_a_failed_seed_is_named() -> None:
+def test_a_failed_seed_is_named():
     failed = standings(capped=([99.0, None, 98.0], [70.0, 71.0, 72.0]), attention=([50.0, 51.0, 52.0],) * 2)
     assert failed.entries[0].status == "failed with seed 3: it fell over"
     (table,) = [table for table in suite_tables(failed) if table.title == "easy"]
     assert [row[7] for row in table.rows] == ["2 of 3", "3"]
 
 
-def test_a_value_at_the_edge_of_the_search_is_named() -> None:
+def test_a_value_at_the_edge_of_the_search_is_named():
     at_edge = Entry("easy", "capped", [], [run(2, 9.0, rate=0.1)])
     assert FAR.edges(at_edge) == ["optimizer.lr"]
     assert FAR.edges(FAR.entries[0]) == []
 
 
-def test_the_runs_of_others_are_merged(tmp_path: Path) -> None:
+def test_the_runs_of_others_are_merged(tmp_path):
     """Their challenger is ranked with ours; their runs of a baseline take the place of those that we lack."""
     files = write_suite_report(FAR, tmp_path / "capped")
     others = read_entries(SUITE, files[-1])
@@ -192,7 +190,7 @@ def test_the_runs_of_others_are_merged(tmp_path: Path) -> None:
     assert merged.ranks["hard"] == {"attention": 1.0, "mine": 2.0, "capped": 3.0, "delta": 4.0}
 
 
-def test_a_mechanism_of_the_same_name_is_renamed_and_ours_count(tmp_path: Path) -> None:
+def test_a_mechanism_of_the_same_name_is_renamed_and_ours_count(tmp_path):
     others = read_entries(SUITE, write_suite_report(FAR, tmp_path / "theirs")[-1])
     own = [
         Entry("easy", "capped", ["scorer=other"], [run(2, 33.0, path="own")]),
@@ -213,7 +211,7 @@ def test_a_mechanism_of_the_same_name_is_renamed_and_ours_count(tmp_path: Path) 
         ({"search": {}}, "was trained by another protocol"),
     ],
 )
-def test_runs_of_another_protocol_are_refused(change: dict[str, object], words: str, tmp_path: Path) -> None:
+def test_runs_of_another_protocol_are_refused(change, words, tmp_path):
     table = write_suite_report(FAR, tmp_path / "capped")[-1]
     other = Suite(**{**vars(SUITE), **change})
     with pytest.raises(UserError, match=words) as refused:
@@ -244,16 +242,14 @@ def test_runs_of_another_protocol_are_refused(change: dict[str, object], words: 
         (TEXT.replace("recipe=mqar", "seed=3"), "toy.yaml: base: seed=3: a suite sets seeds and folders itself"),
     ],
 )
-def test_a_mistake_in_a_file_is_one_line(text: str, words: str, tmp_path: Path) -> None:
+def test_a_mistake_in_a_file_is_one_line(text, words, tmp_path):
     file = tmp_path / "toy.yaml"
     file.write_text(text, encoding="utf-8")
-    with pytest.raises(UserError) as refused:
+    with refused(f"...{words}..."):
         read_suite(str(file))
-    assert words in str(refused.value)
-    assert "\n" not in str(refused.value)
 
 
-def test_a_near_miss_is_named(tmp_path: Path) -> None:
+def test_a_near_miss_is_named(tmp_path):
     with pytest.raises(UserError, match=r"no suite 'recal'; did you mean recall\?"):
         read_suite("recal")
     (tmp_path / "suite").mkdir()
@@ -270,18 +266,18 @@ def test_a_near_miss_is_named(tmp_path: Path) -> None:
         (["scorer=attention"], "your-attention"),
     ],
 )
-def test_a_mechanism_is_named_by_its_overrides(overrides: list[str], name: str) -> None:
+def test_a_mechanism_is_named_by_its_overrides(overrides, name):
     assert SUITE.name_of(overrides) == name
 
 
-def test_a_check_keeps_the_protocol_and_shortens_it() -> None:
+def test_a_check_keeps_the_protocol_and_shortens_it():
     short = SUITE.shortened(1)
     assert (short.name, short.seeds, [*short.baselines]) == ("toy-check", 2, ["attention"])
     assert short.grid == [["optimizer.lr=0.001"], ["optimizer.lr=0.01"]]
     assert short.job("hard", [], [])[-2:] == ["trainer.max_steps=2", "seed=1"]
 
 
-def test_runs_of_several_commits_and_steps_are_named() -> None:
+def test_runs_of_several_commits_and_steps_are_named():
     entries = [entry("easy", "capped", [9.0], commit="abc"), entry("easy", "delta", [8.0], commit="def")]
     for steps, one in zip((5.0, 7.0), entries, strict=True):
         one.runs[0].results["steps"] = steps

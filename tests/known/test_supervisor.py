@@ -1,7 +1,5 @@
 """How several processes end: what their exit codes and the signals that arrived mean for the run."""
 
-from __future__ import annotations
-
 import json
 import signal
 from pathlib import Path

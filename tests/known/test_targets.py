@@ -1,7 +1,5 @@
 """Targets by hand: losses, chosen outputs, feedback; and a search step by step."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

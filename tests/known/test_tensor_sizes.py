@@ -1,7 +1,5 @@
 """Parts whose scores and weights need no further axis do not make one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -38,8 +36,7 @@ def attend_by_gmm() -> Tensor:
 def attend_by(normalizer: Any) -> Tensor:
     scores = torch.randn(ROWS, QUERIES, POSITIONS, requires_grad=True)
     mask = torch.ones_like(scores, dtype=torch.bool)
-    weights: Tensor = normalizer(scores, mask, normalizer.init_carry(mask[:, 0]))[0]
-    return weights
+    return normalizer(scores, mask, normalizer.init_carry(mask[:, 0]))[0]
 
 
 @pytest.mark.parametrize(

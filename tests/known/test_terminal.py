@@ -1,10 +1,9 @@
-"""What a terminal, a pipe and a dumb terminal are shown: bars there, plain lines here."""
-
-from __future__ import annotations
+"""What a terminal, a pipe and a dumb terminal are shown, and commands whose output nobody reads."""
 
 import io
 import os
 import pty
+import sys
 from types import SimpleNamespace
 from typing import Any, TextIO
 
@@ -12,6 +11,7 @@ import pytest
 import torch
 from rich.console import Console
 
+from attnx.cli.steady_output import steady_output
 from attnx.files.printable import can_redraw, show_waiting
 from attnx.training.callbacks import progress
 from attnx.training.callbacks.progress import LINE_INTERVAL_SECONDS, ProgressDisplay
@@ -48,7 +48,7 @@ def test_a_pipe_is_never_redrawn(environment):
     assert not can_redraw(console)
     with show_waiting(console, "reading ..."):
         pass
-    assert console.file.getvalue() == ""  # type: ignore[attr-defined]
+    assert console.file.getvalue() == ""
 
 
 class Training:
@@ -96,3 +96,21 @@ def test_progress_in_a_log_has_no_codes(monkeypatch):
     Training(make_console(output), monkeypatch)
     assert output.getvalue().count("\n") == 7
     assert not {ESCAPE, RETURN} & set(output.getvalue())
+
+
+def test_a_closed_terminal_ends_nothing(monkeypatch):
+    """As after a logout: what is written to it fails with EIO, not with EPIPE."""
+    terminal, process = os.openpty()
+    with os.fdopen(process, "w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        os.close(terminal)
+        with steady_output():
+            print("nobody reads this", flush=True)
+            print("nor this", flush=True)
+
+
+def test_a_command_without_standard_output_runs(monkeypatch):
+    """As after ``attnx >&-``."""
+    monkeypatch.setattr(sys, "stdout", None)
+    with steady_output():
+        print("nothing")

@@ -1,7 +1,5 @@
 """Tokenizers: every one is invertible; what each learns, by hand."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
@@ -15,6 +13,7 @@ from hypothesis import strategies as st
 
 from attnx import registry
 from attnx.errors import UserError
+from tests.refusal import refused
 
 # In many scripts and with all that may stand around a word.
 TEXTS = [
@@ -97,10 +96,8 @@ def test_an_unreadable_tokenizer_is_reported(name, content, tmp_path):
     path = tmp_path / "bad.tokenizer"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(UserError) as caught:
+    with refused(f"{path}:..."):
         registry.build("tokenizer", name).load(path)
-    assert str(caught.value).startswith(f"{path}:")
-    assert "\n" not in str(caught.value)
 
 
 TRAIN = """

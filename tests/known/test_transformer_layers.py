@@ -1,15 +1,10 @@
 """Layers of a transformer that hold attention, a mixer or neither."""
 
-from __future__ import annotations
-
-import shlex
 from typing import Any
 
-import pytest
 import torch
 
 from attnx.config.compose import compose
-from attnx.errors import UserError
 from attnx.models.resolve import DataSizes, resolve_model
 from attnx.models.transformer.layer import SequenceChunk
 
@@ -66,35 +61,3 @@ def test_without_a_feed_forward_map_a_layer_adds_what_it_reads():
         parameter.copy_(torch.eye(2))
     states, _, _ = layer(torch.tensor([[[3.0, 5.0]]]), None, None, SequenceChunk(torch.arange(1), None))
     torch.testing.assert_close(states, torch.tensor([[[2.0, 6.0]]]), rtol=1e-4, atol=1e-4)
-
-
-CONTRADICTIONS = {
-    "model.mixer=linaer": "unknown mixer 'linaer'; did you mean linear",
-    "'model.mixer={name: linear, heads: 3}'": "linear with 3 heads needs a multiple of 3 units, but "
-    "model.hidden_size=256",
-    "model.mixer=retention model.hidden_size=12": "retention with 4 heads needs a multiple of 8 units",
-    "'model.mixer={name: linear, hads: 3}'": "the mixer 'linear' has no option 'hads'; did you mean heads",
-    "model.mixer=[linear,standard]": "model.mixer=[linear,standard] names 2 layers, which are repeated, but "
-    "model.layers=3",
-    "model.layers=2 model.mixer=[linear,none] model.feedforward_size=0": "a layer of none is a feed-forward map alone",
-    "model.mixer=linear model.feedforward_size=0 model.gated=true": "model.gated=true has no effect beside "
-    "model.feedforward_size=0",
-    "'model.mixer={name: standard, heads: 2}'": "set attention.heads instead",
-    "model.mixer=linear model.form=encoder_decoder task=g2p": "use model.form=decoder_only",
-    "model.mixer=linear task=g2p": "use model.prefix=causal, or a task without a source",
-    "model.mixer=linear scorer=dot": "scorer=dot has no effect beside model.mixer=linear",
-    "model.mixer=linear attention.heads=2": "attention.heads=2 has no effect beside model.mixer=linear",
-    "model.mixer=linear scope=history": "scope=history has no effect beside model.mixer=linear; leave it out, or let a "
-    "layer attend: model.mixer=[linear,standard]",
-    "model.mixer=linear model.self_bias=alibi": "model.self_bias=alibi has no effect beside model.mixer=linear",
-    "model.mixer=linear model.position_encoding=rotary": "no layer attends with model.mixer=linear",
-}
-
-
-@pytest.mark.parametrize("written", CONTRADICTIONS)
-def test_what_no_layer_can_be_is_refused_in_a_line(written):
-    overrides = {word.partition("=")[0]: word for word in (*LANGUAGE_MODEL[:3], *shlex.split(written))}
-    with pytest.raises(UserError) as refusal:
-        compose([*overrides.values()])
-    assert CONTRADICTIONS[written] in str(refusal.value)
-    assert "\n" not in str(refusal.value)

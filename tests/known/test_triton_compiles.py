@@ -1,7 +1,5 @@
 """Every Triton kernel compiles without a GPU, with the types of its launches, to code that may be fast."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
 import re

@@ -1,7 +1,5 @@
 """The sentences of docs/which-attention.md hold in the study's table."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import NamedTuple
@@ -26,7 +24,6 @@ TESTED = ("g2p", "g2p_multilingual", "translation", "reverse")
 FORECASTS = "etth1"
 PREDICTED = "scope=local scope.center=predictive scope.window="
 MOVING = "scope=local scope.center=monotonic scope.window="
-PREDICTED_OVER_STATES = "scope=local scope.sources=[decoder] scope.center=predictive scope.window="
 MOVING_OVER_STATES = "scope=local scope.sources=[decoder] scope.center=monotonic scope.window="
 
 
@@ -201,7 +198,6 @@ def test_changes_are_worse_or_alike(page):
     assert 0.9 < concat / none < 1.1
     default = changes["g2p"].default
     grid = scorer_by_scope(page.comparison("g2p"), default.setting_index)
-    assert grid is not None
     by_scope = dict(zip(grid.scopes, grid.means[:, grid.scorers.index("concat")], strict=True))
     windows = [
         f"local, center={text}" for text in ("predictive, window=2", "predictive, window=5", "monotonic, window=2")
@@ -217,7 +213,6 @@ def test_changes_are_worse_or_alike(page):
     for comparison in report.comparisons:
         name, rates = comparison.constant["task"], comparison.length_rates
         if name in TESTED:
-            assert rates is not None
             settings = changes[name].by_words["attention=none"].row.setting_index, changes[name].default.setting_index
             gaps = [
                 none - default for none, default in zip(*(rates.rates[setting] for setting in settings), strict=True)

@@ -1,7 +1,5 @@
 """The kernel ``window`` equals the definition and computes only the window."""
 
-from __future__ import annotations
-
 import copy
 import math
 from typing import Any
@@ -209,8 +207,7 @@ def test_a_causal_pass_makes_no_tensor_of_pairs(allocated_sizes):
 
     def read(attention: Any, mask: Tensor | None = None) -> Tensor:
         memory = attention.make_memory(states, mask)._replace(is_causal=True)
-        context: Tensor = attention(states, memory, steps=torch.arange(length)).context
-        return context
+        return attention(states, memory, steps=torch.arange(length)).context
 
     for mask in (None, memory_mask):
         torch.testing.assert_close(read(fast, mask), read(plain, mask))

@@ -1,7 +1,5 @@
 """The start table reports missing C code: the reason, the cost and the remedy."""
 
-from __future__ import annotations
-
 import functools
 
 import pytest
@@ -41,7 +39,6 @@ def test_a_failing_compiler_is_reported(printed, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(c_build, "COMPILERS", ("gcc",))
     result = without_c(ADDITIVE)
-    assert result is not None
     assert result.startswith(f"{script} does not compile lstm.c: {printed or 'In a file:'}")
     assert result.endswith(f": {COST}; {CURE}")
 

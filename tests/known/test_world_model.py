@@ -1,7 +1,5 @@
 """The world model: answers follow from stories, by an independent simulation."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,22 +1,21 @@
-"""benchmarks/gpu.py, as far as a CPU can prove it, and the model by hand that it compares attnx with."""
-
-from __future__ import annotations
+"""Benchmarks, as far as a CPU can prove them: models by hand, rows of a GPU, ratios of speeds, and verdicts."""
 
 import doctest
 import importlib
-from collections.abc import Callable
+import importlib.util
+import math
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 
 from attnx.data.batches import Batch
 from attnx.tasks.loss import token_loss
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-Import = Callable[[str], ModuleType]
 CHOICES: dict[str, dict[str, Any]] = {
     "run then attend": {},
     "attend then run": {"query": ["token"], "model": {"feed": "now"}},
@@ -304,3 +303,57 @@ def test_examples_in_docstrings(name, benchmark):
     result = doctest.testmod(benchmark(f"gpu_sections.{name}"))
     assert result.attempted
     assert not result.failed
+
+
+def test_attnx_is_compared_with_the_same_schedule_by_hand(benchmark):
+    speeds = [
+        {"attnx, step by step": 6.0, "by hand, step by step": 4.0, "by hand, run then attend": 1.0},
+        {"attnx, step by step": 6.0},
+    ]
+    expected = [{"attnx, step by step / by hand, step by step": 1.5}, {}]
+    assert benchmark("training_speed").ratios(speeds) == expected
+
+
+def test_rows_by_hand_are_those_of_the_rows_of_attnx(benchmark, tmp_path):
+    contenders = benchmark("training_speed").contenders
+    rows = "attend then run"
+    ready, problems = contenders(tmp_path, ["attnx", "by_hand"], rows, Console())
+    assert list(ready) == [f"attnx, {rows}", f"attnx, {rows}, unsorted", f"by hand, {rows}"]
+    assert not problems
+
+
+def test_two_processes_and_two_jobs_are_compared_with_one_process(benchmark):
+    scaling = benchmark("scaling_ddp")
+    alone, ddp, jobs = scaling.WAYS
+    speeds = [{f"run then attend: {way}": speed for way, speed in ((alone, 10.0), (ddp, 9.0), (jobs, 15.0))}]
+    compared = scaling.ratios([*speeds, {}], ["run then attend", "step by step"])
+    expected = {f"run then attend: {way} / {alone}": ratio for way, ratio in ((ddp, 0.9), (jobs, 1.5))}
+    assert compared == [expected, {}]
+
+
+def test_a_step_learns_from_as_many_words_in_one_process_as_in_two(benchmark):
+    scaling = benchmark("scaling_ddp")
+    alone, ddp, _ = scaling.WAYS.values()
+    assert "trainer.devices=2" in ddp.words
+    assert alone.rows == 2 * ddp.rows
+    assert alone.threads == 2 * ddp.threads
+
+
+@pytest.mark.parametrize(
+    ("spread", "most"),
+    [("equal", 0.06), ("half", 0.1), ("quarter", 0.1), ("wide", 0.1), ("narrow", 0.06), ("bad", 0.06)],
+)
+def test_equal_settings_seldom_differ(benchmark, spread, most):
+    """The aims of docs/reports.md, with two standard errors of the simulation."""
+    simulation, grids = benchmark("verdict_simulation"), 150
+    shares = simulation.simulate(simulation.Cell(6, 3, spread=spread), grids)
+    assert shares.false_difference <= most + 2 * math.sqrt(most * (1 - most) / grids)
+    assert shares.false_winner <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / grids)
+
+
+@pytest.mark.parametrize(("seeds", "least"), [(3, 0.45), (5, 0.8)])
+def test_a_setting_that_leads_by_three_deviations_is_named(benchmark, seeds, least):
+    simulation, grids = benchmark("verdict_simulation"), 150
+    shares = simulation.simulate(simulation.Cell(6, seeds, lead=3.0), grids)
+    assert shares.winner >= least - 2 * math.sqrt(least * (1 - least) / grids)
+    assert shares.false_winner <= 0.02

@@ -1,6 +1,4 @@
-"""Co-attention by hand: what each text reads of the other, how it is compared, and mistakes."""
-
-from __future__ import annotations
+"""Encoders of sentences and of two texts: weights by hand, what is read by itself, and how texts are compared."""
 
 import math
 from typing import Any
@@ -10,11 +8,61 @@ import torch
 from torch import Tensor, nn
 
 from attnx import registry
-from attnx.config.compose import compose
-from attnx.data.vocabulary import SEP
+from attnx.data.vocabulary import SEP, STOP
 from attnx.errors import UserError
 from attnx.laws.small import small_config, small_model
 from attnx.models.resolve import resolve_model
+
+ENDS = torch.tensor([[False, False, True, True, False], [False, True, False, False, False]])
+MASK = torch.tensor([[True] * 4 + [False], [True] * 5])
+
+
+def build_hierarchical(**options: Any) -> Any:
+    torch.manual_seed(3)
+    return registry.build("encoder", ("hierarchical", {"hidden_size": 3, "query_size": 4, **options}), input_size=2)
+
+
+def test_equal_scores_by_hand():
+    """Yang et al. 2016, equations 6 and 9: without learned vectors all words of a sentence weigh the same, and all
+    sentences: 1/3 x 1/2 for each of three words, 1 x 1/2 for one word that is a sentence.
+    """
+    parts = {"scorer": "tanh_dot", "query": {"self_attentive": {"size": 5}}, "readout": {"inputs": ["context"]}}
+    model = small_model(small_config(model={"name": "classifier"}, encoder={"name": "hierarchical"}, **parts))
+    for query in (model.query.inputs[0], model.source_encoder.encoder.query):
+        nn.init.zeros_(query.vectors)
+    source = torch.tensor([[7, 8, STOP, STOP, 0]])
+    weights = model(source, source > 0, source[:, :1], need_weights=True).weights
+    torch.testing.assert_close(weights, torch.tensor([[[1 / 6, 1 / 6, 1 / 6, 1 / 2, 0.0]]]))
+
+
+@pytest.mark.usefixtures("float64")
+def test_a_sentence_is_read_by_itself():
+    """Its vector and its words' shares are those of the sentence alone (equations 1 to 7)."""
+    encoder, inputs = build_hierarchical(), torch.randn(2, 5, 2)
+    encoded = encoder(inputs, MASK, sentence_ends=ENDS)
+    assert encoded.spans.state_index.tolist() == [[0, 0, 0, 1, 0], [0, 0, 1, 1, 1]]
+    assert encoded.spans.mask.tolist() == [[True, True]] * 2
+    torch.testing.assert_close(encoded.spans.shares.sum(1), torch.tensor([2.0, 2.0]))
+    for row, part in ((0, slice(0, 3)), (0, slice(3, 4)), (1, slice(0, 2)), (1, slice(2, 5))):
+        alone = encoder(inputs[row : row + 1, part], MASK[1:, : part.stop - part.start])
+        torch.testing.assert_close(encoded.spans.shares[row, part], alone.spans.shares[0])
+
+
+@pytest.mark.usefixtures("float64")
+def test_the_order_of_sentences_is_read_by_the_second_encoder():
+    encoder, inputs = build_hierarchical(scorer="additive", normalizer="sparsemax"), torch.randn(1, 4, 2)
+    ends = torch.tensor([[False, True, False, True]])
+    first = encoder(inputs, MASK[:1, :4], sentence_ends=ends).layers[-1]
+    changed = encoder(inputs[:, [2, 3, 0, 1]], MASK[:1, :4], sentence_ends=ends).layers[-1]
+    assert not torch.allclose(first, changed.flip(1))
+
+
+def test_sources_without_sentences_are_refused():
+    config = small_config(model={"name": "classifier"}, encoder={"name": "hierarchical"}, task={"name": "g2p"})
+    config["encoder"] |= {"scorer": "dot", "normalizer": "softmax"}
+    with pytest.raises(UserError, match="task=g2p"):
+        resolve_model(config)
+
 
 # With C^2 = ln 2: one word and the separator, then two words. Their states are set, as they are.
 C = math.sqrt(math.log(2))
@@ -33,7 +81,7 @@ EXPECTED = {
 }
 
 
-def build_encoder(**options: Any) -> Any:
+def build_co_attention(**options: Any) -> Any:
     torch.manual_seed(3)
     return registry.build("encoder", ("co_attention", {"hidden_size": 1, **options}), input_size=2)
 
@@ -49,7 +97,7 @@ def set_comparison(encoder: Any, block: str, bias: float = 0.0) -> None:
 @pytest.mark.parametrize(("grain", "block"), EXPECTED)
 def test_what_is_read_by_hand(grain, block):
     """Chen et al. 2017, equations 11 to 15, of states tanh(x): the net has no recurrent weights."""
-    encoder = build_encoder(cell="rnn", grain=grain)
+    encoder = build_co_attention(cell="rnn", grain=grain)
     for layer in encoder.recurrent.layers:
         for weights, direction in zip(layer.all_weights, torch.eye(2), strict=True):
             for weight in weights:
@@ -71,7 +119,7 @@ def states_of(encoder: Any, inputs: Tensor, mask: Tensor, **kwargs: Tensor) -> T
 @pytest.mark.usefixtures("float64")
 def test_a_text_is_encoded_by_itself():
     """Its states are those of the net over it alone, wherever the separator is; then they read the other text."""
-    encoder, inputs = build_encoder(), torch.randn(3, 5, 2)
+    encoder, inputs = build_co_attention(), torch.randn(3, 5, 2)
     mask = torch.tensor([[True] * 5, [True] * 4 + [False], [True] * 5])
     separators = torch.tensor([1, 2, 4])[:, None] == torch.arange(5)
     states = states_of(encoder, inputs, mask, separator_mask=separators)
@@ -83,7 +131,7 @@ def test_a_text_is_encoded_by_itself():
 @pytest.mark.usefixtures("float64")
 def test_a_text_alone_reads_zeros():
     """Nothing is the other text where no separator is, or where it is the last symbol."""
-    encoder, inputs, mask = build_encoder(), torch.randn(1, 4, 2), torch.ones(1, 4, dtype=torch.bool)
+    encoder, inputs, mask = build_co_attention(), torch.randn(1, 4, 2), torch.ones(1, 4, dtype=torch.bool)
     set_comparison(encoder, "context", bias=2.0)
     for separators in (None, torch.arange(4)[None] == 3):
         assert (encoder(inputs, mask, separator_mask=separators).layers[-1] == 2).all()
@@ -97,25 +145,6 @@ def test_only_the_separator_of_the_vocabulary_parts_texts():
     logits = model(source, source > 0, source[:, :1]).logits
     assert not torch.allclose(logits[0], logits[1])
     assert not torch.allclose(logits[0], logits[2])
-
-
-REFUSALS = {
-    "model=seq2seq": "encoder=co_attention has states of two texts, which only model=classifier reads",
-    "scope=history": "encoder=co_attention has states of two texts, which only model=classifier reads",
-    "encoder.scorer=coverage": "earlier attention weights, but an encoder reads each text once and adds nothing",
-    "encoder.normalizer=soft": "soft",
-    "encoder.grain=medium": "grain",
-    "task.texts=1": "encoder=co_attention reads pairs of texts, .* use task=classification task.texts=2",
-    "task.texts=3": "texts",
-}
-
-
-@pytest.mark.parametrize("override", REFUSALS)
-def test_choices_that_cannot_be_are_refused(override):
-    model = [] if override in ("model=seq2seq", "scope=history") else ["model=classifier"]
-    texts = [] if override.startswith("task.texts=") else ["task.texts=2"]
-    with pytest.raises(UserError, match=REFUSALS[override]):
-        compose(["task=classification", "encoder=co_attention", *model, *texts, override])
 
 
 def test_sources_of_one_text_are_refused():
