@@ -109,6 +109,12 @@ def node(kind: str, choice: str | Choice, **options: Any) -> dict[str, Any]:
     return {"name": name, **registry.check(kind, name, {**chosen, **options})}
 
 
+def declares(choices: Mapping[str, Any], *names: str) -> bool:
+    """Whether the scorer or the normalizer of some choices declares one of these."""
+    parts = [registry.describe(kind, choices[kind][0]) for kind in ("scorer", "normalizer") if kind in choices]
+    return any(part.declarations.get(name) for part in parts for name in names)
+
+
 def plain(kind: str) -> list[Choice]:
     """Every part of a kind that can be composed with others as it is, but small."""
     return [(name, SMALL.get((kind, name), {})) for name in registry.names(kind)]

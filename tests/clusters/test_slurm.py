@@ -29,8 +29,6 @@ SCRIPT = """\
 srun {command}
 """
 RANK = "from attnx.training.distributed.launched_rank import launched_rank; print(launched_rank())"
-# With a second command the shell runs the first one as its child.
-SHELL = 'srun --quiet --ntasks=2 --pty bash -c "./rank.py; exit"'
 POLL_SECONDS = 0.1
 SECONDS = 300.0  # only for what would never end
 
@@ -150,22 +148,21 @@ def test_a_sweep_waits_for_jobs_that_are_requeued(start_command, moody, wait_for
         assert " Restarts=1 " in shown_job(slurm_job)
 
 
-def test_tasks_of_srun_are_ranks_of_one_run(words, small, no_pictures_folder):
-    command = [sys.executable, "-m", "attnx", *small, "folder=ranks"]
-    srun = ["srun", "--ntasks-per-node=2", f"--export=ALL,PYTHONPATH={no_pictures_folder}", "--kill-on-bad-exit"]
-    done = subprocess.run([*srun, *command], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr, done.stdout.count("testing on")) == (0, "", 1)
-    info = json.loads(Path("ranks/run.json").read_text(encoding="utf-8"))
-    assert (info["processes"], info["status"]) == (2, "finished")
-    assert sorted(path.name for path in Path().iterdir()) == ["ranks", "words.tsv"]
-
-
-def test_two_machines_train_one_run(sized, words, no_pictures_folder):
-    """Each task starts the ranks of its machine, and they meet at the first one by SLURM's list of them."""
-    trainer = ["trainer=ddp", "trainer.devices=1", "trainer.num_nodes=2"]
-    command = [sys.executable, "-m", "attnx", *sized(*trainer, "folder=ranks")]
-    srun = ["srun", "--partition=pair", "--nodes=2", "--ntasks-per-node=1"]
-    srun += [f"--export=ALL,PYTHONPATH={no_pictures_folder}", "--kill-on-bad-exit"]
+@pytest.mark.parametrize(
+    ("machines", "overrides"),
+    [
+        (["--ntasks-per-node=2"], []),
+        (
+            ["--partition=pair", "--nodes=2", "--ntasks-per-node=1"],
+            ["trainer=ddp", "trainer.devices=1", "trainer.num_nodes=2"],
+        ),
+    ],
+    ids=["one machine", "two machines"],
+)
+def test_tasks_of_srun_are_ranks_of_one_run(machines, overrides, sized, words, no_pictures_folder):
+    """On two machines each task starts the ranks of its own, and they meet at the first one by SLURM's list of them."""
+    command = [sys.executable, "-m", "attnx", *sized(*overrides, "folder=ranks")]
+    srun = ["srun", *machines, f"--export=ALL,PYTHONPATH={no_pictures_folder}", "--kill-on-bad-exit"]
     done = subprocess.run([*srun, *command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr, done.stdout.count("testing on")) == (0, "", 1)
     info = json.loads(Path("ranks/run.json").read_text(encoding="utf-8"))

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx import registry
 from attnx.data.batches import Batch
 from attnx.data.vocabulary import BOS, EOS, UNK
 from attnx.decoding.beam import Beam
@@ -16,6 +15,7 @@ from attnx.decoding.greedy import Greedy
 from attnx.decoding.sampling import Sampling
 from attnx.laws.small import small_config, small_model
 from attnx.tasks.loss import token_loss
+from tests.conftest import declares
 
 pytestmark = pytest.mark.usefixtures("float64")
 SOURCE = torch.tensor([[7, 19, 4, 11, 17, 5, 4], [5, 13, 4, 0, 0, 0, 0], [6, 0, 0, 0, 0, 0, 0]])
@@ -38,9 +38,7 @@ FACTORS: dict[str, Any] = {
 
 
 def possible(choices: dict[str, Any]) -> bool:
-    parts = [(kind, choices[kind][0]) for kind in ("scorer", "normalizer") if kind in choices]
-    declared = [registry.describe(*part).declarations for part in parts]
-    return not any(facts.get("needs_history") or facts.get("is_recurrent") for facts in declared)
+    return not declares(choices, "needs_history", "is_recurrent")
 
 
 def build_model(**choices: Any) -> Any:

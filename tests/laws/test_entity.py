@@ -8,20 +8,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnx import registry
 from attnx.data.batches import Batch
 from attnx.data.vocabulary import BOS, EOS, PAD, STOP
 from attnx.decoding.beam import Beam
 from attnx.decoding.greedy import Greedy
 from attnx.decoding.sampling import Sampling
+from attnx.laws.small import small_config
 from attnx.models.resolve import DataSizes, resolve_model
-from tests.conftest import node
+from tests.conftest import declares
 
 SYMBOLS, ANSWERS = 23, 11
 # Sentences of unlike numbers of words, stories of unlike numbers of sentences, one of none.
 STORIES = [[[7, 8, 9], [10, 11]], [[12]], [[7, 13, 14, 15, 9], [16, 8], [10, 11, 17], [18, 9]], []]
 QUESTIONS = [[19, 7], [20, 12, 5], [19, 8, 6, 5], [21]]
-PARTS = {"scorer": "dot", "scope": "global", "normalizer": "softmax"}
 ALIKE = ("scorer", "normalizer")
 FACTORS = {
     "scorer": "plain",
@@ -36,19 +35,15 @@ FACTORS = {
 
 
 def possible(choices: dict[str, Any]) -> bool:
-    parts = [(kind, choices[kind][0]) for kind in ("scorer", "normalizer") if kind in choices]
-    declared = [registry.describe(*part).declarations for part in parts]
-    refused = ("needs_history", "is_recurrent", "is_sampled")
-    return not any(facts.get(name) for facts in declared for name in refused)
+    return not declares(choices, "needs_history", "is_recurrent", "is_sampled")
 
 
 def build_model(**choices: Any) -> Any:
-    config = {kind: node(kind, choices.get(kind, name)) for kind, name in PARTS.items()}
-    config["attention"] = node("attention", "standard", heads=choices.get("heads", 1))
-    options = {option: value for option, value in choices.items() if option not in (*PARTS, "heads")}
-    config["model"] = node("model", "entity", **{"hidden_size": 6, "num_slots": 3, **options})
-    sizes = {"source_symbols": SYMBOLS, "source_features": 0, "target_symbols": ANSWERS, "target_features": 0}
-    return resolve_model(config).build(DataSizes(tags=0, **sizes)).eval()
+    parts = {kind: choices.pop(kind) for kind in ("scorer", "normalizer") if kind in choices}
+    attention = ("standard", {"heads": choices.pop("heads", 1)})
+    model = {"name": "entity", "hidden_size": 6, "num_slots": 3, **choices}
+    config = small_config(**{"scorer": "dot", **parts}, attention=attention, model=model)
+    return resolve_model(config).build(DataSizes(source_symbols=SYMBOLS, target_symbols=ANSWERS)).eval()
 
 
 def batch(rows: list[int], extra: int = 0) -> tuple[Tensor, Tensor]:

@@ -42,12 +42,7 @@ def transformer(**options: Any) -> dict[str, Any]:
 
 COMPOSITIONS: list[dict[str, Any]] = [
     *[
-        {
-            "scorer": first,
-            "normalizer": two,
-            "scope": "global" if {first, two} & RECURRENT else three,
-            "query": [four],
-        }
+        {"scorer": first, "normalizer": two, "scope": "global" if {first, two} & RECURRENT else three, "query": [four]}
         for first, two, three, four in ROUND
     ],
     {
@@ -75,10 +70,7 @@ COMPOSITIONS: list[dict[str, Any]] = [
         "scope": "history",
         "normalizer": "sparsemax",
     },
-    {
-        **transformer(form="decoder_only", position_encoding="rotary", tag_inputs=["decoder"]),
-        "scorer": "cosine",
-    },
+    {**transformer(form="decoder_only", position_encoding="rotary", tag_inputs=["decoder"]), "scorer": "cosine"},
     {**transformer(position_encoding="none", self_bias="relative", cross_bias="alibi"), "scorer": "scaled"},
     # Sources are longer than a chunk.
     {

@@ -10,12 +10,7 @@ import torch
 from torch import Tensor
 
 from attnx import accel
-from attnx.accel.fused_decode import (
-    MAX_ROWS_TO_PROJECT,
-    MAX_SYMBOLS_IN_TABLE,
-    MIN_WIDTH_PER_POSITION,
-    FusedDecoder,
-)
+from attnx.accel.fused_decode import MAX_ROWS_TO_PROJECT, MAX_SYMBOLS_IN_TABLE, MIN_WIDTH_PER_POSITION, FusedDecoder
 from attnx.accel.lstm import bindings
 from attnx.decoding.beam import Beam
 from attnx.decoding.ensemble import Ensemble

@@ -10,12 +10,11 @@ from torch import Tensor
 
 from attnx.data.batches import Batch
 from attnx.decoding.greedy import Greedy
+from attnx.laws.small import small_config
 from attnx.models.resolve import DataSizes, resolve_model
-from tests.conftest import node
 
 pytestmark = pytest.mark.usefixtures("float64")
 ROWS, PAST, AHEAD, TARGETS, NUM_KNOWN = 3, 5, 4, 2, 1
-PARTS = {"scorer": "additive", "scope": "history", "normalizer": "softmax"}
 FACTORS = {
     "scorer": [("additive", {"hidden_size": 19}), ("dot", {}), ("coverage", {"hidden_size": 19})],
     "scope": ["history", "global", "local"],
@@ -32,29 +31,22 @@ def possible(choices: dict[str, Any]) -> bool:
 
 
 def build_model(**choices: Any) -> Any:
-    small = {"local": {"window": 1}}
     asks, feed = choices.get("asks", ("previous_state", "now"))
-    scope = choices.get("scope", "history")
-    inside = {"include_self": True} if choices.get("include_self") else {}
-    config: dict[str, Any] = {
-        "scorer": node("scorer", choices.get("scorer", ("additive", {"hidden_size": 19}))),
-        "scope": node("scope", scope, **small.get(scope, {}), **inside, sources=["decoder"]),
-        "query": {asks: {}},
-        "normalizer": node("normalizer", "softmax"),
-        "attention": node("attention", "standard", heads=choices.get("heads", 2)),
-        "model": node("model", "history", embedding_dim=7, feed=feed),
-        "decoder": node("decoder", "recurrent", hidden_size=6, cell=choices.get("cell", "lstm")),
-        "readout": node("readout", "joint"),
-        "task": {
-            "name": "forecasting",
-            "horizon": AHEAD,
-            "quantiles": choices.get("quantiles"),
-            "forecast": choices.get("forecast", "direct"),
-            "subtract_last_value": False,
-        },
-    }
-    sizes = {"source_features": TARGETS + choices.get("known", 0), "target_symbols": 0, "target_features": TARGETS}
-    return resolve_model(config).build(DataSizes(source_symbols=0, tags=0, **sizes)).eval()
+    config = small_config(
+        scorer=choices.get("scorer", "additive"),
+        scope=(
+            choices.get("scope", "history"),
+            {"sources": ["decoder"], "include_self": choices.get("include_self", False)},
+        ),
+        query=[asks],
+        attention=("standard", {"heads": choices.get("heads", 2)}),
+        model={"name": "history", "embedding_dim": 7, "feed": feed},
+        decoder={"hidden_size": 6, "cell": choices.get("cell", "lstm")},
+    )
+    options = {"quantiles": choices.get("quantiles"), "forecast": choices.get("forecast", "direct")}
+    config["task"] = {"name": "forecasting", "horizon": AHEAD, "subtract_last_value": False, **options}
+    sizes = DataSizes(source_features=TARGETS + choices.get("known", 0), target_features=TARGETS)
+    return resolve_model(config).build(sizes).eval()
 
 
 def draw_batch(num_known: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -14,8 +14,8 @@ from attnx.data.vocabulary import BOS, EOS, PAD
 from attnx.decoding.beam import Beam
 from attnx.decoding.greedy import Greedy
 from attnx.decoding.sampling import Sampling
+from attnx.laws.small import small_config
 from attnx.models.resolve import DataSizes, resolve_model
-from tests.conftest import node
 
 # Rows of 5, 3 and 7 points of two numbers each; what was pointed to is a permutation, and then the end.
 LENGTHS = (5, 3, 7)
@@ -23,26 +23,20 @@ ORDERS = ([3, 0, 4, 1, 2], [1, 2, 0], [6, 2, 0, 5, 1, 4, 3])
 RULES = ("any", "distinct", "permutation", "ring")
 
 
-def build_model(
-    scorer: Any = ("additive", {"hidden_size": 19}), symbols: int = 0, cell: str = "gru", **options: Any
-) -> Any:
+def build_model(scorer: Any = "additive", symbols: int = 0, cell: str = "gru", **options: Any) -> Any:
     """A pointer of small sizes with weights of its own."""
     torch.manual_seed(3)
     declared = registry.describe("scorer", registry.parse_spec("scorer", scorer)[0]).declarations
     if declared.get("is_recurrent") or declared.get("needs_keys") is False:
         pytest.skip("a pointer refuses a recurrent scorer, and one that does not read the memory")
-    config = {
-        "scorer": node("scorer", scorer),
-        "scope": node("scope", "global"),
-        "query": {name: {} for name in options.pop("query", ["current_state"])},
-        "normalizer": node("normalizer", options.pop("normalizer", "softmax")),
-        "attention": node("attention", "standard"),
-        "model": node("model", "pointer", embedding_dim=5, **options),
-        "encoder": node("encoder", "recurrent", hidden_size=11, cell=cell),
-        "decoder": node("decoder", "recurrent", hidden_size=13, cell=cell),
-    }
-    sizes = {"source_symbols": symbols, "source_features": 0 if symbols else 2, "target_symbols": 4 + 17, "tags": 0}
-    return resolve_model(config).build(DataSizes(**sizes)).eval()
+    config = small_config(
+        scorer=scorer,
+        normalizer=options.pop("normalizer", "softmax"),
+        model={"name": "pointer", "embedding_dim": 5, **options},
+        encoder={"cell": cell},
+        decoder={"cell": cell},
+    )
+    return resolve_model(config).build(DataSizes(symbols, 0 if symbols else 2, target_symbols=4 + 17)).eval()
 
 
 def batch(rule: str = "permutation") -> tuple[Tensor, Tensor, Tensor, Tensor]:

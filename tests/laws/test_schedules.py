@@ -451,33 +451,25 @@ def test_sampling_runs_step_by_step(build_model, scope, features):
 
 
 PLUGIN = '''
-"""A scorer of another author."""
-
-from __future__ import annotations
-
-from torch import Tensor, nn
-
+from attnx.attention.scorers.dot import Dot
 from attnx.registry import Size, register
 
 
 @register("scorer", "first_unit_of_lore")
-class FirstUnit(nn.Module):
+class FirstUnit(Dot):
     """The first unit of the memory alone."""
 
     requires_equal_dims = False
 
-    def __init__(self, query_size: Size, memory_size: Size, sign: bool = True) -> None:
+    def __init__(self, query_size: Size, memory_size: Size, sign: bool = True):
         super().__init__()
         self.sign = 1.0 if sign else -1.0
 
-    def project_keys(self, memory: Tensor) -> Tensor:
+    def project_keys(self, memory):
         return self.sign * memory[..., :1]
 
-    def project_queries(self, queries: Tensor) -> Tensor:
+    def project_queries(self, queries):
         return queries[..., :1] * 0 + 1
-
-    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
-        return queries @ keys.mT
 '''
 
 

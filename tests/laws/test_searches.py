@@ -220,9 +220,8 @@ LIMITS = [5, 4]  # ratio 1 and 2 more
 @pytest.fixture
 def small(compose_config):
     def build(**choices: Any) -> Any:
-        config = compose_config(**choices)
-        sizes = {"source_symbols": 23, "source_features": 0, "target_symbols": 7, "target_features": 0, "tags": 3}
-        model: Any = resolve_model(config).build(DataSizes(**sizes)).eval()
+        sizes = DataSizes(source_symbols=23, target_symbols=7, tags=3)
+        model: Any = resolve_model(compose_config(**choices)).build(sizes).eval()
         with torch.no_grad():
             model.output.weight *= 53
         return model

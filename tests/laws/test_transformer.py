@@ -17,15 +17,8 @@ from attnx.decoding.beam import Beam
 from attnx.decoding.greedy import Greedy
 from attnx.errors import UserError
 from attnx.laws.candidate import LawSkipped
-from attnx.laws.model import (
-    INPUTS,
-    SOURCE,
-    SOURCE_MASK,
-    TAG,
-    ModelLaws,
-    outputs_and_gradients,
-    require_same_results,
-)
+from attnx.laws.model import INPUTS, SOURCE, SOURCE_MASK, TAG, ModelLaws, outputs_and_gradients, require_same_results
+from attnx.laws.small import small_config
 from attnx.models.resolve import DataSizes, resolve_model
 from attnx.models.transformer.config import UNSUPPORTED_QUERIES, TransformerConfig
 from attnx.models.transformer.model import Transformer
@@ -49,7 +42,6 @@ SAMPLED = [
     for name in registry.names("normalizer")
     if registry.describe("normalizer", name).declarations.get("is_sampled")
 ]
-SMALL = {"additive": {"hidden_size": 19}, "mlp": {"hidden_sizes": [19]}}
 SCOPES: list[Any] = ["global", "history", ("local", {"window": 1}), ("local", {"center": "predictive", "window": 1})]
 BOTH = ["encoder", "decoder"]
 ALIKE = ("scorer", "normalizer")
@@ -99,23 +91,13 @@ def possible(choices: Config) -> bool:
     return all(rule() for names, rule in rules.items() if choices.keys() >= set(names))
 
 
-def node(kind: str, choice: Any) -> Config:
-    name, options = registry.parse_spec(kind, choice)
-    return {
-        "name": name,
-        **registry.check(kind, name, {**(SMALL.get(name, {}) if kind == "scorer" else {}), **options}),
-    }
-
-
 def compose_config(query: tuple[str, ...] = ("current_state",), **choices: Any) -> Config:
     """A configuration; what is not a group's choice is an option of the model's, or of attention's."""
     heads = choices.pop("heads", 2)
-    is_none = choices.pop("name", None) == "none"
-    attention = {"name": "none"} if is_none else node("attention", ("standard", {"heads": heads}))
-    choices = {"hidden_size": 10 * heads, "feedforward_size": 23, "layers": 2, "dropout": 0.0, **choices}
-    config = {kind: node(kind, choices.pop(kind, default)) for kind, default in DEFAULTS.items()}
-    config |= {"attention": attention, "query": {name: {} for name in query}}
-    return {**config, "model": node("model", ("transformer", choices))}
+    attention = choices.pop("name", ("standard", {"heads": heads}))
+    parts = {kind: choices.pop(kind, default) for kind, default in DEFAULTS.items()}
+    sizes = {"hidden_size": 10 * heads, "feedforward_size": 23, "layers": 2, "dropout": 0.0}
+    return small_config(**parts, query=query, attention=attention, model={"name": "transformer", **sizes, **choices})
 
 
 DEFAULTS = {"scorer": "scaled", "scope": "global", "normalizer": "softmax"}
@@ -305,17 +287,11 @@ def test_rotary_positions_are_relative(heads):
 
 REFUSED: dict[str, tuple[Config, str]] = {
     "no attention": ({"name": "none"}, "model=transformer needs attention, but attention=none is chosen"),
-    "own in cross": (
-        {"scope": "history"},
-        "scope=history is over the decoder's own past",
-    ),
+    "own in cross": ({"scope": "history"}, "scope=history is over the decoder's own past"),
     "both": ({"scope": "encoder_decoder"}, "scope=encoder_decoder joins the source and the decoder's own past"),
     "itself": ({"scope": ("global", {"include_self": True})}, "a transformer's positions always attend to themselves"),
     "sources": ({"scope": ("global", {"sources": ["decoder"]})}, "remove sources, and choose the site"),
-    "rotary": (
-        {"scorer": "additive", "position_encoding": "rotary"},
-        "but scorer=additive maps them first",
-    ),
+    "rotary": ({"scorer": "additive", "position_encoding": "rotary"}, "but scorer=additive maps them first"),
     "odd": (
         {"position_encoding": "rotary", "hidden_size": 9, "heads": 3},
         r"is split among 3 head\(s\); choose a multiple of 6",

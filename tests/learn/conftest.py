@@ -12,6 +12,7 @@ from torch import Tensor
 from attnx.data.batches import Batch
 from attnx.data.vocabulary import EOS, PAD
 from attnx.decoding.greedy import Greedy
+from attnx.models.resolve import DataSizes
 from attnx.tasks.loss import token_loss
 
 FIRST, SYMBOLS = 4, 4 + 11  # ids below the first are the special symbols'
@@ -46,8 +47,8 @@ class Strings(NamedTuple):
     longest: int
 
     @property
-    def sizes(self) -> dict[str, int]:
-        return {"source_symbols": SYMBOLS, "source_features": 0, "target_symbols": SYMBOLS, "target_features": 0}
+    def sizes(self) -> DataSizes:
+        return DataSizes(source_symbols=SYMBOLS, target_symbols=SYMBOLS)
 
     def draw(self, rows: int, chance: torch.Generator, reverse: bool) -> Batch:
         lengths = torch.randint(self.shortest, self.longest + 1, (rows,), generator=chance)

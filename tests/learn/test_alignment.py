@@ -10,43 +10,31 @@ import torch
 from torch import Tensor
 
 from attnx.data.batches import Batch
-from attnx.models.resolve import DataSizes, resolve_model
-from tests.conftest import node
+from attnx.laws.small import small_config
+from attnx.models.resolve import resolve_model
 
 LENGTHS, STEPS = (3, 7), 250
 
 
-def with_attention() -> dict[str, Any]:
-    """Contexts are sums of source embeddings and nothing else reaches the decoder: to be right it must look right."""
-    return {
-        "scorer": node("scorer", "additive"),
-        "scope": node("scope", "global"),
-        "query": {"current_state": {}},
-        "normalizer": node("normalizer", "softmax"),
-        "attention": node("attention", "standard"),
-        "model": node("model", "seq2seq", embedding_dim=16, values_from="inputs", bridge="zeros", feed="none"),
-        "encoder": node("encoder", "recurrent", hidden_size=24),
-        "decoder": node("decoder", "recurrent", hidden_size=32),
-        "readout": node("readout", "joint"),
-    }
-
-
-def without_attention() -> dict[str, Any]:
-    """The same sizes; the context is the encoder's last state at every step."""
-    config = with_attention()
-    for kind in ("scorer", "scope", "query", "normalizer"):
-        del config[kind]
-    return {**config, "attention": node("attention", "none"), "model": node("model", "seq2seq", embedding_dim=16)}
+SIZES = {"encoder": {"hidden_size": 24}, "decoder": {"hidden_size": 32}}
+# Contexts are sums of source embeddings and nothing else reaches the decoder: to be right it must look right.
+WITH_ATTENTION = small_config(
+    scorer=("additive", {"hidden_size": 128}),
+    model={"embedding_dim": 16, "values_from": "inputs", "bridge": "zeros", "feed": "none"},
+    **SIZES,
+)
+# The context is the encoder's last state at every step.
+WITHOUT_ATTENTION = small_config(attention="none", model={"embedding_dim": 16}, **SIZES)
 
 
 @pytest.fixture(scope="module")
 def train_model(train, strings):
     @cache
     def make(attends: bool) -> Any:
-        config = with_attention() if attends else without_attention()
         torch.manual_seed(7)
         chance = torch.Generator().manual_seed(11)
-        model: Any = resolve_model(config).build(DataSizes(**strings(*LENGTHS).sizes, tags=0))
+        config = WITH_ATTENTION if attends else WITHOUT_ATTENTION
+        model: Any = resolve_model(config).build(strings(*LENGTHS).sizes)
         return train(model, lambda: strings(*LENGTHS).draw(48, chance, reverse=True), STEPS)
 
     return make

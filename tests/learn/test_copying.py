@@ -11,8 +11,8 @@ import torch
 from attnx.data.batches import Batch
 from attnx.data.vocabulary import EOS
 from attnx.decoding.greedy import Greedy
+from attnx.laws.small import small_config
 from attnx.models.resolve import DataSizes, resolve_model
-from tests.conftest import node
 
 # Ids below 4 are the special symbols'. Half of the names stand behind a mark in training, all of them elsewhere.
 MARK, NAMES, POSITIONS, STEPS = 4, 20, 5, 200
@@ -20,22 +20,15 @@ TAUGHT, UNTAUGHT = range(5, 5 + NAMES // 2), range(5 + NAMES // 2, 5 + NAMES)
 
 
 def model_of(output: str) -> Any:
-    config = {
-        "scorer": node("scorer", "additive", hidden_size=16),
-        "scope": node("scope", "global"),
-        "query": {"current_state": {}},
-        "normalizer": node("normalizer", "softmax"),
-        "attention": node("attention", "standard"),
-        "model": node("model", "seq2seq", embedding_dim=16),
-        "encoder": node("encoder", "recurrent", hidden_size=16),
-        "decoder": node("decoder", "recurrent", hidden_size=16),
-        "readout": node("readout", "joint"),
-        "output": node("output", output),
-    }
+    config = small_config(
+        scorer=("additive", {"hidden_size": 16}),
+        model={"embedding_dim": 16},
+        encoder={"hidden_size": 16},
+        decoder={"hidden_size": 16},
+        output=output,
+    )
     symbols = UNTAUGHT.stop
-    sizes = {"source_symbols": symbols, "source_features": 0, "tags": 0}
-    sizes |= {"target_symbols": symbols, "target_features": 0}
-    model: Any = resolve_model(config).build(DataSizes(**sizes))
+    model: Any = resolve_model(config).build(DataSizes(source_symbols=symbols, target_symbols=symbols))
     if output == "copy":
         model.output.set_vocabulary_map([0] * 4 + list(range(4, symbols)))
     return model
@@ -67,7 +60,7 @@ def taught_and_untaught(output: str, train: Callable[..., Any]) -> tuple[float, 
 
 
 @pytest.mark.parametrize(("output", "writes_others"), [("linear", False), ("copy", True)])
-def test_copying_generalizes_to_untaught_symbols(output: str, writes_others: bool, train: Callable[..., Any]) -> None:
+def test_copying_generalizes_to_untaught_symbols(output, writes_others, train):
     taught, untaught = taught_and_untaught(output, train)
     assert taught > 0.8
     assert (untaught > 0.7) is writes_others

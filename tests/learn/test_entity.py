@@ -44,8 +44,7 @@ def train_model(train: Callable[..., Any]) -> Any:
         "model": node("model", "entity", hidden_size=48, num_slots=6),
     }
     torch.manual_seed(1)
-    symbols = {"source_symbols": PLACES.stop, "target_symbols": PLACES.stop, "source_features": 0, "target_features": 0}
-    model: Any = resolve_model(config).build(DataSizes(tags=0, **symbols))
+    model: Any = resolve_model(config).build(DataSizes(source_symbols=PLACES.stop, target_symbols=PLACES.stop))
     chance = random.Random(2)
     return train(model, lambda: draw(64, chance), STEPS)
 

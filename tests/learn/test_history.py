@@ -42,6 +42,9 @@ TEXT = {
 }
 
 
+SYMBOLS = DataSizes(source_symbols=7, target_symbols=7)
+
+
 def sines(rows: int, chance: torch.Generator) -> Batch:
     """Of one period, each begun somewhere else."""
     phase = torch.rand(rows, 1, generator=chance) * 2 * math.pi
@@ -51,15 +54,15 @@ def sines(rows: int, chance: torch.Generator) -> Batch:
     return Batch(wave[:, :PAST], present[:, :PAST], wave[:, PAST:], present[:, PAST:], index, torch.zeros_like(index))
 
 
-def build_model(config: dict[str, Any], sizes: dict[str, int]) -> Any:
+def build_model(config: dict[str, Any], sizes: DataSizes) -> Any:
     torch.manual_seed(7)
-    return resolve_model(config).build(DataSizes(tags=0, **sizes))
+    return resolve_model(config).build(sizes)
 
 
 def test_the_model_continues_a_sine(train):
     """The mean, 0, would lose 1/2; no step that it forecasts is shown to it."""
     chance = torch.Generator().manual_seed(11)
-    sizes = {"source_symbols": 0, "source_features": 1, "target_symbols": 0, "target_features": 1}
+    sizes = DataSizes(source_features=1, target_features=1)
     model = train(build_model(SINE, sizes), lambda: sines(32, chance), steps=150)
     batch = sines(100, torch.Generator().manual_seed(13))
     decoded = Greedy()(model, batch.source, batch.source_mask)
@@ -77,8 +80,7 @@ def test_the_model_continues_a_repeating_text(train):
         index = torch.arange(rows)
         return Batch(nothing, nothing.bool(), target, target > BOS, index, torch.zeros_like(index))
 
-    sizes = {"source_symbols": 7, "source_features": 0, "target_symbols": 7, "target_features": 0}
-    model = train(build_model(TEXT, sizes), texts, steps=100)
+    model = train(build_model(TEXT, SYMBOLS), texts, steps=100)
     batch = texts(30)
     with torch.no_grad():
         assert token_loss(model, batch).mean.item() < math.log(3) / 10 + 0.1
@@ -89,8 +91,7 @@ def test_the_model_continues_a_repeating_text(train):
 
 def test_an_untrained_model_has_uniform_perplexity():
     """An output layer of zeros gives each of 7 symbols the same chance."""
-    sizes = {"source_symbols": 7, "source_features": 0, "target_symbols": 7, "target_features": 0}
-    model: Any = resolve_model(TEXT).build(DataSizes(tags=0, **sizes))
+    model = build_model(TEXT, SYMBOLS)
     torch.nn.init.zeros_(model.output.weight)
     torch.nn.init.zeros_(model.output.bias)
     nothing = torch.zeros(2, 0, dtype=torch.int64)

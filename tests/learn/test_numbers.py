@@ -8,24 +8,20 @@ import torch
 
 from attnx.data.batches import Batch
 from attnx.decoding.greedy import Greedy
+from attnx.laws.small import small_config
 from attnx.models.resolve import DataSizes, resolve_model
 from attnx.tasks.loss import token_loss
-from tests.conftest import node
 
 FEATURES, SHORTEST, LONGEST, STEPS = 2, 3, 7, 150
 
 
-CONFIG = {
-    "scorer": node("scorer", "additive", hidden_size=32),
-    "scope": node("scope", "local", window=1),
-    "query": {"current_state": {}},
-    "normalizer": node("normalizer", "softmax"),
-    "attention": node("attention", "standard"),
-    "model": node("model", "seq2seq", embedding_dim=16, feed="none"),
-    "encoder": node("encoder", "recurrent", hidden_size=24),
-    "decoder": node("decoder", "recurrent", hidden_size=32),
-    "readout": node("readout", "joint"),
-}
+CONFIG = small_config(
+    scorer=("additive", {"hidden_size": 32}),
+    scope=("local", {"window": 1}),
+    model={"embedding_dim": 16, "feed": "none"},
+    encoder={"hidden_size": 24},
+    decoder={"hidden_size": 32},
+)
 
 
 def draw(rows: int, chance: torch.Generator) -> Batch:
@@ -41,8 +37,7 @@ def test_the_model_learns_a_delay(train):
     """Zeros at every step would lose 4/5 of a square each: of 5 steps, on average, one is zeros and four are noise."""
     torch.manual_seed(7)
     chance = torch.Generator().manual_seed(11)
-    sizes = {"source_symbols": 0, "source_features": FEATURES, "target_symbols": 0, "target_features": FEATURES}
-    model: Any = resolve_model(CONFIG).build(DataSizes(**sizes, tags=0))
+    model: Any = resolve_model(CONFIG).build(DataSizes(source_features=FEATURES, target_features=FEATURES))
     train(model, lambda: draw(48, chance), STEPS)
     batch = draw(200, torch.Generator().manual_seed(13))  # other numbers than those of the training
     with torch.no_grad():

@@ -39,8 +39,7 @@ def test_the_model_learns_to_sort(train):
     torch.manual_seed(7)
     chance = torch.Generator().manual_seed(11)
     config = compose(["recipe=pointer", "task=pointing", "task.problem=sorting", *SMALL])
-    sizes = {"source_symbols": 0, "source_features": 1, "target_symbols": 4 + LONGEST, "tags": 0}
-    model: Any = resolve_model(config).build(DataSizes(**sizes))
+    model: Any = resolve_model(config).build(DataSizes(source_features=1, target_symbols=4 + LONGEST))
     train(model, lambda: draw(64, chance), STEPS, max_norm=1.0)
     batch = draw(200, torch.Generator().manual_seed(13))  # other numbers than those of the training
     decoded = Greedy()(model, batch.source, batch.source_mask)

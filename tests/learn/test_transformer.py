@@ -6,29 +6,20 @@ from typing import Any
 
 import torch
 
-from attnx.models.resolve import DataSizes, resolve_model
-from tests.conftest import node
+from attnx.laws.small import small_config
+from attnx.models.resolve import resolve_model
 
 STEPS = 200
-
-
-def build_model(sizes: dict[str, int], **options: Any) -> Any:
-    model = {"hidden_size": 32, "layers": 2, "feedforward_size": 64, "dropout": 0.0, **options}
-    config = {
-        "scorer": node("scorer", "scaled"),
-        "scope": node("scope", "global"),
-        "normalizer": node("normalizer", "softmax"),
-        "query": {"current_state": {}},
-        "attention": node("attention", "standard", heads=4),
-        "model": node("model", "transformer", **model),
-    }
-    return resolve_model(config).build(DataSizes(**sizes, tags=0))
 
 
 def test_the_model_learns_to_reverse(train, strings):
     torch.manual_seed(7)
     chance, drawn = torch.Generator().manual_seed(11), strings(2, 5)
-    model = build_model(drawn.sizes, position_encoding="learned", norm="post", activation="gelu").train()
+    options = {"hidden_size": 32, "layers": 2, "feedforward_size": 64, "dropout": 0.0}
+    options |= {"position_encoding": "learned", "norm": "post", "activation": "gelu"}
+    attention = ("standard", {"heads": 4})
+    config = small_config(scorer="scaled", attention=attention, model={"name": "transformer", **options})
+    model: Any = resolve_model(config).build(drawn.sizes)
     batch = drawn.draw(200, torch.Generator().manual_seed(13), reverse=True)  # other strings than those of the training
     assert drawn.share_right(model, batch)[0] < 0.1
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from matplotlib.image import imread
 from numpy.typing import NDArray
 
-from attnx.runs.layout import ALIGNMENTS, CONFIG_YAML, FORMAT, RUN_JSON
+from attnx.runs.layout import ALIGNMENTS
+from tests.run_folder import write_run_folder
 
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--force-device-scale-factor=1"]
@@ -221,10 +221,8 @@ def write_run():
 
     def write(folder: Path, config: dict[str, Any] | None = None) -> Path:
         (folder / ALIGNMENTS).mkdir(parents=True)
-        info = {"format": FORMAT, "name": folder.name, "command": "attnx +scorer=additive"}
-        (folder / RUN_JSON).write_text(json.dumps(info), encoding="utf-8")
-        (folder / CONFIG_YAML).write_text(yaml.safe_dump(config or {"scorer": {"name": "additive"}}), encoding="utf-8")
-        return folder
+        info = {"name": folder.name, "command": "attnx +scorer=additive"}
+        return write_run_folder(folder, config or {"scorer": {"name": "additive"}}, **info)
 
     return write
 
@@ -241,14 +239,13 @@ def keep():
         reference = list(fields.get("reference", wrote))
         fields = {"reference": reference, "is_right": list(wrote) == reference, **fields}
         arrays = {key: np.array(value) for key, value in fields.items() if value is not None}
+        arrays |= {
+            "weights": np.array(weights, dtype=np.float32),
+            "source": np.array(columns),
+            "output": np.array(wrote),
+        }
         path = folder / ALIGNMENTS / f"{name}.npz"
-        np.savez(
-            path,
-            weights=np.array(weights, dtype=np.float32),
-            source=np.array(columns),
-            output=np.array(wrote),
-            **arrays,
-        )
+        np.savez(path, **arrays)
         return path
 
     return write

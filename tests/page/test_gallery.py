@@ -20,19 +20,17 @@ ROOT = Path(__file__).parents[2]
 MAX_PAGE_BYTES = 1_500_000
 PLUGIN = '''
 """A plug-in."""
-from torch import nn
+from attnx.attention.scorers.dot import Dot
 from attnx.errors import UserError
 from attnx.registry import NonNegativeFloat, register
 
 @register("scorer", "raised")
-class Raised(nn.Module):
+class Raised(Dot):
     """Inner products </script><b>raised</b> by a power of at most 5.
 
     Formula: ``score(q, m) = (q . m)^power``
     Source: none, https://example.org/raised
     """
-
-    requires_equal_dims = True
 
     def __init__(self, power: NonNegativeFloat = 1.0, signed: bool = False) -> None:
         super().__init__()
@@ -40,14 +38,8 @@ class Raised(nn.Module):
             raise UserError(f"scorer.power={power}: at most 5")
         self.power, self.signed = power, signed
 
-    def project_keys(self, memory):
-        return memory
-
-    def project_queries(self, queries):
-        return queries
-
     def score(self, queries, keys):
-        return (queries @ keys.mT).abs() ** self.power
+        return super().score(queries, keys).abs() ** self.power
 '''
 ACTIVE = "document.activeElement"
 

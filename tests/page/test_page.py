@@ -54,35 +54,17 @@ def home(tmp_path_factory, write_run, keep):
     keep(long, "000", ["international"] * 97, ["zwischenstaatlich"] * 41, np.eye(41, 97))
     # A word of 43 letters, its phones; rows of numbers with faint weights; a continued text.
     word = write_run(home / "word")
-    results = {
-        "test_per": 6.75,
-        "train_tokens_per_second": 17814.43,
-        "train_seconds": 231.5,
-        "test_scaled_error": 0.125,
-    }
+    results = {"test_per": 6.75, "train_tokens_per_second": 17814.43}
+    results |= {"train_seconds": 231.5, "test_scaled_error": 0.125}
     (word / RESULTS).write_text(json.dumps(results), encoding="utf-8")
     keep(word, "000", LETTERS, PHONES, np.eye(len(PHONES), len(LETTERS)), reference=PHONES[1:])
     numbers = write_run(home / "numbers")
     steps = {"name": "walk.csv", "is_numeric": True, "is_right": None}
     keep(numbers, "000", "0123", [*"0123"], np.full((4, 4), 0.0173), **steps)
-    keep(
-        numbers,
-        "001",
-        "0123",
-        [*"01234"],
-        np.full((5, 4), 0.25),
-        **{**steps, "reference": [*"0123"], "is_right": False},
-    )
-    keep(
-        write_run(home / "text"),
-        "000",
-        "",
-        [*"ABC"],
-        np.eye(3),
-        num_decoder_states=3,
-        is_right=None,
-        reference=[*"ABX"],
-    )
+    wrong = {**steps, "reference": [*"0123"], "is_right": False}
+    keep(numbers, "001", "0123", [*"01234"], np.full((5, 4), 0.25), **wrong)
+    continued = {"num_decoder_states": 3, "is_right": None, "reference": [*"ABX"]}
+    keep(write_run(home / "text"), "000", "", [*"ABC"], np.eye(3), **continued)
     # More examples than a window has room for, and names of parts that are long words.
     parts = {"scorer": "activated_general", "scope": "encoder_decoder", "normalizer": "stepwise_monotonic"}
     many = write_run(home / "many", {kind: {"name": name} for kind, name in parts.items()})

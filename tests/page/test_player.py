@@ -9,13 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnx.reports.pages.decoding_trace import (
-    BeamNode,
-    Candidate,
-    ExampleTrace,
-    HypothesisTrace,
-    ReadTrace,
-)
+from attnx.reports.pages.decoding_trace import BeamNode, Candidate, ExampleTrace, HypothesisTrace, ReadTrace
 from attnx.reports.pages.run_page import write_page
 from attnx.runs.alignments import Alignment
 

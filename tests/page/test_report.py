@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 from attnx.reports.sweep.report import write_report
+from tests.run_folder import write_run_folder
 
 ROOT = Path(__file__).parents[2]
 RUNS, FAILED, FAILED_SETTINGS = 300, 6, 2
@@ -256,15 +256,14 @@ def test_failed_jobs_are_listed_with_their_logs(look, page):
 def write_small(folder: Path, values: dict[tuple[str, int], float], fingerprints: dict[str, str]) -> Path:
     """Runs by scorer and seed with so much PER, each trained on the data of its scorer's fingerprint."""
     for number, ((scorer, seed), value) in enumerate(values.items()):
-        run = folder / str(number)
-        run.mkdir(parents=True)
-        info = {"format": 1, "status": "finished", "monitor": "valid_per", "maximize": False, "created": str(number)}
-        (run / "run.json").write_text(json.dumps({**info, "fingerprint": fingerprints[scorer]}))
-        (run / "config.yaml").write_text(yaml.safe_dump({"seed": seed, "scorer": {"name": scorer}}))
-        (run / "results.json").write_text(
-            json.dumps({"test_per": value, "test_examples": 3, "train_seconds": 2 + number})
+        write_run_folder(
+            folder / str(number),
+            {"seed": seed, "scorer": {"name": scorer}},
+            {"test_per": value, "test_examples": 3, "train_seconds": 2 + number},
+            curve=f"step,valid_per\n5,{value + 2}\n10,{value}\n",
+            created=str(number),
+            fingerprint=fingerprints[scorer],
         )
-        (run / "metrics.csv").write_text(f"step,valid_per\n5,{value + 2}\n10,{value}\n")
     return write_report([folder])[0]
 
 
@@ -280,7 +279,6 @@ def test_bars_match_their_values_and_stay_within_the_plot(browser, spread):
 
     Intervals of choices are symmetric on logarithms, so the upper half is longer.
     """
-    browser.emulate()
     browser.go(spread)
     lines = browser.run(
         "return [...document.querySelectorAll('#scatter .mark')].map(mark => {"
@@ -309,7 +307,6 @@ def test_what_lies_beyond_the_axis_has_an_arrow(browser, tmp_path):
     values = {(f"s{n}", seed): 10.0 + 0.1 * n + 0.5 * seed for n in range(7) for seed in (1, 2)}
     values |= {("far", 1): 40.0, ("far", 2): 90.0}
     fingerprints = dict.fromkeys([*(f"s{n}" for n in range(7)), "far"], "5e01" * 4)
-    browser.emulate()
     browser.go(write_small(tmp_path / "all", values, fingerprints))
     arrows = "return [...document.querySelectorAll('#table tr.row')].map(e => e.querySelectorAll('.beyond').length)"
     assert browser.run(arrows) == [*[0] * 7, 1]
@@ -318,7 +315,6 @@ def test_what_lies_beyond_the_axis_has_an_arrow(browser, tmp_path):
 
 
 def test_axes_are_titled_with_their_units(browser, spread):
-    browser.emulate()
     browser.go(spread)
     titles = "return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)"
     assert browser.run(titles, "#curves .title") == ["step", "PER in validation, %"]
@@ -330,7 +326,6 @@ def test_axes_are_titled_with_their_units(browser, spread):
 
 
 def test_training_data_have_readable_names(browser, spread):
-    browser.emulate()
     browser.go(spread)
     assert browser.texts("#table th button")[2:4] == ["scorer", "training data"]
     assert {*column(browser, "value:1")} == {"data 1", "data 2"}
@@ -339,7 +334,6 @@ def test_training_data_have_readable_names(browser, spread):
 
 
 def test_singular_forms_are_used(browser, tmp_path):
-    browser.emulate()
     browser.go(write_small(tmp_path / "one", {("dot", 1): 7.0}, {"dot": "5e01" * 4}))
     assert browser.text("#counts").startswith("1 run: 1 finished.")
     assert browser.text("#count") == "1 setting"
@@ -350,16 +344,9 @@ def test_singular_forms_are_used(browser, tmp_path):
 
 def test_text_of_runs_is_escaped(browser, tmp_path):
     for number, scorer in enumerate((HOSTILE, "**dot** `x`")):
-        folder = tmp_path / "all" / f"run {number} #?%"
-        folder.mkdir(parents=True)
-        info = {"format": 1, "status": "finished", "name": HOSTILE, "monitor": "valid_per", "maximize": False}
-        (folder / "run.json").write_text(json.dumps(info))
-        (folder / "config.yaml").write_text(yaml.safe_dump({"seed": 1, "scorer": {"name": scorer}}))
-        (folder / "results.json").write_text(json.dumps({"test_per": 7.0 + number, "test_examples": 3}))
-    failed = tmp_path / "all" / "failed"
-    failed.mkdir()
-    (failed / "run.json").write_text(json.dumps({"format": 1, "status": "failed", "error": HOSTILE}))
-    browser.emulate()
+        config, scores = {"seed": 1, "scorer": {"name": scorer}}, {"test_per": 7.0 + number, "test_examples": 3}
+        write_run_folder(tmp_path / "all" / f"run {number} #?%", config, scores, name=HOSTILE)
+    write_run_folder(tmp_path / "all" / "failed", status="failed", error=HOSTILE)
     browser.go(write_report([tmp_path / "all"])[0])
     assert browser.log("browser") == []
     assert browser.run("return document.title") == "all: report"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import importlib
 import io
 import json
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +23,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from rich.console import Console
@@ -36,6 +39,7 @@ from attnx.reports.pages.decoding_trace import ExampleTrace
 from attnx.runs.alignments import Alignment, read_saved_alignments
 from attnx.sweeps import session
 from attnx.sweeps.processes import ForkServerProcesses
+from attnx.sweeps.session import SweepSession
 
 # Each letter has one sound, so a pronunciation is a rule of its letters.
 SOUNDS = {"a": "AA", "b": "B", "d": "D", "e": "EH", "k": "K", "s": "S"}
@@ -49,6 +53,9 @@ SMALL = [
     "trainer.max_steps=5",
     "trainer.num_validations=2",
 ]
+
+
+PARTS = {"train": range(31), "valid": range(31, 36), "test": range(36, 43)}
 
 # Runs command lines in one process, which must not have imported torch at the end of any line.
 LINES_PROGRAM = """\
@@ -110,6 +117,42 @@ sys.meta_path.insert(0, Changed())
 """
 
 
+# A task for a file of plug-ins: to write strings of two letters from the last to the first.
+TASK = '''\
+from attnx import registry
+from attnx.data.examples import Pair
+from attnx.data.splits import split_by_hash
+from attnx.registry import PositiveInt, register
+from attnx.tasks.contract import SequenceData, SequenceTask
+
+
+@register("task", "mine")
+class Mine(SequenceTask):
+    """Reverse all strings of a length over two letters."""
+
+    monitor = "valid_wer"
+    maximize = False
+    label_smoothing = 0.0
+
+    def __init__(self, length: PositiveInt = 6):
+        self.length = length
+
+    def load(self):
+        words = [format(number, f"0{self.length}b") for number in range(2**self.length)]
+        pairs = [Pair(tuple(word), (tuple(reversed(word)),)) for word in words]
+        return SequenceData.of(split_by_hash(pairs, lambda pair: pair.source_text, valid=0.2, test=0.2))
+
+    def metrics(self, tags):
+        return {"wer": registry.build("metric", "word_error_rate")}
+
+    def tokenize(self, text, tag=""):
+        return tuple(text)
+
+    def detokenize(self, symbols):
+        return "".join(symbols)
+'''
+
+
 def invent_words(count: int = 60) -> list[str]:
     """Words of two to five letters, all different: each the one before times 37, modulo a prime, to the base of 6."""
     letters, number, words = list(SOUNDS), 1, []
@@ -127,6 +170,94 @@ def invent_words(count: int = 60) -> list[str]:
 def results(folder: str | Path) -> dict[str, Any]:
     """The results of a run."""
     return json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
+
+
+def run_info(folder: str | Path) -> dict[str, Any]:
+    """The record of a run."""
+    return dict(json.loads(Path(folder, "run.json").read_text(encoding="utf-8")))
+
+
+def change_info(folder: str | Path, **facts: Any) -> None:
+    """Have the record of a run say otherwise."""
+    Path(folder, "run.json").write_text(json.dumps({**run_info(folder), **facts}), encoding="utf-8")
+
+
+def file_contents(folder: str | Path = ".") -> dict[str, bytes]:
+    """The files below a folder."""
+    paths = sorted(path for path in Path(folder).rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+def write_plug_in(name: str, text: str, folder: str = "plugins") -> Path:
+    """Write a file of plug-ins into a folder of the current one; return its absolute path."""
+    path = Path(folder, f"{name}.py").absolute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def write_lines(name: str, lines: Iterable[str]) -> None:
+    """Write lines to a file, which may be packed."""
+    data = "".join(f"{line}\n" for line in lines).encode()
+    Path(name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+
+
+def write_parts(line: Callable[[int], str]) -> list[str]:
+    """Write tables of 31 lines to train on, 5 to validate and 7 to test on; return what names them."""
+    for part, numbers in PARTS.items():
+        write_lines(f"{part}.tsv", map(line, numbers))
+    return [f"task.{part}={part}.tsv" for part in PARTS]
+
+
+def feature_matrix(number: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Two to six steps of three features, the last of which never changes."""
+    steps = np.arange(2 + number % 5, dtype=np.float32)
+    return np.stack([steps + number, steps * number % 11, np.full_like(steps, 3)], axis=1)
+
+
+def fork(act: Callable[[], object]) -> int:
+    """Do something in a fork of this process; return its number. It ends with 0, with 3 after Ctrl-C, or with 1."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of pytest-xdist's threads, which the fork lacks
+        process = os.fork()
+    if process:
+        return process
+    code = 1
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        act()
+        code = 0
+    except KeyboardInterrupt:
+        code = 3
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def exit_code(process: int) -> int:
+    """How a process ended: with which code, or by which signal, negative."""
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def kill_at(place: Any, name: str, count: int) -> None:
+    """Have this process killed as a function is called for that time."""
+    called, calls = getattr(place, name), iter(range(1, count + 1))
+
+    def deadly(*args: Any, **kwargs: Any) -> Any:
+        if next(calls) == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return called(*args, **kwargs)
+
+    setattr(place, name, deadly)
+
+
+def fit_run(overrides: Sequence[str], folder: str, **facts: Any) -> TrainedRun:
+    """Make a run from Python without output; ``facts`` change its configuration."""
+    from attnx.training.fit import fit
+
+    config = {**composed(tuple(overrides)), **facts, "folder": folder}
+    return fit(config, overrides, console=Console(file=io.StringIO()))
 
 
 def table(path: str | Path) -> list[dict[str, str]]:
@@ -209,13 +340,11 @@ def no_pictures():
 @pytest.fixture(scope="session")
 def train_in():
     """Train a run in a folder that several tests copy: ``train_in(home, "scorer=dot", folder="one")``."""
-    from attnx.training.fit import fit
 
-    def train(home: Path, *overrides: str, folder: str, seed: int = 1) -> TrainedRun:
+    def train(home: Path, *overrides: str, folder: str, **facts: Any) -> TrainedRun:
         with without_pictures() as patch:
             patch.chdir(home)
-            config = {**composed(tuple(overrides)), "seed": seed, "folder": folder}
-            return fit(config, overrides, console=Console(file=io.StringIO()))
+            return fit_run(overrides, folder, **facts)
 
     return train
 
@@ -334,6 +463,33 @@ def command(monkeypatch, capfd):
 
 
 @pytest.fixture
+def succeed(command):
+    """Give the command words, which must end with no message; return its output."""
+
+    def output(*words: str) -> str:
+        answer = command(*words)
+        assert (answer.code, answer.err) == (0, "")
+        return str(answer.out)
+
+    return output
+
+
+@pytest.fixture
+def refuse(command, work_folder):
+    """Give the command words that it must refuse in one line, with nothing written; return the line."""
+
+    def refused_line(*words: str) -> str:
+        files_before = file_contents(work_folder)
+        answer = command(*words)
+        assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+        assert answer.err.startswith("attnx: ")
+        assert file_contents(work_folder) == files_before
+        return str(answer.err)
+
+    return refused_line
+
+
+@pytest.fixture
 def fork_command():
     """Start the command in a fork, with environment variables: ``fork_command("scorer=dot", RANK="0")``.
 
@@ -373,13 +529,29 @@ def sized():
 @pytest.fixture
 def run(words, no_pictures):
     """Make a small run from Python: ``run("scorer=dot", folder="a")``; later words win over the small sizes."""
-    from attnx.training.fit import fit
+    return lambda *overrides, folder: fit_run(_sized(*overrides), folder)
 
-    def make(*overrides: str, folder: str) -> TrainedRun:
-        arguments = _sized(*overrides)
-        return fit({**composed(tuple(arguments)), "folder": folder}, arguments, console=Console(file=io.StringIO()))
 
-    return make
+@pytest.fixture
+def trained_configs(monkeypatch):
+    """The configurations that commands would have trained."""
+    recorded: list[dict[str, Any]] = []
+    monkeypatch.setattr(main, "train_one", lambda config, *_: recorded.append(config) or 0)
+    return recorded
+
+
+@pytest.fixture
+def swept_configs(monkeypatch, shared_server):
+    """The configurations of jobs that a sweep would have trained."""
+    recorded: list[dict[str, Any]] = []
+
+    def prune(running: SweepSession, jobs: Iterator[Any]) -> None:
+        for job, task in jobs:
+            recorded.append(task.config)
+            job.status = "pruned"
+
+    monkeypatch.setattr(SweepSession, "run", prune)
+    return recorded
 
 
 @pytest.fixture(scope="module")

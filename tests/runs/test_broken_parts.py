@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from attnx import registry
 from attnx.errors import UserError
 from attnx.laws.check import check_plug_ins, used_parts
+from tests.runs.conftest import TASK, write_plug_in
 
-ROOT = Path(__file__).parents[2]
 HEAD = """\
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from attnx.registry import NonNegativeInt, PositiveInt, Size, register
 
 
 """
-SCORER = """\
+PARTS = {
+    "scorer": """\
 @register("scorer", "mine")
 class Mine(nn.Module):
     requires_equal_dims = True
@@ -38,24 +39,24 @@ class Mine(nn.Module):
 
     def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         return queries @ keys.mT
-"""
-SCOPE = """\
+""",
+    "scope": """\
 @register("scope", "mine")
 class Mine(nn.Module):
     sources = ("encoder",)
 
     def forward(self, queries: Tensor, steps: Tensor, memory_mask: Tensor) -> ScopeMask:
         return ScopeMask(memory_mask.expand(-1, queries.shape[1], -1))
-"""
-NORMALIZER = """\
+""",
+    "normalizer": """\
 @register("normalizer", "mine")
 class Mine(nn.Module):
     is_distribution = False
 
     def forward(self, scores: Tensor, allowed_mask: Tensor) -> Tensor:
         return torch.sigmoid(scores.masked_fill(~allowed_mask, 0.0)) * allowed_mask
-"""
-QUERY = """\
+""",
+    "query": """\
 @register("query", "mine")
 class Mine(nn.Module):
     needs = "state"
@@ -66,8 +67,8 @@ class Mine(nn.Module):
 
     def forward(self, step: object) -> Tensor:
         return step.state
-"""
-ENCODER = """\
+""",
+    "encoder": """\
 @register("encoder", "mine")
 class Mine(nn.Module):
     def __init__(self, input_size: Size, width: PositiveInt = 7) -> None:
@@ -78,8 +79,8 @@ class Mine(nn.Module):
     def forward(self, inputs: Tensor, source_mask: Tensor, lengths: Tensor | None = None) -> EncoderOutput:
         states = torch.tanh(self.map(inputs)) * source_mask[..., None]
         return EncoderOutput([states], ((states.sum(1),),))
-"""
-READOUT = """\
+""",
+    "readout": """\
 @register("readout", "mine")
 class Mine(nn.Module):
     def __init__(self, state_size: Size) -> None:
@@ -88,8 +89,8 @@ class Mine(nn.Module):
 
     def forward(self, state: Tensor, context: Tensor, token: Tensor) -> Tensor:
         return state
-"""
-OUTPUT = """\
+""",
+    "output": """\
 @register("output", "mine")
 class Mine(nn.Linear):
     needs_weights = False
@@ -102,8 +103,8 @@ class Mine(nn.Linear):
 
     def copy_ids(self, source: Tensor, source_mask: Tensor) -> None:
         return None
-"""
-SEARCH = """\
+""",
+    "decoding": """\
 @register("decoding", "mine")
 class Mine:
     def check(self, model: object) -> None:
@@ -113,182 +114,83 @@ class Mine:
         from attnx.decoding.greedy import Greedy
 
         return Greedy()(model, source, source_mask, *more, **others)
-"""
-PARTS = {
-    "scorer": SCORER,
-    "scope": SCOPE,
-    "normalizer": NORMALIZER,
-    "query": QUERY,
-    "encoder": ENCODER,
-    "readout": READOUT,
-    "output": OUTPUT,
-    "decoding": SEARCH,
+""",
 }
-
-
-class Broken(NamedTuple):
-    """A part of a kind with one line changed to another.
-
-    Attributes:
-        kind: of what kind.
-        line: what is changed.
-        replacement: what replaces it; nothing removes the line.
-        line_start: how the line begins that the message names.
-        message: what the message says.
-    """
-
-    kind: str
-    line: str
-    replacement: str
-    line_start: str
-    message: str
 
 
 SHAPE = "return queries @ keys.mT"
-BROKEN = {
-    "a missing declaration": Broken(
-        "scorer", "    requires_equal_dims = True\n", "", "class Mine", "declares no requires_equal_dims"
-    ),
-    "a declaration of another type": Broken(
-        "scorer", "True", '"yes"', 'requires_equal_dims = "yes"', "requires_equal_dims is 'yes'"
-    ),
-    "a missing method": Broken(
-        "scorer", "def project_keys", "def kays", "class Mine", "Mine has no method project_keys"
-    ),
-    "a transposed result": Broken(
-        "scorer", SHAPE, "return keys @ queries.mT", "def score", "the shape (2, 7, 3) instead of (2, 3, 7)"
-    ),
-    "keys of another length": Broken(
-        "scorer",
-        "return memory",
-        "return memory[..., 1:, :]",
-        "def project_keys",
-        "the shape (2, 6, 11) instead of (2, 7, any)",
-    ),
-    "None": Broken("scorer", SHAPE, "queries @ keys.mT", "def score", "it returned None instead of a tensor"),
-    "a list": Broken("scorer", SHAPE, "return [queries @ keys.mT]", "def score", "a list instead of a tensor"),
-    "rows that mix": Broken(
-        "scorer", SHAPE, "return queries @ (keys - keys.mean(0)).mT", "def score", "row 0 has other scores in a batch"
-    ),
-    "NaN": Broken("scorer", SHAPE, "return (queries @ keys.mT).log()", "def score", "scores of random numbers contain"),
-    "a gradient of NaN": Broken(
-        "scorer",
-        SHAPE,
-        "return (queries @ keys.mT).square().sqrt()",
-        "def score",
-        "gradients of the queries of zeros",
-    ),
-    "an exception": Broken(
-        "scorer", SHAPE, "return queries @ keys", "return queries @ keys", "RuntimeError: Expected size for first two"
-    ),
-    "a scope that ignores the mask": Broken(
-        "scope",
-        "ScopeMask(memory_mask.",
-        "ScopeMask(torch.ones_like(memory_mask).",
-        "def forward",
-        "allows masked positions",
-    ),
-    "a scope that returns a tensor": Broken(
-        "scope",
-        "ScopeMask(memory_mask.expand(-1, queries.shape[1], -1))",
-        "memory_mask",
-        "def forward",
-        "a Tensor instead of an attnx",
-    ),
-    "a scope of another type": Broken(
-        "scope", "ScopeMask(memory_mask", "ScopeMask(memory_mask.float()", "def forward", "torch.float32"
-    ),
-    "a scope that allows nothing": Broken(
-        "scope",
-        "ScopeMask(memory_mask",
-        "ScopeMask(False & memory_mask",
-        "def forward",
-        "a query has no allowed position",
-    ),
-    "a scope without sources": Broken(
-        "scope", '    sources = ("encoder",)\n', "    pass\n", "class Mine", "sources is None"
-    ),
-    "a normalizer that does not mask": Broken(
-        "normalizer", " * allowed_mask", "", "def forward", "a weight of 0.5 to a masked position"
-    ),
-    "a normalizer of no distribution": Broken(
-        "normalizer", "is_distribution = False", "is_distribution = True", "def forward", "does not sum to 1"
-    ),
-    "a normalizer with poison": Broken(
-        "normalizer",
-        "scores.masked_fill(~allowed_mask, 0.0)",
-        "scores",
-        "def forward",
-        "a masked score of nan changed the weights",
-    ),
-    "a normalizer that mixes rows": Broken(
-        "normalizer",
-        "* allowed_mask",
-        "* allowed_mask / allowed_mask.sum()",
-        "def forward",
-        "row 0 has other weights in a batch",
-    ),
-    "a query that needs nothing known": Broken(
-        "query", '"state"', '"now"', 'needs = "now"', "needs is 'now'; a step has token"
-    ),
-    "a query that reads something else": Broken(
-        "query", "return step.state", "return step.prev_state", "def forward", "it reads other fields than state"
-    ),
-    "a query that reads other steps": Broken(
-        "query",
-        "return step.state",
-        "return step.state - step.state.mean(1, keepdim=True)",
-        "def forward",
-        "step 0 has other queries among other steps than alone",
-    ),
-    "noise": Broken(
-        "scorer",
-        SHAPE,
-        "return queries @ keys.mT + 1e-6 * torch.rand(())",
-        "def score",
-        "two equal calls differ (by up to ",
-    ),
-    "noise in a mask": Broken(
-        "scope",
-        "ScopeMask(memory_mask.expand(-1, queries.shape[1], -1))",
-        "ScopeMask(memory_mask.expand(-1, queries.shape[1], -1) & (torch.rand(memory_mask.shape) < 0.5))",
-        "def forward",
-        "two equal calls differ",
-    ),
-    "a query of another width": Broken(
-        "query", "return step.state", "return step.state[..., 1:]", "def forward", "(2, 3, 12) instead of (2, 3, 13)"
-    ),
-    "an encoder that returns a tensor": Broken(
-        "encoder",
-        "EncoderOutput([states], ((states.sum(1),),))",
-        "states",
-        "def forward",
-        "a Tensor instead of an EncoderOutput",
-    ),
-    "an encoder that reads padding": Broken(
-        "encoder",
-        "self.map(inputs))",
-        "self.map(inputs - inputs.mean(1, True)))",
-        "def forward",
-        "row 1 has other states in a batch",
-    ),
-    "an encoder without a size": Broken(
-        "encoder", "self.size", "self.width", "class Mine", "its size, the width of its"
-    ),
-    "a readout of another width": Broken(
-        "readout", "return state\n", "return token\n", "def forward", "instead of (2, 13)"
-    ),
-    "an output without copy_ids": Broken(
-        "output", "def copy_ids", "def signs", "class Mine", "Mine has no method copy_ids"
-    ),
-    "an output of another width": Broken(
-        "output", "forward(vectors)", "forward(vectors)[..., 1:]", "def forward", "(2, 3, 16)"
-    ),
-    "a search without a check": Broken("decoding", "def check", "def look", "class Mine", "has no method check"),
-    "a search that finds nothing": Broken(
-        "decoding", "return Greedy", "Greedy", "def __call__", "None instead of a DecodeResult"
-    ),
+WINDOW = "ScopeMask(memory_mask.expand(-1, queries.shape[1], -1))"
+CLASS = "class Mine"
+# Of each kind a text of the part, what replaces it, what the message says, and how the line begins that it names, if
+# that is not the method of the kind.
+BROKEN: dict[str, dict[str, tuple[str, ...]]] = {
+    "scorer": {
+        "no declaration": ("    requires_equal_dims = True\n", "", "declares no requires_equal_dims", CLASS),
+        "another type": ("True", '"yes"', "requires_equal_dims is 'yes'", 'requires_equal_dims = "yes"'),
+        "no method": ("def project_keys", "def kays", "Mine has no method project_keys", CLASS),
+        "transposed": (SHAPE, "return keys @ queries.mT", "the shape (2, 7, 3) instead of (2, 3, 7)"),
+        "short": (
+            "return memory",
+            "return memory[..., 1:, :]",
+            "(2, 6, 11) instead of (2, 7, any)",
+            "def project_keys",
+        ),
+        "None": (SHAPE, "queries @ keys.mT", "it returned None instead of a tensor"),
+        "a list": (SHAPE, "return [queries @ keys.mT]", "a list instead of a tensor"),
+        "rows that mix": (SHAPE, "return queries @ (keys - keys.mean(0)).mT", "row 0 has other scores in a batch"),
+        "NaN": (SHAPE, "return (queries @ keys.mT).log()", "scores of random numbers contain"),
+        "a gradient of NaN": (SHAPE, "return (queries @ keys.mT).square().sqrt()", "gradients of the queries of zeros"),
+        "an exception": (SHAPE, SHAPE[:-3], "RuntimeError: Expected size for first two", SHAPE[:-3]),
+        "noise": (SHAPE, "return queries @ keys.mT + 1e-6 * torch.rand(())", "two equal calls differ (by up to "),
+    },
+    "scope": {
+        "masked": ("ScopeMask(memory_mask", "ScopeMask(torch.ones_like(memory_mask)", "allows masked positions"),
+        "a tensor": (WINDOW, "memory_mask", "a Tensor instead of an attnx"),
+        "another type": ("ScopeMask(memory_mask", "ScopeMask(memory_mask.float()", "torch.float32"),
+        "no position": ("ScopeMask(mem", "ScopeMask(False & mem", "a query has no allowed position"),
+        "no sources": ('    sources = ("encoder",)\n', "    pass\n", "sources is None", CLASS),
+        "noise": (WINDOW, f"{WINDOW[:-1]} & (torch.rand(memory_mask.shape) < 0.5))", "two equal calls differ"),
+    },
+    "normalizer": {
+        "no mask": (" * allowed_mask", "", "a weight of 0.5 to a masked position"),
+        "no distribution": ("is_distribution = False", "is_distribution = True", "does not sum to 1"),
+        "poison": ("scores.masked_fill(~allowed_mask, 0.0)", "scores", "a masked score of nan changed the weights"),
+        "rows that mix": (
+            "* allowed_mask",
+            "* allowed_mask / allowed_mask.sum()",
+            "row 0 has other weights in a batch",
+        ),
+    },
+    "query": {
+        "unknown needs": ('"state"', '"now"', "needs is 'now'; a step has token", 'needs = "now"'),
+        "another field": ("return step.state", "return step.prev_state", "it reads other fields than state"),
+        "other steps": (
+            "return step.state",
+            "return step.state - step.state.mean(1, keepdim=True)",
+            "step 0 has other queries among other steps than alone",
+        ),
+        "another width": ("return step.state", "return step.state[..., 1:]", "(2, 3, 12) instead of (2, 3, 13)"),
+    },
+    "encoder": {
+        "a tensor": ("EncoderOutput([states], ((states.sum(1),),))", "states", "a Tensor instead of an EncoderOutput"),
+        "padding": (
+            "self.map(inputs))",
+            "self.map(inputs - inputs.mean(1, True)))",
+            "row 1 has other states in a batch",
+        ),
+        "no size": ("self.size", "self.width", "its size, the width of its", CLASS),
+    },
+    "readout": {"another width": ("return state\n", "return token\n", "instead of (2, 13)")},
+    "output": {
+        "no copy_ids": ("def copy_ids", "def signs", "Mine has no method copy_ids", CLASS),
+        "another width": ("forward(vectors)", "forward(vectors)[..., 1:]", "(2, 3, 16)"),
+    },
+    "decoding": {
+        "no check": ("def check", "def look", "has no method check", CLASS),
+        "no result": ("return Greedy", "Greedy", "None instead of a DecodeResult"),
+    },
 }
+METHODS = {"scorer": "def score", "decoding": "def __call__"}
 
 
 @pytest.fixture
@@ -298,10 +200,7 @@ def plug(work_folder):
     def put(kind: str, line: str = "", replacement: str = "", name: str = "mine") -> Path:
         text = PARTS[kind].replace('"mine"', f'"{name}"')
         assert line in text
-        path = work_folder / "plugins" / f"{name}.py"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(HEAD + text.replace(line, replacement), encoding="utf-8")
-        return path
+        return write_plug_in(name, HEAD + text.replace(line, replacement))
 
     return put
 
@@ -317,36 +216,32 @@ def test_a_sound_part_passes(kind, plug):
     check_plug_ins(plug_in_config(kind))
 
 
-@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
-def test_a_broken_part_is_reported(broken, plug):
-    path = plug(broken.kind, broken.line, broken.replacement)
-    lines = path.read_text(encoding="utf-8").splitlines()
-    place = next((n for n, line in enumerate(lines, 1) if line.strip().startswith(broken.line_start)), None)
+@pytest.mark.parametrize(("kind", "case"), [(kind, case) for kind, cases in BROKEN.items() for case in cases])
+def test_a_broken_part_is_reported(kind, case, plug):
+    line, replacement, message, *line_start = BROKEN[kind][case]
+    path = plug(kind, line, replacement)
+    lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+    named = line_start[0] if line_start else METHODS.get(kind, "def forward")
+    place = next(number for number, text in lines if text.strip().startswith(named))
     with pytest.raises(UserError) as refused:
-        check_plug_ins(plug_in_config(broken.kind))
-    message = str(refused.value)
-    assert "\n" not in message
-    assert message.startswith(f"the {broken.kind} 'mine', {path}:{place or ''}")
-    assert broken.message in message
-    assert message.endswith(f"; all its laws: attnx check {broken.kind}=mine (docs/add-a-part.md)")
+        check_plug_ins(plug_in_config(kind))
+    refusal = str(refused.value)
+    assert "\n" not in refusal
+    assert refusal.startswith(f"the {kind} 'mine', {path}:{place}")
+    assert message in refusal
+    assert refusal.endswith(f"; all its laws: attnx check {kind}=mine (docs/add-a-part.md)")
 
 
-def test_a_broken_part_writes_nothing(plug, command, words, small, work_folder):
+def test_a_broken_part_writes_nothing(plug, refuse, words, small):
     path = plug("normalizer", " * allowed_mask", "")
-    files_before = sorted(work_folder.iterdir())
-    answer = command("normalizer=mine", *small)
-    assert answer.code == 2
-    assert answer.err.count("\n") == 1
-    assert answer.err.startswith(f"attnx: the normalizer 'mine', {path}:15 (forward): it gave a weight of ")
-    assert sorted(work_folder.iterdir()) == files_before
+    line = refuse("normalizer=mine", *small)
+    assert line.startswith(f"attnx: the normalizer 'mine', {path}:15 (forward): it gave a weight of ")
 
 
-def test_a_missing_declaration_is_reported_without_torch(plug, command):
+def test_a_missing_declaration_is_reported_without_torch(plug, refuse):
     """Composing reads it from the source."""
     path = plug("query", '    needs = "state"\n', "")
-    answer = command("--cfg", "job", "query=mine")
-    assert answer.code == 2
-    assert answer.err == (
+    assert refuse("--cfg", "job", "query=mine") == (
         f"attnx: the query 'mine', {path}:12: it declares no needs; every query declares it: write needs = a word in "
         "its class; all its laws: attnx check query=mine (docs/add-a-part.md)\n"
     )
@@ -451,37 +346,6 @@ def test_check_prints_each_law(plug, command):
     assert failed[0].endswith("the law: Masked positions have a weight of 0")
 
 
-TASK = """\
-from attnx.tasks.contract import SequenceData, SequenceTask
-
-
-@register("task", "mine")
-class Mine(SequenceTask):
-    monitor = "valid_wer"
-    maximize = False
-    label_smoothing = 0.0
-
-    def load(self):
-        from attnx.data.examples import Pair
-        from attnx.data.splits import split_by_hash
-
-        words = [format(number, "06b") for number in range(64)]
-        pairs = [Pair(tuple(word), (tuple(word),)) for word in words]
-        return SequenceData.of(split_by_hash(pairs, lambda pair: pair.source_text, valid=0.2, test=0.2))
-
-    def metrics(self, tags):
-        from attnx import registry
-
-        return {"wer": registry.build("metric", "word_error_rate")}
-
-    def tokenize(self, text, tag=""):
-        return tuple(text)
-
-    def detokenize(self, symbols):
-        return "".join(symbols)
-"""
-
-
 @pytest.mark.parametrize(
     ("line", "second", "message"),
     [
@@ -496,29 +360,24 @@ class Mine(SequenceTask):
             "a second load gives other data in another order: the train split differs",
         ),
         (
-            "return SequenceData.of(split",
-            "return SequenceData.of((lambda splits: splits._replace(test=splits.valid))(split",
+            "return SequenceData.of(split_by_hash(",
+            "return SequenceData.of((lambda *how, **shares: (splits := split_by_hash(*how, **shares))._replace("
+            "test=splits.valid))(",
             "examples of the test split are in the valid split, too; the first: '",
         ),
     ],
 )
-def test_check_tries_a_task(line, second, message, work_folder, command):
-    (work_folder / "plugins").mkdir()
-    broken = TASK.replace(line, second)
-    broken = broken.replace("test=0.2))", "test=0.2)))") if "lambda splits" in second else broken
-    (work_folder / "plugins" / "mine.py").write_text(HEAD + broken, encoding="utf-8")
+def test_check_tries_a_task(line, second, message, command):
+    path = write_plug_in("mine", TASK.replace(line, second))
     answer = command("check", "mine")
     assert answer.code == (2 if message else 0)
     if message:
-        assert f"the task 'mine', {work_folder}/plugins/mine.py:" in answer.out
+        assert f"the task 'mine', {path}:" in answer.out
         assert message in answer.out
 
 
-def test_check_takes_options(plug, command):
+def test_check_takes_options(command):
     assert command("check", "scope=local", "scope.window=2").code == 0
-    answer = command("check", "scope=local", "scope.windw=2")
-    assert (answer.code, answer.out) == (2, "")
-    assert "no option 'windw'; did you mean window" in answer.err
 
 
 SEARCHED = "Greedy()(model, source, source_mask, *more, **others)"
@@ -555,34 +414,8 @@ class Mine(Metric):
 """
 
 
-def test_check_says_why_a_metric_accepts_no_data(work_folder, command):
-    (work_folder / "plugins").mkdir()
-    (work_folder / "plugins" / "mine.py").write_text(METRIC, encoding="utf-8")
+def test_check_says_why_a_metric_accepts_no_data(command):
+    write_plug_in("mine", METRIC)
     answer = command("check", "mine")
-    assert answer.code == 0
-    assert "it accepts neither symbols (KeyError: 'width'), nor texts (KeyError: 'width'), nor" in " ".join(
-        answer.out.split()
-    )
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ((), "attnx check needs NAME"),
-        (
-            ("sofmax",),
-            "no part 'sofmax'; did you mean softmax?; plug-ins were searched in plugins/, and $ATTNX_PLUGINS",
-        ),
-        (("zzz",), "no part 'zzz'; attnx list shows all parts; plug-ins were searched in plugins/"),
-        (("scorer=softmax",), "no scorer 'softmax'"),
-        (("scorr=dot",), "there is no kind 'scorr'; did you mean scorer"),
-        (("history",), "write attnx check scope=history or attnx check model=history"),
-        (("adam",), "'adam' is of the kind optimizer, which has no laws; attnx check tests scorer, scope, "),
-        (("lr_schedule=cosine",), "'cosine' is of the kind lr_schedule, which has no laws"),
-        (("dot", "scaled"), "tests one part"),
-    ],
-)
-def test_check_refuses_invalid_arguments(words, message, command):
-    answer = command("check", *words)
-    assert (answer.code, answer.out) == (2, "")
-    assert message in answer.err
+    reasons = "it accepts neither symbols (KeyError: 'width'), nor texts (KeyError: 'width'), nor"
+    assert (answer.code, reasons in " ".join(answer.out.split())) == (0, True)

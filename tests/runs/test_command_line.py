@@ -28,19 +28,17 @@ PAGES = {"attnx": ["--help"], **{name: [name, "--help"] for name in ("all", *COM
 
 
 @pytest.mark.parametrize("arguments", PAGES.values(), ids=PAGES)
-def test_every_command_has_its_own_page(arguments, command, work_folder, monkeypatch):
+def test_every_command_has_its_own_page(arguments, command, succeed, work_folder, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
-    answer = command(*arguments)
-    assert (answer.code, answer.err) == (0, "")
+    output = succeed(*arguments)
     name = arguments[0] if len(arguments) > 1 else ""
-    assert answer.out.startswith(f"usage: attnx {name}" if name in COMMANDS else "attnx ")
-    for spelling in ([f"-h {name}"], ["help", name], [name, "-h", "more"]) if name else (["help"], ["-h"], []):
-        if spelling:
-            assert command(*" ".join(spelling).split()).out == answer.out
+    assert output.startswith(f"usage: attnx {name}" if name in COMMANDS else "attnx ")
+    for spelling in (f"-h {name}", f"help {name}", f"{name} -h more", f"{name} one -h") if name else ("help", "-h"):
+        assert command(*spelling.split()).out == output
     monkeypatch.setenv("COLUMNS", "80")
     narrow = command(*arguments).out
     assert max(map(len, narrow.splitlines())) <= 80
-    assert "".join(narrow.split()) == "".join(answer.out.split())
+    assert "".join(narrow.split()) == "".join(output.split())
     assert not list(work_folder.iterdir())
 
 
@@ -128,12 +126,11 @@ def test_without_arguments_the_default_experiment_is_announced(command, monkeypa
         ("attnx plot multirun/runs/first --for", {"--format"}),
     ],
 )
-def test_a_shell_completes_words(line, offered, command, monkeypatch):
+def test_a_shell_completes_words(line, offered, succeed, monkeypatch):
     monkeypatch.setenv("COMP_LINE", line)
     monkeypatch.setenv("COMP_POINT", str(len(line)))
-    answer = command("-sc", "query=bash")
-    assert (answer.code, answer.err) == (0, "")
-    assert set(answer.out.split()) == offered
+    output = succeed("-sc", "query=bash")
+    assert set(output.split()) == offered
 
 
 @pytest.mark.parametrize(("shell", "between"), [("zsh", " "), ("fish", "\n")])
@@ -195,13 +192,13 @@ def until(terminal: int, expected: str) -> None:
         shown += os.read(terminal, 1).decode(errors="replace")
 
 
-def test_an_argument_too_many_or_too_few_is_named(command, monkeypatch):
+@pytest.mark.parametrize(
+    ("words", "message"), [(["resume", "one", "e"], "takes no argument 'e'"), (["stats"], "needs RUN")]
+)
+def test_an_argument_too_many_or_too_few_is_named(words, message, refuse, monkeypatch):
     """Also where another argument ends alike; without colors, which Python 3.14 has for what is quoted."""
     monkeypatch.setenv("FORCE_COLOR", "1")
-    for words, message in ((["resume", "one", "e"], "takes no argument 'e'"), (["stats"], "needs RUN")):
-        answer = command(*words)
-        assert answer.code == 2
-        assert answer.err.startswith(f"attnx: attnx {words[0]} {message}; write attnx {words[0]} ")
+    assert refuse(*words).startswith(f"attnx: attnx {words[0]} {message}; write attnx {words[0]} ")
 
 
 @pytest.mark.parametrize("words", [("scorer=dot",), ("runs",), ("list",)])

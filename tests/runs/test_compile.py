@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch._inductor.exc import InvalidCxxCompiler
 from torch.torch_version import TorchVersion
 
 import attnx
@@ -15,6 +15,7 @@ from attnx.accel import compiled
 from attnx.attention.normalizers.sparsemax import Sparsemax
 from attnx.errors import UserError
 from attnx.training.compiling import OLDEST_COMPILER
+from tests.runs.conftest import run_info
 
 # torch's compilers look at what they warn others of.
 pytestmark = [pytest.mark.usefixtures("fresh"), pytest.mark.filterwarnings("ignore")]
@@ -36,15 +37,12 @@ def fresh(monkeypatch):
 
 
 def compiled_info(folder: str) -> Any:
-    return json.loads(Path(folder, "run.json").read_text(encoding="utf-8")).get("compiled")
+    return run_info(folder).get("compiled")
 
 
 @pytest.mark.parametrize(
     ("mode", "choices", "reported"),
-    [
-        ("steps", LOOP, "each step of the loop but the first"),
-        ("model", TRANSFORMER, "the whole pass"),
-    ],
+    [("steps", LOOP, "each step of the loop but the first"), ("model", TRANSFORMER, "the whole pass")],
 )
 def test_a_compiled_model_trains_equally(run, weights, mode, choices, reported):
     """To the last bit where no kernel serves: a compiled pass computes attention by torch's operations alone."""
@@ -117,25 +115,24 @@ def test_graph_breaks_are_reported(run, monkeypatch, oldest_with_breaks, reporte
     assert reported in compiled_info("one")
 
 
-def missing(graph: Any, inputs: Any) -> Any:
-    from torch._inductor.exc import InvalidCxxCompiler
+def raising(error: Exception) -> Any:
+    """A compiler that raises it."""
 
-    raise InvalidCxxCompiler
+    def compile_graph(graph: Any, inputs: Any) -> Any:
+        raise error
 
-
-def unable(graph: Any, inputs: Any) -> Any:
-    raise NotImplementedError("no such operation")
+    return compile_graph
 
 
 def test_a_missing_compiler_is_reported_before_anything_is_written(run, monkeypatch):
-    monkeypatch.setattr(compiled, "BACKEND", missing)
+    monkeypatch.setattr(compiled, "BACKEND", raising(InvalidCxxCompiler()))
     with pytest.raises(UserError, match=r"^trainer\.compile=steps: torch found no working compiler \(.*cpp\.cxx.*\)$"):
         run(*LOOP, "trainer.compile=steps", folder="one")
     assert not Path("one").exists()
 
 
 def test_an_uncompilable_model_trains_uncompiled(run, monkeypatch):
-    monkeypatch.setattr(compiled, "BACKEND", unable)
+    monkeypatch.setattr(compiled, "BACKEND", raising(NotImplementedError("no such operation")))
     run(*LOOP, "trainer.compile=steps", "trainer.max_steps=1", folder="one")
     assert compiled_info("one").startswith("not compiled: torch cannot compile it (")
     assert "no such operation" in compiled_info("one")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -18,6 +19,7 @@ from attnx.inference.model_cost import ModelCost, count_cost
 from attnx.reports.run.tables import start_table
 from attnx.runs.results import CONTEXTS
 from attnx.runs.run import read_run
+from tests.runs.conftest import change_info, results, run_info
 
 MISTAKES = {
     "one --contexts 100": "--contexts 100: choose from 128, 512, 2048, 8192",
@@ -39,29 +41,26 @@ def start_text(folder: str) -> str:
     return text
 
 
-def test_operations_are_in_results_and_in_the_start_table_and_training_is_unchanged(run, monkeypatch):
+def test_operations_are_in_results_and_in_the_start_table_and_training_is_unchanged(run, monkeypatch, same_weights):
     run("model.dropout=0.2", folder="counted")
-    results = json.loads(Path("counted/results.json").read_text())
-    flops = json.loads(Path("counted/run.json").read_text())["flops"]
-    assert results["train_flops"] == pytest.approx(sum(flops["train"].values()), abs=len(flops["train"]))
-    assert [results[f"decode_flops_{context}"] for context in CONTEXTS] == [*flops["decode"].values()]
+    scores, flops = results("counted"), run_info("counted")["flops"]
+    assert scores["train_flops"] == pytest.approx(sum(flops["train"].values()), abs=len(flops["train"]))
+    assert [scores[f"decode_flops_{context}"] for context in CONTEXTS] == [*flops["decode"].values()]
     assert "FLOPs" in start_text("counted")
     monkeypatch.setattr("attnx.training.train.count_cost", lambda *_: ModelCost(note="operations could not be counted"))
     run("model.dropout=0.2", folder="uncounted")
     assert "operations could not be counted" in start_text("uncounted")
-    assert not any("flops" in name for name in json.loads(Path("uncounted/results.json").read_text()))
-    weights = [torch.load(f"{folder}/checkpoints/last.ckpt")["state_dict"] for folder in ("counted", "uncounted")]
-    assert all(torch.equal(weight, weights[1][name]) for name, weight in weights[0].items())
+    assert not any("flops" in name for name in results("uncounted"))
+    assert same_weights(["counted", "uncounted"])
 
 
 @pytest.mark.parametrize(
     ("choice", "decoded"), [("attention=none", 0), ("scope=history", 512 - REPEATS - WARM_UP_STEPS)]
 )
-def test_the_time_of_a_model_that_does_not_attend_to_its_source_is_measured(choice, decoded, run, command):
+def test_the_time_of_a_model_that_does_not_attend_to_its_source_is_measured(choice, decoded, run, succeed):
     """Nothing is decoded twice; without attention the context is a source's length."""
     run(choice, folder="one")
-    answer = command("cost", "one", "--contexts", "128", "512")
-    assert (answer.code, answer.err) == (0, "")
+    succeed("cost", "one", "--contexts", "128", "512")
     costs = json.loads(Path("one/cost.json").read_text())
     assert all(costs[f"decode_ms_{context}"] > 0 for context in (128, 512))
     opened = open_run("one")
@@ -70,24 +69,20 @@ def test_the_time_of_a_model_that_does_not_attend_to_its_source_is_measured(choi
     assert opened.model.decode_step.call_count == decoded + 2 * (WARM_UP_STEPS + REPEATS)
 
 
-def test_the_time_of_a_decoded_token_is_measured_and_kept(run, command):
+def test_the_time_of_a_decoded_token_is_measured_and_kept(run, succeed, refuse):
     run(folder="one")
-    answer = command("cost", "one", "--no-latency")
-    assert answer.code == 0
-    assert "8,192" in answer.out
+    output = succeed("cost", "one", "--no-latency")
+    assert "8,192" in output
     assert not Path("one/cost.json").exists()
-    answer = command("cost", "one", "--contexts", "512", "128")
-    assert (answer.code, answer.err) == (0, "")
-    assert "one: measured on cpu, " in answer.out
+    output = succeed("cost", "one", "--contexts", "512", "128")
+    assert "one: measured on cpu, " in output
     costs = json.loads(Path("one/cost.json").read_text())
     assert costs["accel"] == read_run(Path("one")).config["accel"]
     assert all(costs[f"decode_ms_{context}"] > 0 for context in (128, 512))
     assert "decode_ms_2048" not in costs
     assert attnx.report("one").runs[0].results["decode_ms_512"] == costs["decode_ms_512"]
-    info = json.loads(Path("one/run.json").read_text())
     Path("two").mkdir()
-    Path("two/run.json").write_text(json.dumps({**info, "status": "interrupted"}))
+    shutil.copy("one/run.json", "two")
+    change_info("two", status="interrupted")
     for line, phrase in MISTAKES.items():
-        answer = command("cost", *line.split())
-        assert (answer.code, answer.err.count("\n")) == (2, 1)
-        assert phrase in answer.err
+        assert phrase in refuse("cost", *line.split())

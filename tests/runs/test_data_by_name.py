@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.runs.conftest import results, write_lines
 
 FEW = ["trainer.max_steps=2", "trainer.num_validations=1", "trainer.valid_examples=5", "trainer.test_examples=5"]
 EXPERIMENTS = {
@@ -21,8 +21,7 @@ EXPERIMENTS = {
 
 def run_small(command: Callable[..., Any], *words: str) -> dict[str, Any]:
     assert command(*words, *FEW, "folder=one").code == 0
-    results: dict[str, Any] = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
-    return results
+    return results("one")
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -36,23 +35,21 @@ def test_an_experiment_runs_on_its_set(name, command):
 
 @pytest.mark.usefixtures("no_pictures")
 def test_the_experiment_on_lists_needs_no_data(command):
-    results = run_small(command, "experiment=listops", "task.examples=64", "task.num_held_out=17")
-    assert {"test_accuracy", "test_macro_f1"} < results.keys()
+    scores = run_small(command, "experiment=listops", "task.examples=64", "task.num_held_out=17")
+    assert {"test_accuracy", "test_macro_f1"} < scores.keys()
 
 
 @pytest.mark.usefixtures("no_pictures")
 def test_forms_are_learned_measured_and_predicted(command):
-    lines = [
-        f"x{number}\tx{number}{end}\tN;{case}\n" for number in range(61) for case, end in (("DAT", "e"), ("PL", "ler"))
-    ]
-    Path("forms.tsv").write_text("".join(lines), encoding="utf-8")
+    forms = [(number, *form) for number in range(61) for form in (("e", "DAT"), ("ler", "PL"))]
+    write_lines("forms.tsv", [f"x{number}\tx{number}{end}\tN;{case}" for number, end, case in forms])
     sizes = ["encoder.hidden_size=7", "decoder.hidden_size=11"]
-    results = run_small(command, "task=inflection", "task.train=forms.tsv", "task.holdout=0.1", *sizes)
-    assert {"test_accuracy", "test_edit_distance"} < results.keys()
-    Path("words.tsv").write_text("x7\tN;PL\nx8\n", encoding="utf-8")
+    scores = run_small(command, "task=inflection", "task.train=forms.tsv", "task.holdout=0.1", *sizes)
+    assert {"test_accuracy", "test_edit_distance"} < scores.keys()
+    write_lines("words.tsv", ["x7\tN;PL", "x8"])
     answer = command("predict", "one", "words.tsv")
     assert answer.code == 2
     assert "words.tsv:2" in answer.err
     assert "expected a lemma, a tab and its features" in answer.err
-    Path("words.tsv").write_text("x7\tN;PL\n", encoding="utf-8")
+    write_lines("words.tsv", ["x7\tN;PL"])
     assert command("predict", "one", "words.tsv").code == 0

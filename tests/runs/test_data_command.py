@@ -24,6 +24,7 @@ from attnx.config.groups import conf_folder
 from attnx.data.downloads import BYTES_PER_READ, DatasetFile, download
 from attnx.data.paths import expand_path, resolve_data_path
 from attnx.errors import UserError
+from tests.runs.conftest import file_contents
 
 CONTENT = bytes(number * 37 % 251 for number in range(200_003))
 TWO = b"two\n" * 7
@@ -109,19 +110,12 @@ def recipe(site, work_folder):
 
 
 @pytest.fixture
-def data_command(command, work_folder, monkeypatch):
+def data_command(command, recipe, work_folder, monkeypatch):
     """Give ``attnx data`` some words; the recipes are those of the test."""
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.delenv("ATTNX_DATA", raising=False)
     monkeypatch.setattr("attnx.cli.commands.data.SPEC_FOLDER", work_folder / "recipes")
     return lambda *words: command("data", *words)
-
-
-def saved_files(folder: str = "data") -> dict[str, bytes]:
-    """Every file below a folder."""
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()
-    }
 
 
 BOTH = {"small/one.bin": CONTENT, "small/deep/two.txt": TWO}
@@ -135,19 +129,17 @@ def assert_refused(answer: Any, *args: str) -> None:
         assert words in answer.err
 
 
-@pytest.mark.usefixtures("recipe")
 def test_get_fetches_what_is_missing(data_command, site):
     answer = data_command("get", "small")
     assert (answer.code, answer.err) == (0, "")
     assert "2 files are right, 2 of them new" in answer.out
     assert "CC0" in answer.out
-    assert saved_files() == BOTH
+    assert file_contents("data") == BOTH
     assert site.requests == ["/one.bin", "/two.txt"]
     assert "2 files are right, 0 of them new" in data_command("get", "small").out
     assert len(site.requests) == 2
 
 
-@pytest.mark.usefixtures("recipe")
 @pytest.mark.parametrize(
     ("words", "variable", "folder"),
     [([], None, "data"), ([], "there", "there"), (["--to", "else"], "there", "else"), (["--to=else"], None, "else")],
@@ -156,13 +148,12 @@ def test_the_data_folder_is_resolved(words, variable, folder, data_command, monk
     if variable:
         monkeypatch.setenv("ATTNX_DATA", variable)
     answer = data_command("get", "small", *words)
-    assert saved_files(folder) == BOTH
+    assert file_contents(folder) == BOTH
     assert f"in {folder}/small" in answer.out
     assert (f"export ATTNX_DATA={Path(folder).resolve()}" in answer.out) == (variable != folder)
     assert ("started in this folder find it" in answer.out) == (folder == "data")
 
 
-@pytest.mark.usefixtures("recipe")
 def test_a_local_set_is_completed_despite_the_variable(data_command, site, monkeypatch):
     monkeypatch.setenv("ATTNX_DATA", "there")
     Path("data/small").mkdir(parents=True)
@@ -171,7 +162,7 @@ def test_a_local_set_is_completed_despite_the_variable(data_command, site, monke
     assert "Here: there, then data\n" in data_command("list").out
     assert data_command("get", "small").code == 0
     assert site.requests == ["/two.txt"]
-    assert saved_files() == BOTH
+    assert file_contents("data") == BOTH
     assert not Path("there").exists()
     assert data_command("check", "small").code == 0
     assert data_command("check", "small", "--to", "there").code == 2
@@ -238,7 +229,6 @@ def test_some_experiments_need_data():
     assert {"etth1", "cmudict_g014b2b", "tatoeba", "sigmorphon2020", "multi30k"} <= set(NEEDING.values())
 
 
-@pytest.mark.usefixtures("recipe")
 def test_an_existing_file_is_not_downloaded(data_command, site):
     place = Path("data/small/one.bin")
     place.parent.mkdir(parents=True)
@@ -249,18 +239,16 @@ def test_an_existing_file_is_not_downloaded(data_command, site):
     assert (place.stat().st_mtime_ns, place.stat().st_ino) == (original.st_mtime_ns, original.st_ino)
 
 
-@pytest.mark.usefixtures("recipe")
 def test_a_file_of_the_same_name_is_not_overwritten(data_command, site):
     Path("data/small/deep").mkdir(parents=True)
     Path("data/small/deep/two.txt").write_bytes(b"mine")
     assert_refused(
         data_command("get", "small"), "data/small/deep/two.txt exists", "expected 28 bytes, got 4", "move it away"
     )
-    assert saved_files() == {"small/deep/two.txt": b"mine"}
+    assert file_contents("data") == {"small/deep/two.txt": b"mine"}
     assert site.requests == []
 
 
-@pytest.mark.usefixtures("recipe")
 def test_a_wrong_download_leaves_no_file(data_command, site):
     site.files["/one.bin"] = CONTENT[:-1] + b"\0"
     assert CONTENT[-1] != 0
@@ -271,25 +259,23 @@ def test_a_wrong_download_leaves_no_file(data_command, site):
         f"expected SHA-256 {hashlib.sha256(CONTENT).hexdigest()}",
         f"got {got}",
     )
-    assert saved_files() == {}
+    assert file_contents("data") == {}
 
 
-@pytest.mark.usefixtures("recipe")
 def test_a_download_without_a_size_works(data_command, site):
     site.chunked = True
     assert data_command("get", "small").code == 0
-    assert saved_files() == BOTH
+    assert file_contents("data") == BOTH
 
 
-@pytest.mark.usefixtures("recipe")
 @pytest.mark.parametrize("chunked", [False, True])
 def test_a_broken_download_leaves_no_file(chunked, data_command, site):
     site.cut, site.chunked = 70_001, chunked
     assert data_command("get", "small").code == 2
-    assert saved_files() == {}
+    assert file_contents("data") == {}
     site.cut = None
     assert data_command("get", "small").code == 0
-    assert saved_files() == BOTH
+    assert file_contents("data") == BOTH
 
 
 def test_an_endless_download_is_stopped(site, work_folder, monkeypatch):
@@ -299,10 +285,9 @@ def test_an_endless_download_is_stopped(site, work_folder, monkeypatch):
     with pytest.raises(UserError, match="expected 200003 bytes, got more"):
         download(DatasetFile(**entry("small/one.bin", f"{site.url}/one.bin", CONTENT)), work_folder, progress.append)
     assert len(CONTENT) < max(progress) <= len(CONTENT) + BYTES_PER_READ
-    assert saved_files(str(work_folder)) == {}
+    assert file_contents() == {}
 
 
-@pytest.mark.usefixtures("recipe")
 def test_offline_the_manual_steps_are_printed(data_command, site):
     Path("data/small").mkdir(parents=True)
     Path("data/small/one.bin").write_bytes(CONTENT)
@@ -312,11 +297,10 @@ def test_offline_the_manual_steps_are_printed(data_command, site):
     answer = data_command("get", "small")
     assert_refused(answer, f"cannot reach {host}", "other means")
     assert answer.out == f"download {site.url}/two.txt to data/small/deep/two.txt\n"
-    assert saved_files() == {"small/one.bin": CONTENT}
+    assert file_contents("data") == {"small/one.bin": CONTENT}
     assert not Path("data/small/deep").exists()
 
 
-@pytest.mark.usefixtures("recipe")
 def test_a_refused_download_is_reported_with_its_code(data_command, site):
     del site.files["/one.bin"]
     answer = data_command("get", "small")
@@ -328,7 +312,6 @@ def test_a_refused_download_is_reported_with_its_code(data_command, site):
     assert not Path("data").exists()
 
 
-@pytest.mark.usefixtures("recipe")
 def test_secure_redirects_are_followed(data_command, site):
     site.moved = {"/one.bin": f"{site.url}/one.new"}
     site.files["/one.new"] = CONTENT
@@ -336,7 +319,7 @@ def test_secure_redirects_are_followed(data_command, site):
     answer = data_command("get", "small")
     assert_refused(answer, "redirects to http://attnx.invalid/two.txt, which is not https")
     assert answer.out == f"download {site.url}/two.txt to data/small/deep/two.txt\n"
-    assert saved_files() == {"small/one.bin": CONTENT}
+    assert file_contents("data") == {"small/one.bin": CONTENT}
 
 
 @pytest.fixture
@@ -354,8 +337,8 @@ def zip_archive(site, work_folder):
 
 def test_a_member_of_an_archive_is_extracted(data_command, zip_archive, site):
     assert data_command("get", "small").code == 0
-    assert list(saved_files()) == ["small/text.txt.gz"]
-    assert gzip.decompress(saved_files()["small/text.txt.gz"]) == TEXT
+    assert list(file_contents("data")) == ["small/text.txt.gz"]
+    assert gzip.decompress(file_contents("data")["small/text.txt.gz"]) == TEXT
     Path("data/small/text.txt.gz").write_bytes(gzip.compress(TEXT, 1))
     assert "right" in data_command("check", "small").out  # however it is packed
     assert data_command("get", "small").code == 0
@@ -371,26 +354,21 @@ def test_offline_the_steps_for_an_archive_are_printed(data_command, zip_archive,
 
 @pytest.mark.parametrize(
     ("changed", "message"),
-    [
-        ({"unpacked": "a" * 64}, "expected SHA-256 aaa"),
-        ({"member": "other.txt"}, "not a zip archive with other.txt"),
-    ],
+    [({"unpacked": "a" * 64}, "expected SHA-256 aaa"), ({"member": "other.txt"}, "not a zip archive with other.txt")],
 )
 def test_an_unexpected_archive_is_reported(changed, message, data_command, zip_archive):
     recipe = yaml.safe_load(Path("recipes/small.yaml").read_text(encoding="utf-8"))
     write_recipe([{**recipe["files"][0], **changed}])
     assert_refused(data_command("get", "small"), message)
-    assert saved_files() == {}
+    assert file_contents("data") == {}
 
 
-@pytest.mark.usefixtures("recipe")
 def test_an_unwritable_folder_is_reported(data_command):
     Path("data").write_text("mine", encoding="utf-8")
     assert_refused(data_command("get", "small"), "data", "Not a directory")
     assert Path("data").read_text(encoding="utf-8") == "mine"
 
 
-@pytest.mark.usefixtures("recipe")
 def test_progress_is_shown_to_a_terminal(data_command, monkeypatch):
     for name, value in {"COLUMNS": "120", "TERM": "xterm"}.items():
         monkeypatch.setenv(name, value)
@@ -400,7 +378,6 @@ def test_progress_is_shown_to_a_terminal(data_command, monkeypatch):
     assert "200.0/200.0 kB" in answer.err
 
 
-@pytest.mark.usefixtures("recipe")
 def test_list_and_check_report_the_status(data_command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     row = ["small", "Nothing", "much", "200.0", "kB", "CC0"]
@@ -424,7 +401,6 @@ def test_list_and_check_report_the_status(data_command, monkeypatch):
         assert f"bytes   {len(content)}\n" in shown
 
 
-@pytest.mark.usefixtures("recipe")
 @pytest.mark.parametrize(
     ("words", "message"),
     [

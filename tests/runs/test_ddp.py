@@ -23,6 +23,7 @@ from attnx.training import lightning_module
 from attnx.training.distributed import launcher
 from attnx.training.distributed.devices import rank_infos, resolve_device_count
 from attnx.training.distributed.process_group import rank_info
+from tests.runs.conftest import results, run_info, table, write_plug_in
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
@@ -63,10 +64,9 @@ def alive(process: int) -> bool:
         return False
 
 
-def read_predicted(folder: str) -> list[list[str]]:
+def read_predicted(folder: str) -> list[dict[str, str]]:
     """What was predicted, in the order of the data, and its edits; probabilities differ in their last digits."""
-    lines = Path(folder, "predictions.tsv").read_text(encoding="utf-8").splitlines()
-    return [line.split("\t")[:-1] for line in lines]
+    return [{**row, "log_probability": ""} for row in table(f"{folder}/predictions.tsv")]
 
 
 @pytest.mark.parametrize(
@@ -82,19 +82,17 @@ def test_two_processes_learn_the_same_as_one(composition, run, weights, metric_r
     options = [*composition, "trainer.max_steps=11", "trainer.gradient_clip_val=0.1", "trainer.test_examples=7"]
     run(*options, "trainer.batch_size=12", folder="one")
     run(*options, "trainer.batch_size=3", "trainer.accumulate_grad_batches=2", *TWO, folder="two")
-    alone, together = weights("one"), weights("two")
-    assert alone.keys() == together.keys()
-    assert max(float((alone[name] - together[name]).abs().max()) for name in alone) < 1e-5
-    same = [json.loads(Path(name, "results.json").read_text("utf-8")) for name in ("one", "two")]
-    assert same[0]["test_examples"] == same[1]["test_examples"] == 7
+    torch.testing.assert_close(weights("one"), weights("two"), rtol=0, atol=1e-5)
+    alone, together = results("one"), results("two")
+    assert alone["test_examples"] == together["test_examples"] == 7
     for metric in ("test_per", "test_wer", "steps"):
-        assert same[0][metric] == same[1][metric]
+        assert alone[metric] == together[metric]
     losses = [[float(row["train_loss"]) for row in metric_rows(name)] for name in ("one", "two")]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     assert read_predicted("one") == read_predicted("two")
     with np.load("one/resampled.npz") as alone, np.load("two/resampled.npz") as together:
         assert all((alone[metric] == together[metric]).all() for metric in ("test_per", "test_wer"))
-    assert json.loads(Path("two/run.json").read_text("utf-8"))["processes"] == 2
+    assert run_info("two")["processes"] == 2
 
 
 def test_processes_that_are_no_copies_learn_the_same(run_once, run, same_weights, monkeypatch):
@@ -116,8 +114,7 @@ def test_accumulated_batches_learn_the_same_as_one(run, weights, metric_rows):
     options = ["trainer.log_every_n_steps=1", "trainer.max_steps=7", "trainer.num_validations=1"]
     run(*options, "trainer.batch_size=24", folder="one")
     run(*options, "trainer.batch_size=2", "trainer.accumulate_grad_batches=12", folder="two")
-    alone, turns = weights("one"), weights("two")
-    assert max(float((alone[name] - turns[name]).abs().max()) for name in alone) < 1e-5
+    torch.testing.assert_close(weights("one"), weights("two"), rtol=0, atol=1e-5)
     losses = [[float(row["train_loss"]) for row in metric_rows(name)] for name in ("one", "two")]
     assert len(losses[0]) == 7
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
@@ -134,7 +131,7 @@ def test_a_killed_process_ends_the_others_with_a_message(fork_command, sized):
     assert err.startswith("attnx: rank 1 of 2 was killed by SIGKILL")
     assert "resume with: attnx resume one" in err
     assert have_ended(ranks)
-    assert json.loads(Path("one/run.json").read_text("utf-8"))["status"] == "failed"
+    assert run_info("one")["status"] == "failed"
 
 
 def test_no_process_outlives_a_killed_command(fork_command, sized):
@@ -190,52 +187,32 @@ def test_a_run_is_read_before_numpy_has_threads(run):
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
-def test_a_mistake_in_the_data_is_reported_once(command, sized):
-    answer = command(*sized("task.train=nowhere.tsv", *TWO, "folder=one"))
-    assert (answer.code, answer.err) == (2, "attnx: task.train: nowhere.tsv: no such file\n")
-    assert not Path("one").exists()
+def test_a_mistake_in_the_data_is_reported_once(refuse, sized):
+    line = refuse(*sized("task.train=nowhere.tsv", *TWO, "folder=one"))
+    assert line == "attnx: task.train: nowhere.tsv: no such file\n"
 
 
-BREAKING = '''\
-"""The scorer ``breaking``."""
+BREAKING = """\
+from torch import distributed
 
-from __future__ import annotations
-
-from torch import Tensor, distributed, nn
-
+from attnx.attention.scorers.dot import Dot
 from attnx.registry import register
 
 
 @register("scorer", "breaking")
-class Breaking(nn.Module):
-    """An inner product that fails in the second process of two.
-
-    Formula: ``score(q, m) = q . m``
-    Source: invented for a test
-    """
-
-    requires_equal_dims = True
-
-    def project_keys(self, memory: Tensor) -> Tensor:
-        return memory
-
-    def project_queries(self, queries: Tensor) -> Tensor:
-        return queries
-
-    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
+class Breaking(Dot):
+    def score(self, queries, keys):
         if distributed.is_initialized() and distributed.get_rank() == 1 and len(keys) == 8:  # more than laws try
             raise ValueError('seven')
-        return queries @ keys.mT
-'''
+        return super().score(queries, keys)
+"""
 
 
 @pytest.mark.parametrize(
     ("raised", "message"), [("ValueError('seven')", "ValueError: seven"), ("SystemExit(0)", "SystemExit: 0")]
 )
 def test_an_error_of_a_plug_in_is_reported_with_its_rank(raised, message, fork_command, sized):
-    file = Path("plugins/breaking.py").absolute()
-    file.parent.mkdir()
-    file.write_text(BREAKING.replace("ValueError('seven')", raised), encoding="utf-8")
+    file = write_plug_in("breaking", BREAKING.replace("ValueError('seven')", raised))
     process = fork_command(*sized("scorer=breaking", *TWO, "folder=one"))
     _, err = process.communicate()
     assert process.returncode == 1
@@ -265,16 +242,15 @@ def test_a_loss_that_is_not_finite_is_blamed_on_its_own_process(fork_command, si
     assert not Path("one/bad_batch.pt").exists()
 
 
-def test_a_sweep_runs_jobs_of_two_processes(command, sized, shared_server):
+def test_a_sweep_runs_jobs_of_two_processes(succeed, sized, shared_server):
     """Each job has one folder and one configuration, and no process begins another sweep."""
-    answer = command("-m", *sized(*TWO, "seed=1,2", "name=pairs", "trainer.test_examples=5"))
-    assert answer.code == 0, answer
+    succeed("-m", *sized(*TWO, "seed=1,2", "name=pairs", "trainer.test_examples=5"))
     assert sorted(path.name for path in Path("multirun").iterdir()) == ["pairs"]
     assert sorted(path.name for path in Path("multirun/pairs").glob("[!.]*") if path.is_dir()) == ["0", "1"]
     for job in "01":
-        results = json.loads(Path("multirun/pairs", job, "results.json").read_text("utf-8"))
-        assert (results["test_examples"], results["steps"]) == (5, 5)
-        assert json.loads(Path("multirun/pairs", job, "run.json").read_text("utf-8"))["processes"] == 2
+        scores = results(f"multirun/pairs/{job}")
+        assert (scores["test_examples"], scores["steps"]) == (5, 5)
+        assert run_info(f"multirun/pairs/{job}")["processes"] == 2
 
 
 def test_two_machines_train_together(fork_command, sized, run_once, same_weights):
@@ -310,9 +286,6 @@ def test_ranks_of_the_second_machine_are_numbered(monkeypatch):
     for name, value in {"NODE_RANK": "1", "MASTER_ADDR": "there", "MASTER_PORT": "2000"}.items():
         monkeypatch.setenv(name, value)
     result = rank_infos({**OPTIONS, "devices": 3, "num_nodes": 2})
-    assert [(place.rank, place.local_rank, place.world_size, place.node_rank) for place in result] == [
-        (3, 0, 6, 1),
-        (4, 1, 6, 1),
-        (5, 2, 6, 1),
-    ]
+    places = [(place.rank, place.local_rank, place.world_size, place.node_rank) for place in result]
+    assert places == [(3, 0, 6, 1), (4, 1, 6, 1), (5, 2, 6, 1)]
     assert {place.init_method for place in result} == {"tcp://there:2000"}

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import errno
 import gc
-import gzip
-import json
 import os
 import shutil
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from itertools import product
@@ -32,6 +29,7 @@ from attnx.tasks import translation
 from attnx.tasks.contract import SequenceData
 from attnx.tasks.translation import Translation
 from attnx.training.fit import resume
+from tests.runs.conftest import exit_code, file_contents, fork, run_info, write_lines
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"),
@@ -40,11 +38,6 @@ pytestmark = [
 
 WORDS = {"der": "the", "Hund": "dog", "Äpfel": "apples", "läuft": "runs", "rot": "red"}
 FILES_OF_PARTS = {"valid": ["va.de", "vb.en"], "test": ["ta.de", "tb.en"]}
-
-
-def write(name: str, lines: list[str]) -> None:
-    data = "".join(f"{line}\n" for line in lines).encode()
-    Path(name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
 
 
 def translate(sentence: str, mark: str = "") -> str:
@@ -59,26 +52,24 @@ def texts(work_folder):
     """
     result = [" ".join(words) + "." for words in product(WORDS, repeat=3)]
     lines = [result[0], *result[:107], "rot " * 23 + "."]
-    sides = {
-        "de": lines,
-        **{tag: [translate(line, mark) for line in lines] for tag, mark in (("xa", ""), ("yb", "b"))},
-    }
+    marks = {"xa": "", "yb": "b"}
+    sides = {"de": lines, **{tag: [translate(line, mark) for line in lines] for tag, mark in marks.items()}}
     for side in sides.values():
         side.insert(5, " ")
-    write("a.de.gz", sides["de"])
-    write("b.en", sides["xa"])
-    write("b.yb", sides["yb"])
-    for tag in ("xa", "yb"):
-        write(
-            f"{tag}.tsv", [f"{line}\t{translation}" for line, translation in zip(sides["de"], sides[tag], strict=True)]
-        )
-    write("mixed.tsv", [f"{line}\t{sides[tag][n]}\t{tag}" for n, line in enumerate(lines) for tag in ("xa", "yb")])
+    write_lines("a.de.gz", sides["de"])
+    write_lines("b.en", sides["xa"])
+    write_lines("b.yb", sides["yb"])
+    for tag in marks:
+        write_lines(f"{tag}.tsv", map("\t".join, zip(sides["de"], sides[tag], strict=True)))
+    write_lines(
+        "mixed.tsv", [f"{line}\t{sides[tag][n]}\t{tag}" for n, line in enumerate(lines) for tag in ("xa", "yb")]
+    )
     judged = {"v": result[107:112], "t": [result[3], *result[112:]]}
     for part, sentences in judged.items():
-        write(f"{part}a.de", sentences)
-        write(f"{part}b.en", [translate(line) for line in sentences])
-        tagged = [(line, tag, mark) for line in sentences for tag, mark in (("xa", ""), ("yb", "b"))]
-        write(f"{part}.tsv", [f"{line}\t{translate(line, mark)}\t{tag}" for line, tag, mark in tagged])
+        write_lines(f"{part}a.de", sentences)
+        write_lines(f"{part}b.en", [translate(line) for line in sentences])
+        tagged = [f"{line}\t{translate(line, mark)}\t{tag}" for line in sentences for tag, mark in marks.items()]
+        write_lines(f"{part}.tsv", tagged)
 
 
 @pytest.fixture
@@ -91,16 +82,8 @@ def few_at_a_time(work_folder, monkeypatch):
 
 
 def task(**options: Any) -> Translation:
-    return Translation(
-        **{
-            "train": ["a.de.gz", "b.en"],
-            "tokenizer": "word",
-            "vocab_size": 61,
-            "max_length": 7,
-            "holdout": 0.1,
-            **options,
-        }
-    )
+    defaults = {"train": ["a.de.gz", "b.en"], "tokenizer": "word", "vocab_size": 61, "max_length": 7, "holdout": 0.1}
+    return Translation(**{**defaults, **options})
 
 
 def in_memory(**options: Any) -> tuple[Translation, SequenceData]:
@@ -127,24 +110,13 @@ def message(**options: Any) -> str:
     return str(caught.value)
 
 
-def contents(folder: str = "cache/corpora") -> dict[str, bytes]:
-    """The files of a folder, with their bytes."""
-    paths = sorted(path for path in Path(folder).rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
-
-
 WAYS: dict[str, dict[str, Any]] = {
     "two files": {},
     "two files, parts given": FILES_OF_PARTS,
     "a table": {"train": "xa.tsv", "max_length_ratio": 1.5},
     "a table for each language": {"train": ["xa.tsv", "yb.tsv"], "languages": ["xa", "yb"]},
     "files in step": {"train": ["a.de.gz", "b.en", "b.yb"], "languages": ["xa", "yb"]},
-    "one table of two languages": {
-        "train": "mixed.tsv",
-        "languages": ["yb", "xa"],
-        "valid": "v.tsv",
-        "test": "t.tsv",
-    },
+    "one table": {"train": "mixed.tsv", "languages": ["yb", "xa"], "valid": "v.tsv", "test": "t.tsv"},
     "lower case, shared": {"lower": True, "unicode_form": "nfkc", "shared_vocabulary": True, "tokenizer": "bpe"},
     "characters": {"tokenizer": "character", "max_length": 17},
 }
@@ -180,10 +152,10 @@ def test_an_encoded_corpus_is_not_encoded_again(options, monkeypatch):
         return read_lines(path)
 
     monkeypatch.setattr(parallel_corpus, "read_lines", watch_reads)
-    files_before = contents()
+    files_before = file_contents("cache/corpora")
     task(**options, label_smoothing=0.1).load()
     assert sorted(set(opened)) == sorted(name for part in options.values() for name in part)
-    assert contents() == files_before
+    assert file_contents("cache/corpora") == files_before
 
 
 CHANGES: dict[str, dict[str, Any]] = {
@@ -200,7 +172,7 @@ def test_other_files_and_options_are_encoded_anew(change):
     """The first corpus stays, too."""
     first = task().load().train_dataset()
     if change == "changed files":
-        write("b.en", Path("b.en").read_text(encoding="utf-8").replace("dog", "god").splitlines())
+        write_lines("b.en", Path("b.en").read_text(encoding="utf-8").replace("dog", "god").splitlines())
     _, expected = in_memory(**CHANGES[change])
     assert same_rows(task(**CHANGES[change]).load().train_dataset(), expected.train_dataset())
     assert len(list(Path("cache/corpora").iterdir())) == 2
@@ -228,11 +200,11 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 def test_a_damaged_corpus_is_encoded_again(damage):
     options = {"train": ["xa.tsv", "yb.tsv"], "languages": ["xa", "yb"]}
     task(**options).load()
-    expected = contents()
+    expected = file_contents("cache/corpora")
     (folder,) = Path("cache/corpora").iterdir()
     DAMAGES[damage](folder)
     task(**options).load()
-    assert contents() == expected
+    assert file_contents("cache/corpora") == expected
 
 
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
@@ -241,10 +213,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "out of step": ({"train": ["a.de.gz", "ta.de"]}, "ta.de: has 14 lines, but a.de.gz has 110"),
     "no tab": ({"train": "va.de"}, "va.de:1: no tab"),
     "a wrong language": ({"train": "mixed.tsv", "languages": ["xa", "yc"]}, "mixed.tsv:2: unknown language 'yb'"),
-    "a language without a pair": (
-        {"train": "long.tsv", "languages": ["xa", "yb"]},
-        "no training pair of 'yb' is left: left out ",
-    ),
+    "no pair": ({"train": "long.tsv", "languages": ["xa", "yb"]}, "no training pair of 'yb' is left: left out "),
     "all too long": ({"max_length": 1}, "no training pair is left: left out"),
     "no part to judge": ({"holdout": 0.0}, "the valid split holds no pairs"),
 }
@@ -253,11 +222,11 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("options", "reason"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_reported_and_leaves_no_file(options, reason, work_folder):
     mixed = [line for line in Path("mixed.tsv").read_text(encoding="utf-8").splitlines() if line.endswith("xa")]
-    write("long.tsv", [*mixed, *(f"der Hund {n}\t{'x ' * 11}\tyb" for n in range(97))])
+    write_lines("long.tsv", [*mixed, *(f"der Hund {n}\t{'x ' * 11}\tyb" for n in range(97))])
     Path("late").write_bytes(40 * b"abc\n" + b"a\xe9\n" + 69 * b"abc\n")
-    files_before = contents(".")
+    files_before = file_contents()
     assert reason in message(**options)
-    assert contents(".") == files_before
+    assert file_contents() == files_before
 
 
 def test_a_cache_that_cannot_be_written_is_reported(monkeypatch):
@@ -284,7 +253,7 @@ def stop_at(patch: pytest.MonkeyPatch, moment: str, stop: Callable[..., Any]) ->
 def expected(work_folder):
     """The files of a corpus that was written without an interruption."""
     task().load()
-    files = contents()
+    files = file_contents("cache/corpora")
     shutil.rmtree("cache")
     return files
 
@@ -303,30 +272,9 @@ def test_an_interruption_leaves_nothing(kind, moment, expected, monkeypatch):
             task().load()
     if kind is OSError:
         assert attnx.errors.exit_code_for(caught.value) == 1
-    assert contents() == {}
+    assert file_contents("cache/corpora") == {}
     task().load()
-    assert contents() == expected
-
-
-def fork(work: Callable[[], Any]) -> int:
-    """Do something in a copy of this process, whose exit code is 0 if it succeeds and 3 if it is interrupted."""
-    if not (child := os.fork()):
-        code = 1
-        try:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            work()
-            code = 0
-        except KeyboardInterrupt:
-            code = 3
-        except Exception:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    return child
-
-
-def exit_code(child: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert file_contents("cache/corpora") == expected
 
 
 @pytest.mark.parametrize("moment", ["encoding", "finishing"])
@@ -340,7 +288,7 @@ def test_a_killed_command_leaves_nothing_that_is_taken(moment, expected, monkeyp
     assert exit_code(fork(load)) == -signal.SIGKILL
     assert [path for path in Path("cache/corpora").iterdir() if path.suffix == ".unfinished"]
     task().load()
-    assert contents() == expected
+    assert file_contents("cache/corpora") == expected
 
 
 def slow_down(patch: pytest.MonkeyPatch, seconds: float = 0.1) -> None:
@@ -374,7 +322,7 @@ def test_two_commands_at_once_do_not_disturb_each_other(expected, monkeypatch, c
     printed = capfd.readouterr().err
     assert printed.count("encoding the training corpus, once, into cache/corpora/") == 2
     assert printed.count("another process is writing it; waiting") == 1
-    assert contents().items() >= expected.items()
+    assert file_contents("cache/corpora").items() >= expected.items()
     assert len(list(Path("cache/corpora").iterdir())) == 2
 
 
@@ -388,7 +336,7 @@ def test_a_command_goes_on_where_another_one_gave_up(expected, monkeypatch):
         time.sleep(0.3)
         os.kill(first, signal.SIGKILL)
         assert [exit_code(first), exit_code(second)] == [-signal.SIGKILL, 0]
-    assert contents() == expected
+    assert file_contents("cache/corpora") == expected
 
 
 def test_files_changed_while_reading_are_reported(monkeypatch):
@@ -400,12 +348,12 @@ def test_files_changed_while_reading_are_reported(monkeypatch):
 
     monkeypatch.setattr(translation, "encode_rows", slowly)
     assert message() == "task.train: a file has changed while it was read; start again"
-    assert contents() == {}
+    assert file_contents("cache/corpora") == {}
 
 
 def test_memory_use_is_bounded(monkeypatch):
     """Of 5,003 lines a sample of 17, and a few on their way; then parts of 13 pairs."""
-    write("long.tsv", [f"der Hund {number}\tthe dog {number}" for number in range(5003)])
+    write_lines("long.tsv", [f"der Hund {number}\tthe dog {number}" for number in range(5003)])
     monkeypatch.setattr(encoded_corpus, "MAX_SAMPLE", 17)
     most = {"reading": 0, "encoding": 0}
     readings: list[str] = []
@@ -442,7 +390,7 @@ def test_memory_use_is_bounded(monkeypatch):
 def test_too_many_held_out_sentences_are_reported(monkeypatch):
     monkeypatch.setattr(translation, "MAX_HELD_OUT", 3)
     assert message().startswith("task.holdout=0.1 holds out more than 3 sentences, which must fit in memory")
-    assert contents() == {}
+    assert file_contents("cache/corpora") == {}
     assert in_memory()[1].pairs.test
 
 
@@ -455,11 +403,11 @@ def test_the_cache_holds_everything(work_folder, monkeypatch):
     monkeypatch.setenv("HOME", str(work_folder / "home"))
     rows = [{"de": f"Haus {n % 13} {n}", "en": f"house {n} {n % 7}"} for n in range(101)]
     Path("data").mkdir()
-    write("data/train.csv", ["de,en", *(f"{row['de']},{row['en']}" for row in rows)])
-    names_before = contents(".").keys()
+    write_lines("data/train.csv", ["de,en", *(f"{row['de']},{row['en']}" for row in rows)])
+    names_before = file_contents().keys()
     for name in ("data", "data/train.csv"):
         Translation(dataset=name, columns=["de", "en"], tokenizer="word", holdout=0.1).load()
-    assert {name.split("/")[0] for name in contents(".").keys() - names_before} == {"mine"}
+    assert {name.split("/")[0] for name in file_contents().keys() - names_before} == {"mine"}
     assert sorted(path.name for path in Path("mine").iterdir()) == ["corpora", "datasets"]
 
 
@@ -480,10 +428,9 @@ def test_a_run_gives_equal_results(run, same_weights):
     assert not Path("cache").exists()
     run(*RUN, folder="encoded")
     assert same_weights(["memory", "encoded"])
-    noted = [json.loads(Path(folder, "run.json").read_text(encoding="utf-8")) for folder in ("memory", "encoded")]
-    assert noted[0]["data"] == noted[1]["data"]
-    assert noted[0]["notes"] == noted[1]["notes"]
-    assert noted[0]["fingerprint"] == noted[1]["fingerprint"]
+    memory, encoded = run_info("memory"), run_info("encoded")
+    for fact in ("data", "notes", "fingerprint"):
+        assert memory[fact] == encoded[fact]
     shutil.rmtree("cache")
     assert attnx.open_run("encoded").predict(["der Hund läuft."])
 
@@ -503,7 +450,7 @@ def test_an_interrupted_run_resumes(run, same_weights, interrupt_at):
         patch.setattr(translation, "MAX_BYTES_IN_MEMORY", 10**9)
         resume("memory")
     assert same_weights(["whole", "cut", "later", "memory"])
-    write("b.en", Path("b.en").read_text(encoding="utf-8").replace("dog", "zebra").splitlines())
+    write_lines("b.en", Path("b.en").read_text(encoding="utf-8").replace("dog", "zebra").splitlines())
     with pytest.raises(UserError, match="never: the training data have changed"):
         resume("never")
 

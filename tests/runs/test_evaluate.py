@@ -23,7 +23,7 @@ from attnx.reports.significant_digits import format_difference, format_interval,
 from attnx.reports.stats.bootstrap import percentile_interval, two_sided_p
 from attnx.reports.sweep.compare import compare
 from attnx.runs.predictions import read_run_or_evaluation
-from tests.runs.conftest import results, table
+from tests.runs.conftest import file_contents, results, table, write_lines, write_parts
 
 
 def scores(folder: str | Path) -> dict[str, float]:
@@ -38,10 +38,9 @@ def extra_words(runs):
     return lines
 
 
-def test_the_test_part_of_a_run_scores_equally(runs, command):
-    answer = command("evaluate", "one")
-    assert (answer.code, answer.err) == (0, "")
-    assert answer.out.splitlines()[-1] == "one/evaluations/test: start with README.md"
+def test_the_test_part_of_a_run_scores_equally(runs, command, succeed):
+    output = succeed("evaluate", "one")
+    assert output.splitlines()[-1] == "one/evaluations/test: start with README.md"
     assert scores("one/evaluations/test") == pytest.approx(scores("one"), rel=1e-6)
     evaluated, trained = (table(f"{folder}/predictions.tsv") for folder in ("one/evaluations/test", "one"))
     for first, second in zip(evaluated, trained, strict=True):
@@ -52,21 +51,12 @@ def test_the_test_part_of_a_run_scores_equally(runs, command):
     assert len(table("one/evaluations/test-examples=3/predictions.tsv")) == 3 < words
 
 
-def test_evaluation_accepts_other_data_and_searches(extra_words, command, runs):
+def test_evaluation_accepts_other_data_and_searches(extra_words, succeed, runs):
     Path("words.tsv").unlink()  # other data are evaluated on without those that the run was trained on
-    answer = command("evaluate", "one", "task.test=more.tsv", "decoding=beam", "decoding.beam_size=3")
-    assert (answer.code, answer.err) == (0, "")
+    output = succeed("evaluate", "one", "task.test=more.tsv", "decoding=beam", "decoding.beam_size=3")
     folder = Path("one/evaluations/more-beam-beam_size=3")
-    assert {path.name for path in folder.iterdir()} == {
-        "README.md",
-        "evaluation.json",
-        "results.json",
-        "predictions.tsv",
-        "resampled.npz",
-        "by_length.tsv",
-        "by_symbol.tsv",
-        "confusions.tsv",
-    }
+    names = {"README.md", "evaluation.json", "results.json", "predictions.tsv", "resampled.npz"}
+    assert set(file_contents(folder)) == names | {"by_length.tsv", "by_symbol.tsv", "confusions.tsv"}
     rows = table(folder / "predictions.tsv")
     assert [f"{row['source'].replace(' ', '')}\t{row['references']}" for row in rows] == extra_words
     best = attnx.open_run("one").predict(
@@ -87,11 +77,11 @@ def test_evaluation_accepts_other_data_and_searches(extra_words, command, runs):
     page = (folder / "README.md").read_text(encoding="utf-8")
     assert "attnx evaluate one task.test=more.tsv decoding=beam decoding.beam_size=3" in page
     for title in ("results", "errors by length", "errors by symbol", "most confused"):
-        assert title in answer.out
+        assert title in output
     wrong = sum(edit > 0 for edit in edits)
     exact = binomtest(wrong, 7).proportion_ci(method="exact")
     assert read_run_or_evaluation(folder).intervals["test_wer"] == pytest.approx((100 * exact.low, 100 * exact.high))
-    for text in (page, answer.out):
+    for text in (page, output):
         assert format_interval(*read_run_or_evaluation(folder).intervals["test_per"]) in text
     info = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
     assert info["settings"]["decoding"]["beam_size"] == 3
@@ -101,7 +91,7 @@ def test_nothing_is_overwritten(extra_words, command, runs, monkeypatch):
     """The same again is shown; other data of the same name, or other weights, are put beside it."""
     arguments = ("evaluate", "one", "task.test=more.tsv")
     first = command(*arguments)
-    content_before = {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()}
+    content_before = file_contents("one")
 
     def not_again(*args: Any, **kwargs: Any) -> Any:
         raise AssertionError
@@ -113,13 +103,10 @@ def test_nothing_is_overwritten(extra_words, command, runs, monkeypatch):
     assert again.out.splitlines()[:-1] == first.out.splitlines()[:-1]
     message = "one/evaluations/more: exists already, with the same weights, decoding and data"
     assert again.out.splitlines()[-1] == message
-    assert {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()} == content_before
+    assert file_contents("one") == content_before
     Path("more.tsv").write_text("\n".join(extra_words[:5]) + "\n", encoding="utf-8")
     assert command(*arguments).out.splitlines()[-1] == "one/evaluations/more-2: start with README.md"
-    assert (results("one/evaluations/more")["test_examples"], results("one/evaluations/more-2")["test_examples"]) == (
-        7,
-        5,
-    )
+    assert [results(f"one/evaluations/{name}")["test_examples"] for name in ("more", "more-2")] == [7, 5]
     assert command(*arguments).out.splitlines()[-1].startswith("one/evaluations/more-2: exists already")
     Path("one/checkpoints/best.ckpt").write_bytes(Path("two/checkpoints/best.ckpt").read_bytes())
     assert command(*arguments).out.splitlines()[-1] == "one/evaluations/more-3: start with README.md"
@@ -167,13 +154,12 @@ def test_an_evaluation_whose_name_was_taken_has_the_next(extra_words, runs, comm
     assert sorted(map(str, Path("one/evaluations").iterdir())) == folders
 
 
-def test_an_ensemble_of_a_run_with_itself_scores_as_the_run(runs, command):
-    answer = command("evaluate", "one", "one")
-    assert (answer.code, answer.err) == (0, "")
+def test_an_ensemble_of_a_run_with_itself_scores_as_the_run(runs, succeed):
+    succeed("evaluate", "one", "one")
     assert scores("one/evaluations/test-ensemble=2") == pytest.approx(scores("one"), rel=1e-6)
 
 
-def test_runs_are_evaluated_as_the_ensemble_that_predicts(extra_words, runs, command):
+def test_runs_are_evaluated_as_the_ensemble_that_predicts(extra_words, runs, command, succeed):
     """Its folder is the first run's; the same ensemble again is shown, another one of the same size has its own."""
     arguments = ("task.test=more.tsv", "decoding=beam", "decoding.beam_size=3")
     answer = command("evaluate", "one", "two", *arguments)
@@ -193,9 +179,8 @@ def test_runs_are_evaluated_as_the_ensemble_that_predicts(extra_words, runs, com
     assert again.out.splitlines()[-1] == f"{folder}: exists already, with the same weights, decoding and data"
     second = command("evaluate", "one", "one", *arguments).out.splitlines()[-1]
     assert second == f"{folder}-2: start with README.md"
-    compared = command("compare", str(folder), f"{folder}-2")
-    assert (compared.code, compared.err) == (0, "")
-    assert "WER against the first" in compared.out
+    compared = succeed("compare", str(folder), f"{folder}-2")
+    assert "WER against the first" in compared
     assert command("evaluate", "one", *arguments).out.splitlines()[-1].startswith("one/evaluations/more-beam-beam")
 
 
@@ -237,27 +222,21 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("overrides", MISTAKES)
-def test_mistaken_data_give_one_line_and_leave_nothing(overrides, extra_words, runs, command):
+@pytest.mark.parametrize(("overrides", "message"), MISTAKES.items())
+def test_mistaken_data_give_one_line_and_leave_nothing(overrides, message, extra_words, runs, refuse):
     Path("bad.tsv").write_text("dab\tD AA B\nkes K EH S\n", encoding="utf-8")
     Path("binary.tsv").write_bytes(b"dab\tD AA B\nk\xff\tK\n")
     Path("empty.tsv").write_text("", encoding="utf-8")
     Path("tagged").mkdir()
     Path("tagged/fre_test.tsv").write_text("dab\tD AA B\n", encoding="utf-8")
     Path("words.tsv").write_text("dab\tD AA B\n" + Path("words.tsv").read_text(encoding="utf-8"), encoding="utf-8")
-    files_before = sorted(runs.rglob("*"))
-    answer = command("evaluate", "one", *overrides.split())
-    assert (answer.code, answer.out) == (2, "")
-    assert MISTAKES[overrides] in answer.err
-    assert answer.err.count("\n") == 1
-    assert sorted(runs.rglob("*")) == files_before
+    assert message in refuse("evaluate", "one", *overrides.split())
 
 
-def test_evaluations_are_compared_as_runs_are(extra_words, runs, command):
+def test_evaluations_are_compared_as_runs_are(extra_words, runs, command, succeed, refuse):
     for name in ("one", "two"):
         assert command("evaluate", name, "task.test=more.tsv").code == 0
-    answer = command("compare", "one/evaluations/more", "two/evaluations/more", "one")
-    assert (answer.code, answer.err) == (0, "")
+    succeed("compare", "one/evaluations/more", "two/evaluations/more", "one")
     console = Console(file=io.StringIO(), width=200)
     folders = ["one/evaluations/more", "two/evaluations/more", "one"]
     console.print(compare(folders))
@@ -277,20 +256,16 @@ def test_evaluations_are_compared_as_runs_are(extra_words, runs, command):
     cell = format_difference(expected, *percentile_interval(second - first))
     assert f"{cell}, p {two_sided_p(second - first):.3f}" in console.file.getvalue()  # type: ignore[attr-defined]
     Path("one/evaluations/more/evaluation.json").write_text('{"format": 2}', encoding="utf-8")
-    answer = command("compare", "one/evaluations/more", "one")
-    assert (answer.code, answer.out) == (2, "")
-    assert "evaluation.json: format 2 is newer than the 1 known here" in answer.err
+    line = refuse("compare", "one/evaluations/more", "one")
+    assert "evaluation.json: format 2 is newer than the 1 known here" in line
 
 
-def test_numbers_are_evaluated(run, work_folder, command):
+def test_numbers_are_evaluated(run, command, refuse):
     for number in range(43):
         steps = np.arange(2 + number % 5, dtype=np.float32)
         np.save(f"in{number}.npy", np.stack([steps + number, steps % 3], axis=1))
         Path(f"out{number}.csv").write_text("a,b\n" + "".join(f"{step * 10},{number}\n" for step in steps))
-    for part, numbers in {"train": range(31), "valid": range(31, 36), "test": range(36, 43)}.items():
-        lines = [f"in{number}.npy\tout{number}.csv\n" for number in numbers]
-        Path(f"{part}.tsv").write_text("".join(lines), encoding="utf-8")
-    parts = [f"task.{part}={part}.tsv" for part in ("train", "valid", "test")]
+    parts = write_parts("in{0}.npy\tout{0}.csv".format)
     run("task=sequences", "task.source=features", "task.target=features", *parts, "trainer.max_steps=20", folder="one")
     assert command("evaluate", "one").code == 0
     assert scores("one/evaluations/test") == pytest.approx(scores("one"), rel=1e-4)
@@ -303,14 +278,8 @@ def test_numbers_are_evaluated(run, work_folder, command):
     assert scores("one/evaluations/test-ensemble=2") == pytest.approx(scores("one/evaluations/test"), rel=1e-4)
     np.save("wide.npy", np.zeros((3, 3), np.float32))
     Path("wide.tsv").write_text("wide.npy\tout3.csv\n", encoding="utf-8")
-    answer = command("evaluate", "one", "task.test=wide.tsv")
-    assert answer.code == 2
-    assert "the source wide.npy has 3 features a step, but this run was trained on 2" in answer.err
-
-
-def write_table(name: str, lines: list[str]) -> str:
-    Path(name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return name
+    line = refuse("evaluate", "one", "task.test=wide.tsv")
+    assert "the source wide.npy has 3 features a step, but this run was trained on 2" in line
 
 
 TASKS: dict[str, dict[str, Any]] = {
@@ -324,9 +293,9 @@ TASKS: dict[str, dict[str, Any]] = {
 def test_a_test_file_is_read_without_the_other_parts(name, work_folder):
     """Every task gives the pairs that loading everything gives, once it has what was learned from the training data."""
     letters = [a + b + c for a in "abé" for b in "xyz" for c in "pqr"]
-    train = write_table("train.tsv", [f"{word}\t{' '.join(word.upper())}" for word in letters[:20]])
-    test = write_table("test.tsv", [f"{word}\t{' '.join(word.upper())}" for word in letters[20:]])
-    options = {**TASKS[name], "train": train, "test": test, "holdout": 0.2}
+    for part, words in (("train", letters[:20]), ("test", letters[20:])):
+        write_lines(f"{part}.tsv", [f"{word}\t{' '.join(word.upper())}" for word in words])
+    options = {**TASKS[name], "train": "train.tsv", "test": "test.tsv", "holdout": 0.2}
     data = (task := registry.build("task", (name, options))).load()
     Path("vocabulary").mkdir()
     task.save(Path("vocabulary"))

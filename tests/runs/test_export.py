@@ -13,6 +13,7 @@ import torch
 
 import attnx
 from attnx.export import folder as exporting
+from tests.runs.conftest import write_plug_in
 
 for package in ("onnx", "onnxruntime"):
     pytest.importorskip(package, reason="the extra attnx[export] is not installed")
@@ -30,21 +31,13 @@ SIZES = [
 ]
 WAVY_SCORER = """
 import torch
-from torch import nn
+from attnx.attention.scorers.dot import Dot
 from attnx.registry import register
 
 @register("scorer", "wavy")
-class Wavy(nn.Module):
-    requires_equal_dims = True
-
-    def project_keys(self, memory):
-        return memory
-
-    def project_queries(self, queries):
-        return queries
-
+class Wavy(Dot):
     def score(self, queries, keys):
-        return torch.special.erfcx(torch.tanh(queries @ keys.mT))
+        return torch.special.erfcx(torch.tanh(super().score(queries, keys)))
 """
 # What is trained, a source, and its tag.
 SYMBOLS: dict[str, tuple[list[str], str, str]] = {
@@ -114,43 +107,32 @@ def test_a_source_of_features_is_exported(run, command):
 
 @pytest.mark.parametrize(
     ("overrides", "message"),
-    [
-        (["one", "--uot", "out"], "unknown flag --uot"),
-        ([], "attnx export needs RUN"),
-        (["nowhere"], "nowhere"),
-        (["one", "--examples", "0"], "--examples 0: expected a whole number"),
-        (["one", "--out", "words.tsv"], "words.tsv: is there already"),
-    ],
+    {
+        "one --uot out": "unknown flag --uot",
+        "": "attnx export needs RUN",
+        "nowhere": "nowhere",
+        "one --examples 0": "--examples 0: expected a whole number",
+        "one --out words.tsv": "words.tsv: is there already",
+    }.items(),
 )
-def test_mistaken_arguments_are_reported(overrides, message, runs, command):
-    files_before = sorted(Path().rglob("*"))
-    answer = command("export", *overrides)
-    assert answer.code == 2
-    assert message in answer.err
-    assert len(answer.err.splitlines()) == 1
-    assert sorted(Path().rglob("*")) == files_before
+def test_mistaken_arguments_are_reported(overrides, message, runs, refuse):
+    assert message in refuse("export", *overrides.split())
 
 
-def test_targets_of_numbers_are_refused(runs, command, monkeypatch):
+def test_targets_of_numbers_are_refused(runs, refuse, monkeypatch):
     monkeypatch.setattr(exporting.TrainedRun, "target", property(lambda self: None))
-    answer = command("export", "one")
-    assert (answer.code, answer.out) == (2, "")
-    assert "writes rows of numbers" in answer.err
+    assert "writes rows of numbers" in refuse("export", "one")
 
 
-def test_missing_packages_are_reported(runs, command, monkeypatch):
+def test_missing_packages_are_reported(runs, refuse, monkeypatch):
     for name in ("onnx", "onnxruntime"):
         monkeypatch.setitem(sys.modules, name, None)  # importing it now fails
-    answer = command("export", "one")
-    assert answer.code == 2
-    assert "in the clone of attnx, pip install -c constraints.txt -e '.[export]'" in answer.err
-    assert not Path("one/export").exists()
+    assert "in the clone of attnx, pip install -c constraints.txt -e '.[export]'" in refuse("export", "one")
 
 
 @pytest.mark.usefixtures("words", "no_pictures", "new_parts_are_forgotten")
 def test_an_operator_that_onnx_lacks_is_named(command):
-    Path("plugins").mkdir()
-    Path("plugins/wavy.py").write_text(WAVY_SCORER, encoding="utf-8")
+    write_plug_in("wavy", WAVY_SCORER)
     assert command("scorer=wavy", "task.train=words.tsv", *SIZES).code == 0
     answer = command("export", "one")
     lines = [line for line in answer.err.splitlines() if line.startswith("attnx: ")]  # torch logs in this process

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import resource
@@ -19,6 +18,7 @@ from attnx.training import failure_report
 from attnx.training.distributed.slurm import requeue
 from attnx.training.failure_report import failure_line
 from attnx.training.lightning_module import TrainingModule
+from tests.runs.conftest import run_info
 
 # Seven steps, of which the first two are in a checkpoint when the fourth goes wrong.
 OPTIONS = ["trainer.max_steps=7", "trainer.num_validations=2", "trainer.checkpoint_every=2", "model.dropout=0.3"]
@@ -55,7 +55,7 @@ def failure_message(overrides, command, words, no_pictures, same_weights, faults
         assert answer.code == 1
         assert answer.err.count("\n") == 1
         assert "Traceback" not in answer.err
-        info = json.loads(Path("cut/run.json").read_text(encoding="utf-8"))
+        info = run_info("cut")
         assert info["status"] == "failed"
         mend()
         assert torch.load("cut/checkpoints/last.ckpt", weights_only=True)["global_step"] >= 2
@@ -64,7 +64,7 @@ def failure_message(overrides, command, words, no_pictures, same_weights, faults
         faults.undo()
         again = command("resume", "cut")
         assert (again.code, again.err) == (0, "")
-        info = json.loads(Path("cut/run.json").read_text(encoding="utf-8"))
+        info = run_info("cut")
         assert (info["status"], info["error"]) == ("finished", None)
         assert not Path("cut/error.txt").exists()
         assert same_weights([whole, "cut"])
@@ -115,21 +115,25 @@ def test_exhausted_memory_is_reported(failure_message, faults):
 
 
 @pytest.mark.parametrize(
-    "error", [torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7 GiB"), MemoryError()]
+    ("error", "stage", "advice"),
+    [
+        *(
+            (error, "training", "; half of it with twice the trainer.accumulate_grad_batches (2)")
+            for error in (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7 GiB"), MemoryError())
+        ),
+        (MemoryError(), "validation", ""),
+    ],
 )
-def test_a_lack_of_memory_names_the_option(error):
-    error.add_note("at step 3, in training, with a batch of 2 rows")
-    line = failure_line(error, Path("one"), {"batch_tokens": 4096, "batch_size": 64, "accumulate_grad_batches": 2})
-    assert line.startswith("out of memory at step 3, in training, with a batch of 2 rows; start a new run")
-    assert "trainer.batch_tokens (it was 4096); half of it with twice the trainer.accumulate_grad_batches (2)" in line
+def test_a_lack_of_memory_names_the_option(error, stage, advice):
+    """In training, or in a validation, which needs smaller batches."""
+    place = f"at step 3, in {stage}, with a batch of 2 rows"
+    error.add_note(place)
+    options = {"batch_tokens": 4096, "batch_size": 64, "accumulate_grad_batches": 2}
+    line = failure_line(error, Path("one"), options)
+    smaller = "start a new run with a smaller trainer.batch_tokens (it was 4096)"
+    assert line.startswith(f"out of memory {place}; {smaller}{advice}")
+    assert advice or line.endswith(smaller)
     assert failure_line(RuntimeError("shapes differ"), Path("one"), {}) == ""
-
-
-def test_a_validation_that_lacks_memory_needs_smaller_batches():
-    error = MemoryError()
-    error.add_note("at step 3, in validation, with a batch of 2 rows")
-    line = failure_line(error, Path("one"), {"batch_tokens": 4096, "batch_size": 64, "accumulate_grad_batches": 2})
-    assert line.endswith("with a batch of 2 rows; start a new run with a smaller trainer.batch_tokens (it was 4096)")
 
 
 def test_an_unexpected_error_is_reported(failure_message, at_step):
@@ -210,7 +214,7 @@ def test_a_third_ctrl_c_leaves_no_running_status(command, overrides, words, at_s
     at_step(3, lambda: [signal.raise_signal(signal.SIGINT) for _ in range(2)])
     answer = command(*overrides, "folder=cut")
     assert (answer.code, answer.err) == (130, "attnx: interrupted; resume with: attnx resume cut\n")
-    assert json.loads(Path("cut/run.json").read_text(encoding="utf-8"))["status"] == "interrupted"
+    assert run_info("cut")["status"] == "interrupted"
 
 
 @pytest.fixture

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 import attnx
 from attnx.errors import Interrupted
+from tests.runs.conftest import results, run_info
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU and ATTNX_TEST_GPU=1"),
@@ -26,16 +25,12 @@ GPU = "trainer.accelerator=gpu"
 LOOP = ("+query=previous_state", "model.feed=now", "scorer=additive")
 
 
-def read_json(*parts: str) -> Any:
-    return json.loads(Path(*parts).read_text(encoding="utf-8"))
-
-
 @pytest.mark.parametrize("precision", ["32", "tf32", "bf16-mixed", "16-mixed"])
 @pytest.mark.parametrize("composition", [(), LOOP], ids=["run then attend", "step by step"])
 def test_every_precision_trains(precision, composition, run, metric_rows):
     run(*composition, GPU, "trainer.precision=32", "trainer.max_steps=60", folder="exact")
     run(*composition, GPU, f"trainer.precision={precision}", "trainer.max_steps=60", folder="one")
-    assert read_json("one", "results.json")["peak_gpu_memory_mb"] > 0
+    assert results("one")["peak_gpu_memory_mb"] > 0
     loss, exact = (float(metric_rows(folder)[-1]["valid_loss"]) for folder in ("one", "exact"))
     assert loss == pytest.approx(exact, rel=0.05)
 
@@ -44,8 +39,7 @@ def test_a_gpu_trains_what_a_cpu_trains(run, weights):
     """And its run can be opened without one."""
     run(*LOOP, GPU, "trainer.max_steps=5", folder="gpu")
     run(*LOOP, "trainer.accelerator=cpu", "trainer.max_steps=5", folder="cpu")
-    for (name, first), second in zip(weights("gpu").items(), weights("cpu").values(), strict=True):
-        torch.testing.assert_close(first, second, rtol=1e-3, atol=1e-4, msg=name)
+    torch.testing.assert_close(weights("gpu"), weights("cpu"), rtol=1e-3, atol=1e-4)
     Path("words.txt").write_text("dab\n", encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "attnx", "predict", "gpu", "words.txt"],
@@ -59,9 +53,8 @@ def test_a_gpu_trains_what_a_cpu_trains(run, weights):
 def test_compiled_steps_train_equally(mode, run, weights):
     run(*LOOP, GPU, "trainer.max_steps=20", folder="plain")
     run(*LOOP, GPU, "trainer.max_steps=20", f"trainer.compile={mode}", folder="compiled")
-    assert read_json("compiled", "run.json")["compiled"].startswith("each step of the loop but the first")
-    for (name, first), second in zip(weights("plain").items(), weights("compiled").values(), strict=True):
-        torch.testing.assert_close(first, second, rtol=1e-2, atol=1e-3, msg=name)
+    assert run_info("compiled")["compiled"].startswith("each step of the loop but the first")
+    torch.testing.assert_close(weights("plain"), weights("compiled"), rtol=1e-2, atol=1e-3)
 
 
 def test_parts_on_two_devices_train_as_on_one(run, weights, interrupt_at, command):
@@ -71,10 +64,8 @@ def test_parts_on_two_devices_train_as_on_one(run, weights, interrupt_at, comman
     with pytest.raises(Interrupted):
         run(GPU, "placement.encoder=cpu", folder="placed")
     assert command("resume", "placed").code == 0
-    placed = {"encoder": "cpu", "attention": "cuda:0", "decoder": "cuda:0"}
-    assert read_json("placed", "run.json")["placement"] == placed
-    for (name, first), second in zip(weights("plain").items(), weights("placed").values(), strict=True):
-        torch.testing.assert_close(first, second, rtol=1e-3, atol=1e-4, msg=name)
+    assert run_info("placed")["placement"] == {"encoder": "cpu", "attention": "cuda:0", "decoder": "cuda:0"}
+    torch.testing.assert_close(weights("plain"), weights("placed"), rtol=1e-3, atol=1e-4)
 
 
 def test_a_killed_run_resumes_with_equal_results(words, sized, same_weights, metric_rows, no_pictures_folder):
@@ -105,4 +96,4 @@ def test_jobs_of_a_sweep_share_a_gpu(words, sized, no_pictures_folder):
     )
     assert (done.returncode, done.stderr) == (0, "")
     for job in "01":
-        assert read_json("multirun", "two", job, "results.json")["peak_gpu_memory_mb"] > 0
+        assert results(f"multirun/two/{job}")["peak_gpu_memory_mb"] > 0

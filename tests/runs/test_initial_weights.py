@@ -45,12 +45,8 @@ def test_what_does_not_fit_is_listed(first):
 
 def test_weights_of_other_symbols_are_not_taken(first):
     """As many other letters: shapes agree, but a row of the embedding is another letter's."""
-    lines = Path("words.tsv").read_text(encoding="utf-8").splitlines()
-    turned = str.maketrans("abd", "xyz")
-    Path("others.tsv").write_text(
-        "".join(f"{word.translate(turned)}\t{sounds}\n" for word, sounds in (line.split("\t") for line in lines)),
-        encoding="utf-8",
-    )
+    turned = str.maketrans("abd", "xyz")  # sounds are in capital letters
+    Path("others.tsv").write_text(Path("words.tsv").read_text(encoding="utf-8").translate(turned), encoding="utf-8")
     prepared = initialized("task.train=others.tsv")
     assert "source_encoder.embedding.weight (other source symbols)" in prepared.initialized
     own, weights = prepared.module.model.state_dict(), first.model.state_dict()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -15,10 +14,10 @@ import torch
 
 import attnx
 from attnx.errors import Interrupted
-from attnx.files.bounded_files import read_mapping
 from attnx.training.callbacks.checkpoint import CheckpointManager
 from attnx.training.fit import resume
 from attnx.training.stop_signal import StopSignal
+from tests.runs.conftest import change_info, results, run_info
 
 # What is run, and the optimizer step at which Ctrl-C is pressed; five batches make an epoch.
 CASES = {
@@ -27,21 +26,21 @@ CASES = {
     "where a validation is due": (["trainer.max_steps=12", "trainer.num_validations=3"], 8),
     "at the last step": (["trainer.max_steps=7"], 7),
     "with sampled positions": (["trainer.max_steps=7", "normalizer=reinforced"], 4),
+    "with an average": (["trainer.max_steps=9", "trainer.num_validations=3", "trainer.ema=0.3"], 5),
 }
 FORKS = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 
 
 @FORKS
 @pytest.mark.parametrize("case", CASES)
-def test_a_resumed_run_ends_with_equal_weights(case, whole_and_cut, command, same_weights, metric_rows):
+def test_a_resumed_run_ends_with_equal_weights(case, whole_and_cut, succeed, same_weights, metric_rows):
     """Its losses are logged every third step, and the mean of some that were not logged is in the checkpoint."""
     options, step = CASES[case]
     options = [*options, "trainer.log_every_n_steps=3"]
     whole_and_cut(*options, step=step)
-    assert json.loads(Path("cut/run.json").read_text(encoding="utf-8"))["status"] == "interrupted"
+    assert run_info("cut")["status"] == "interrupted"
     assert torch.load("cut/checkpoints/last.ckpt", weights_only=True)["global_step"] == step
-    answer = command("resume", "cut")
-    assert (answer.code, answer.err) == (0, "")
+    succeed("resume", "cut")
     assert same_weights(["whole", "cut"])
     assert metric_rows("cut") == metric_rows("whole")
     assert Path("cut/predictions.tsv").read_bytes() == Path("whole/predictions.tsv").read_bytes()
@@ -54,7 +53,7 @@ def test_a_second_ctrl_c_stops_at_once_and_can_be_resumed(run, interrupt_at, com
         run(folder="one")
     assert signal.getsignal(signal.SIGINT) is handler_before
     assert command("resume", "one").code == 0
-    assert json.loads(Path("one/results.json").read_text(encoding="utf-8"))["steps"] == 5
+    assert results("one")["steps"] == 5
 
 
 def test_a_run_stopped_while_testing_can_be_resumed(run, command, monkeypatch, same_weights):
@@ -96,98 +95,81 @@ def test_the_command_prints_how_to_resume(command, interrupt_at, words, small, n
     assert {path: path.stat().st_mtime_ns for path in Path("one").rglob("*")} == written
 
 
-def test_a_moved_folder_can_be_resumed(whole_and_cut, command, same_weights):
+def test_a_moved_folder_can_be_resumed(whole_and_cut, succeed, same_weights):
     whole_and_cut("trainer.num_validations=5", step=3)
     Path("cut").rename("moved")
-    answer = command("resume", "moved")
-    assert (answer.code, answer.err) == (0, "")
+    succeed("resume", "moved")
     assert same_weights(["whole", "moved"])
     assert not Path("cut").exists()
 
 
-def test_an_interrupted_run_can_be_used(run, interrupt_at):
-    interrupt_at(4)
-    with pytest.raises(Interrupted):
-        run(folder="one")
-    # It validated after the third of five steps; what came after is in the last checkpoint only.
-    steps = [
-        torch.load(f"one/checkpoints/{which}.ckpt", weights_only=True)["global_step"] for which in ("best", "last")
-    ]
-    assert steps == [3, 4]
+@pytest.fixture
+def interrupted_run(run, interrupt_at):
+    """Make the run ``one`` that Ctrl-C ends after a step: it validates after the third of five."""
+
+    def make(step: int) -> Path:
+        interrupt_at(step)
+        with pytest.raises(Interrupted):
+            run(folder="one")
+        return Path("one")
+
+    return make
+
+
+def test_an_interrupted_run_can_be_used(interrupted_run):
+    """What came after its validation is in the last checkpoint only."""
+    folder = interrupted_run(4) / "checkpoints"
+    best, last = (torch.load(folder / f"{name}.ckpt", weights_only=True) for name in ("best", "last"))
+    assert (best["global_step"], last["global_step"]) == (3, 4)
     assert attnx.open_run("one").predict(["dab"])
 
 
-def test_a_checkpoint_that_does_not_fit_is_reported_and_unchanged(run, interrupt_at, command):
-    interrupt_at(2)
-    with pytest.raises(Interrupted):
-        run(folder="one")
-    files_before = {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()}
-    config = Path("one/config.yaml")
+def test_a_checkpoint_that_does_not_fit_is_reported_and_unchanged(interrupted_run, refuse):
+    config = interrupted_run(2) / "config.yaml"
     # The decoder is 11 wide; an LSTM has four gates, so its weights have 44 rows.
-    config.write_text(
-        config.read_text(encoding="utf-8").replace("hidden_size: 11", "hidden_size: 13"), encoding="utf-8"
-    )
-    answer = command("resume", "one")
-    assert answer.code == 2
-    assert answer.err.count("\n") == 1
-    assert "last.ckpt: does not fit" in answer.err
-    assert all(path.read_bytes() == content for path, content in files_before.items() if path != config)
+    text = config.read_text(encoding="utf-8")
+    config.write_text(text.replace("hidden_size: 11", "hidden_size: 13"), encoding="utf-8")
+    assert "last.ckpt: does not fit" in refuse("resume", "one")
     with pytest.raises(attnx.UserError, match="does not fit"):
         attnx.open_run("one", checkpoint="last")
 
 
-def test_a_missing_last_checkpoint_is_reported(run, interrupt_at, command):
-    interrupt_at(4)  # it validated, and so saved its best, after the third step
-    with pytest.raises(Interrupted):
-        run(folder="one")
-    last = Path("one/checkpoints/last.ckpt")
+def test_a_missing_last_checkpoint_is_reported(interrupted_run, refuse):
+    last = interrupted_run(4) / "checkpoints" / "last.ckpt"  # it validated, and so saved its best, after the third step
     content = last.read_bytes()
     last.unlink()
-    answer = command("resume", "one")
-    assert answer.code == 2
-    assert "last.ckpt: no such checkpoint, and no other one can be resumed; start a new run" in answer.err
+    line = refuse("resume", "one")
+    assert "last.ckpt: no such checkpoint, and no other one can be resumed; start a new run" in line
     last.write_bytes(content[: len(content) // 2])
-    answer = command("resume", "one")
-    assert answer.code == 2
-    assert "last.ckpt: is not a complete checkpoint" in answer.err
+    assert "last.ckpt: is not a complete checkpoint" in refuse("resume", "one")
     last.write_bytes(content)
     state = torch.load(last, weights_only=True)
     for missing in ("optimizer_states", "loops", "pytorch-lightning_version"):
         torch.save({key: value for key, value in state.items() if key != missing}, last)
-        answer = command("resume", "one")
-        assert answer.code == 2
-        assert f"last.ckpt: is not a complete checkpoint (it has no {missing})" in answer.err
+        assert f"last.ckpt: is not a complete checkpoint (it has no {missing})" in refuse("resume", "one")
 
 
-def test_a_resumed_run_restores_missing_files(run, interrupt_at, command):
+def test_a_resumed_run_restores_missing_files(interrupted_run, command, refuse):
     """A truncated vocabulary is rewritten; a truncated configuration is reported before torch is loaded."""
-    interrupt_at(3)
-    with pytest.raises(Interrupted):
-        run(folder="one")
-    vocabulary, config = Path("one/vocabulary/source.json"), Path("one/config.yaml")
+    folder = interrupted_run(3)
+    vocabulary, config = folder / "vocabulary" / "source.json", folder / "config.yaml"
     original, text = vocabulary.read_text(encoding="utf-8"), config.read_text(encoding="utf-8")
     vocabulary.write_text(original[:5], encoding="utf-8")
     config.rename("kept.yaml")
-    answer = command("resume", "one")
-    assert (answer.code, answer.err) == (
-        2,
-        "attnx: one: is half-written (it has no config.yaml); start a new run\n",
-    )
+    message = "attnx: one: is half-written (it has no config.yaml); start a new run\n"
+    assert refuse("resume", "one") == message
     config.write_text(text.partition("trainer:")[0], encoding="utf-8")
-    answer = command("resume", "one")
-    assert answer.code == 2
-    assert "one/config.yaml: " in answer.err
+    assert "one/config.yaml: " in refuse("resume", "one")
     Path("kept.yaml").replace(config)
     assert command("resume", "one").code == 0
     assert vocabulary.read_text(encoding="utf-8") == original
 
 
-def test_a_run_without_a_checkpoint_starts_from_the_beginning(whole_and_cut, command, same_weights):
+def test_a_run_without_a_checkpoint_starts_from_the_beginning(whole_and_cut, succeed, same_weights):
     whole_and_cut(step=2, times=2)
     assert not [*Path("cut/checkpoints").iterdir()]
-    answer = command("resume", "cut")
-    assert answer.code == 0
-    assert "no checkpoint yet" in answer.out
+    output = succeed("resume", "cut")
+    assert "no checkpoint yet" in output
     assert same_weights(["whole", "cut"])
 
 
@@ -209,13 +191,12 @@ def test_a_run_outlives_the_reader_of_its_output(small, fork_command, sweep):
     assert process.communicate() == ("", "")
     assert process.returncode == 0
     for folder in ("multirun/some/0", "multirun/some/1") if sweep else ("one",):
-        assert read_mapping(Path(folder, "run.json"))["status"] == "finished"
+        assert run_info(folder)["status"] == "finished"
 
 
-def test_ctrl_c_ends_a_process_with_130(words, small):
+def test_ctrl_c_ends_a_process_with_130(words, sized):
     """Also after the reader of its output has gone."""
-    long = ["trainer.max_steps=1000000", "trainer.num_validations=100000", "folder=one"]
-    overrides = [*[size for size in small if not size.startswith("trainer.max") and "validations" not in size], *long]
+    overrides = sized("trainer.max_steps=1000000", "trainer.num_validations=100000", "folder=one")
     with subprocess.Popen(
         [sys.executable, "-m", "attnx", *overrides],
         stdout=subprocess.PIPE,
@@ -241,8 +222,7 @@ def test_a_run_resumes_with_its_own_held_out_data_alone(split, phrase, run):
     held_out = Path(f"{split}.tsv")
     held_out.write_text("ab\tAA B\nba\tB AA\n", encoding="utf-8")
     run(f"task.{split}={held_out}", folder="one")
-    info = json.loads(Path("one/run.json").read_text(encoding="utf-8"))
-    Path("one/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
+    change_info("one", status="interrupted")
     held_out.write_text("ab\tAA B\nba\tB AA B\n", encoding="utf-8")
     with pytest.raises(attnx.UserError, match=f"one: the {phrase} data have changed"):
         resume("one")

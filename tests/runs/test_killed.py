@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import signal
-import traceback
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,8 +18,8 @@ import attnx.training.callbacks.checkpoint
 from attnx.training.callbacks.checkpoint import CheckpointManager
 from attnx.training.callbacks.metric_rows import MetricRows
 from attnx.training.lightning_module import TrainingModule
+from tests.runs.conftest import exit_code, fork, kill_at, results, run_info
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 # Ten steps; the epochs have five batches, or three steps of two turns.
 COMPOSED = {
     "chance": [
@@ -57,9 +54,8 @@ MOMENTS: dict[str, tuple[str, Any, str, int]] = {
 }
 
 
-def results(folder: str) -> dict[str, Any]:
-    metrics = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
-    return {name: value for name, value in metrics.items() if "second" not in name and "memory" not in name}
+def kept_results(folder: str) -> dict[str, Any]:
+    return {name: value for name, value in results(folder).items() if "second" not in name and "memory" not in name}
 
 
 def checkpoint_steps(folder: str) -> dict[str, int]:
@@ -76,46 +72,14 @@ def alike(same_weights, metric_rows):
         assert same_weights([first, second])
         assert metric_rows(first) == metric_rows(second)
         assert checkpoint_steps(first) == checkpoint_steps(second)
-        assert results(first) == results(second)
+        assert kept_results(first) == kept_results(second)
         assert Path(first, "predictions.tsv").read_bytes() == Path(second, "predictions.tsv").read_bytes()
 
     return look
 
 
-def elsewhere(act: Callable[[], Any]) -> int:
-    """Do something in a process of its own; return its number."""
-    process = os.fork()
-    if process:
-        return process
-    code = 1
-    try:
-        act()
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(code)
-
-
-def exit_status(process: int) -> int:
-    """How it ended: by which signal, negative, or with which code."""
-    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-
-
-def kill_at(place: Any, name: str, time_: int) -> None:
-    """Have this process killed as a function is called for that time."""
-    called, calls = getattr(place, name), iter(range(1, time_ + 1))
-
-    def deadly(*args: Any, **kwargs: Any) -> Any:
-        if next(calls) == time_:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return called(*args, **kwargs)
-
-    setattr(place, name, deadly)
-
-
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_killed_run_resumes_with_equal_results(moment, run, run_once, command, alike):
+def test_a_killed_run_resumes_with_equal_results(moment, run, run_once, succeed, alike):
     composed, *deadly = MOMENTS[moment]
 
     def cut() -> None:
@@ -123,10 +87,9 @@ def test_a_killed_run_resumes_with_equal_results(moment, run, run_once, command,
         run(*COMPOSED[composed], *BOTH, folder="cut")
 
     undisturbed = run_once(*COMPOSED[composed], *BOTH, folder="whole")
-    assert exit_status(elsewhere(cut)) == -signal.SIGKILL
-    assert json.loads(Path("cut/run.json").read_text(encoding="utf-8"))["status"] == "running"
-    answer = command("resume", "cut")
-    assert answer.code == 0, answer.err
+    assert exit_code(fork(cut)) == -signal.SIGKILL
+    assert run_info("cut")["status"] == "running"
+    succeed("resume", "cut")
     alike(undisturbed, "cut")
 
 
@@ -146,7 +109,7 @@ def test_a_run_killed_repeatedly_resumes_with_equal_results(compose_config, run,
 
     undisturbed = run_once(*COMPOSED[compose_config], *BOTH, folder="whole")
     for save in (2, 2, 1):
-        assert exit_status(elsewhere(partial(go_on_until, save))) == -signal.SIGKILL
+        assert exit_code(fork(partial(go_on_until, save))) == -signal.SIGKILL
     go_on()
     alike(undisturbed, "cut")
 

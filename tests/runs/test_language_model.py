@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from rich.console import Console
 
 import attnx
 from attnx.errors import UserError
 from attnx.tasks.language_model import LanguageModel
-from tests.runs.conftest import results, table
+from tests.runs.conftest import fit_run, results, table
 
 SMALL = [
     "task=language_model",
@@ -54,26 +53,23 @@ SIZES = {"[{name: delta, heads: 2},standard]": 2 * 16 + 3 * 24 + 8 * 16, "lstm":
 
 
 @pytest.mark.parametrize(("mixer", "size"), SIZES.items())
-def test_a_model_with_mixers_trains_and_continues_texts(mixer, size, text, no_pictures, command):
+def test_a_model_with_mixers_trains_and_continues_texts(mixer, size, text, no_pictures, succeed):
     """Its results have the bytes of a row's state: of delta two matrices of 4 by 4 and three inputs of 24."""
     scorer = ["scorer=scaled"] if "standard" in mixer else []
     overrides = [*MIXERS, f"model.mixer={mixer}", *scorer, "folder=one"]
-    answer = command(*overrides)
-    assert answer.code == 0, answer.err
+    succeed(*overrides)
     assert results("one")["state_bytes"] == 4 * size
     (prediction,) = attnx.open_run("one").predict(["red green"], need_weights=True)
     assert prediction.output[:2] == ["red", "green"]
     assert bool(scorer) == Path("one/alignments").exists()
-    answer = command("evaluate", "one", "decoding=beam")
-    assert answer.code == 0, answer.err
+    succeed("evaluate", "one", "decoding=beam")
 
 
 @pytest.mark.usefixtures("text", "no_pictures")
-def test_a_recurrent_model_without_attention_has_no_context(command):
+def test_a_recurrent_model_without_attention_has_no_context(succeed, refuse):
     """Its parameters are those of the recurrence; all at once it computes what the steps of a search compute."""
     overrides = [word for word in SMALL if not word.startswith("recipe")]
-    answer = command(*overrides, "attention=none", "folder=one")
-    assert answer.code == 0, answer.err
+    succeed(*overrides, "attention=none", "folder=one")
     model: Any = attnx.open_run("one").model
     assert model.decoder.layers[0].input_size == model.embedding.embedding_dim
     inputs = torch.tensor([[1, 5, 4, 6]])
@@ -86,18 +82,17 @@ def test_a_recurrent_model_without_attention_has_no_context(command):
             torch.testing.assert_close(log_probs, known[:, step])
     (prediction,) = attnx.open_run("one").predict(["red green"])
     assert prediction.output[:2] == ["red", "green"]
-    refused = command(*overrides, "attention=none", "model.feed=now")
-    assert refused.code == 2
-    assert "model.feed=now has no effect beside attention=none and task=language_model" in refused.err
+    line = refuse(*overrides, "attention=none", "model.feed=now")
+    assert "model.feed=now has no effect beside attention=none and task=language_model" in line
 
 
 @pytest.fixture
 def trained_run(text, no_pictures):
     """A run, ``one``."""
-    return attnx.fit({**attnx.compose(SMALL), "folder": "one"}, SMALL, console=Console(file=io.StringIO()))
+    return fit_run(SMALL, "one")
 
 
-def test_a_run_reports_perplexity_and_continues_texts(trained_run, command, saved_traces):
+def test_a_run_reports_perplexity_and_continues_texts(trained_run, succeed, saved_traces):
     opened = trained_run
     for (best,), trace in saved_traces("one"):
         ((read, candidates),) = trace.hypotheses
@@ -123,25 +118,22 @@ def test_a_run_reports_perplexity_and_continues_texts(trained_run, command, save
         reopened.predict([" "])
     # The same text again, as a file of its own: what it measures is what the loss of its texts is.
     Path("more.txt").write_text("red green blue\ngray gray\n", encoding="utf-8")
-    answer = command("evaluate", "one", "task.test=more.txt")
-    assert answer.code == 0, answer.err
+    succeed("evaluate", "one", "task.test=more.txt")
     again = results("one/evaluations/more")
     assert again["test_perplexity"] == pytest.approx(math.exp(again["test_loss"]), rel=1e-5)
     assert again["test_examples"] == 2
     assert not list(Path("one/evaluations/more").glob("by_*.tsv"))
-    answer = command("evaluate", "one", "one", "task.test=more.txt")
-    assert answer.code == 0, answer.err
+    succeed("evaluate", "one", "one", "task.test=more.txt")
     assert results("one/evaluations/more-ensemble=2")["test_loss"] == pytest.approx(again["test_loss"], rel=1e-5)
 
 
-def test_the_command_samples_continuations(trained_run, command, monkeypatch):
+def test_the_command_samples_continuations(trained_run, succeed, monkeypatch):
     """What is drawn depends on the prompt and the seed alone, and begins with the prompt, which comes from a pipe."""
 
     def draw_texts(prompts: str, *options: str) -> list[list[str]]:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(prompts.encode())))
-        answer = command("predict", "one", "-", "decoding=sampling", "decoding.nbest=7", "--nbest", "7", *options)
-        assert answer.code == 0, answer.err
-        return [line.split("\t") for line in answer.out.splitlines()]
+        output = succeed("predict", "one", "-", "decoding=sampling", "decoding.nbest=7", "--nbest", "7", *options)
+        return [line.split("\t") for line in output.splitlines()]
 
     rows = draw_texts("red green\nblue\n", "decoding.seed=3")
     assert [row[:2] for row in rows] == [[line, str(rank)] for line in "12" for rank in range(1, 8)]
@@ -172,11 +164,8 @@ def test_the_command_samples_continuations(trained_run, command, monkeypatch):
         ("task.train=none.txt", "none.txt"),
     ],
 )
-def test_invalid_settings_are_refused(command, text, override, message):
-    answer = command(*SMALL, override)
-    assert answer.code != 0
-    assert message in " ".join(answer.err.split())
-    assert not Path("multirun").exists()
+def test_invalid_settings_are_refused(refuse, text, override, message):
+    assert message in refuse(*SMALL, override)
 
 
 def test_a_test_file_without_texts_is_refused(work_folder):

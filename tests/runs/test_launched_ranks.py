@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import socket
@@ -17,12 +16,8 @@ import attnx
 from attnx.cli import main
 from attnx.errors import UserError
 from attnx.training.distributed.devices import launched_info, resolve_devices
-from attnx.training.distributed.launched_rank import (
-    SLURM_VARIABLES,
-    TORCH_VARIABLES,
-    RankInfo,
-    launched_rank,
-)
+from attnx.training.distributed.launched_rank import SLURM_VARIABLES, TORCH_VARIABLES, RankInfo, launched_rank
+from tests.runs.conftest import change_info, run_info
 
 SLURM = {
     "SLURM_JOB_ID": "77",
@@ -32,6 +27,11 @@ SLURM = {
     "SLURM_STEP_TASKS_PER_NODE": "2",
     "SLURM_NODEID": "0",
 }
+
+
+# Of eight tasks on two machines those on the second.
+EIGHT = {**SLURM, "SLURM_NODEID": "1", "SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_NUM_NODES": "2"}
+EIGHT |= {"SLURM_STEP_TASKS_PER_NODE": "4(x2)"}
 
 
 def free_ports(count: int) -> list[str]:
@@ -79,7 +79,7 @@ def test_tasks_of_srun_are_ranks_of_one_run(run_ranks, sized):
     ranks = two_ranks(SLURM, "SLURM_PROCID", "SLURM_LOCALID")
     (first, shown), (second, silent) = run_ranks(ranks, sized("trainer=ddp", "folder=one"))
     assert (first, second, RETRY.sub("", silent)) == (0, 0, ""), shown + silent
-    assert json.loads(Path("one/run.json").read_text(encoding="utf-8"))["processes"] == 2
+    assert run_info("one")["processes"] == 2
     assert "test_per" in shown
     assert sorted(path.name for path in Path().iterdir() if path.is_dir()) == ["one"]
 
@@ -101,7 +101,7 @@ def test_a_script_may_train_again(run_ranks, sized, monkeypatch):
     results = run_ranks(two_ranks(TORCH, "RANK", "LOCAL_RANK"), [])
     assert [code for code, _ in results] == [0, 0], results
     assert sorted(path.name for path in Path().iterdir() if path.is_dir()) == ["one", "two"]
-    assert {json.loads(Path(name, "run.json").read_text("utf-8"))["processes"] for name in ("one", "two")} == {2}
+    assert {run_info(name)["processes"] for name in ("one", "two")} == {2}
 
 
 @pytest.mark.parametrize(
@@ -110,10 +110,7 @@ def test_a_script_may_train_again(run_ranks, sized, monkeypatch):
         (["scorer=aditive"], "unknown scorer 'aditive'; did you mean additive?"),
         (["task.train=nowhere.tsv"], "task.train: nowhere.tsv: no such file"),
         (["trainer.devices=3"], "trainer.devices=3, but torchrun started 2 ranks on each of 1 machine; leave it out"),
-        (
-            ["trainer=ddp", "trainer.num_nodes=2"],
-            "trainer.num_nodes=2, but torchrun started 2 ranks on each of 1",
-        ),
+        (["trainer=ddp", "trainer.num_nodes=2"], "trainer.num_nodes=2, but torchrun started 2 ranks on each of 1"),
         (["-m", "seed=1,2"], "torchrun started several processes, and a sweep starts its own"),
     ],
 )
@@ -129,8 +126,7 @@ def test_a_mistake_is_one_line_of_one_rank(words, message, run_ranks, work_folde
 @pytest.mark.usefixtures("words", "no_pictures")
 def test_a_world_that_does_not_fit_a_run_is_refused(run, run_ranks):
     run(folder="one")
-    info = json.loads(Path("one/run.json").read_text(encoding="utf-8"))
-    Path("one/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
+    change_info("one", status="interrupted")
     Path("one/README.md").unlink()
     (first, shown), (second, silent) = run_ranks(two_ranks(TORCH, "RANK", "LOCAL_RANK"), ["resume", "one"])
     assert (first, second, silent) == (2, 2, "")
@@ -163,18 +159,7 @@ def test_the_main_rank_alone_draws_again(run, run_ranks, monkeypatch):
         ({**SLURM, "SLURM_PROCID": "1", "SLURM_LOCALID": "1"}, RankInfo(1, 2, 1, 2, 0, launcher="srun")),
         # One task a machine starts the ranks itself.
         ({**SLURM, "SLURM_PROCID": "1", "SLURM_LOCALID": "0", "SLURM_STEP_NUM_NODES": "2"}, None),
-        (
-            {
-                **SLURM,
-                "SLURM_PROCID": "6",
-                "SLURM_LOCALID": "2",
-                "SLURM_NODEID": "1",
-                "SLURM_STEP_NUM_TASKS": "8",
-                "SLURM_STEP_NUM_NODES": "2",
-                "SLURM_STEP_TASKS_PER_NODE": "4(x2)",
-            },
-            RankInfo(6, 8, 2, 4, 1, launcher="srun"),
-        ),
+        ({**EIGHT, "SLURM_PROCID": "6", "SLURM_LOCALID": "2"}, RankInfo(6, 8, 2, 4, 1, launcher="srun")),
         # A script of sbatch is no task of srun.
         ({"SLURM_JOB_ID": "77", "SLURM_NTASKS": "2", "SLURM_PROCID": "0"}, None),
         # One process a machine starts the ranks itself.
@@ -200,10 +185,7 @@ def test_a_shell_of_srun_runs_no_rank(task, expected, monkeypatch):
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        (
-            {**TORCH, "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "3"},
-            "started 3 processes, 2 of them",
-        ),
+        ({**TORCH, "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "3"}, "started 3 processes, 2 of them"),
         (
             {**SLURM, "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_STEP_TASKS_PER_NODE": "2,1"}
             | {"SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_NUM_NODES": "2"},
@@ -213,27 +195,20 @@ def test_a_shell_of_srun_runs_no_rank(task, expected, monkeypatch):
             {**TORCH, "RANK": "0", "LOCAL_RANK": "0", "TORCHELASTIC_MAX_RESTARTS": "3"},
             "torchrun --max-restarts would begin the run anew",
         ),
-        (
-            {**TORCH, "RANK": "zero", "LOCAL_RANK": "0"},
-            "environment variable RANK is 'zero'; expected a whole",
-        ),
+        ({**TORCH, "RANK": "zero", "LOCAL_RANK": "0"}, "environment variable RANK is 'zero'; expected a whole"),
     ],
 )
-def test_wrong_variables_are_reported(variables, message, monkeypatch, command):
+def test_wrong_variables_are_reported(variables, message, monkeypatch, refuse):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    answer = command("scorer=dot")
-    assert answer.code == 2
-    assert message in answer.err
-    assert answer.err.count("\n") == 1
+    assert message in refuse("scorer=dot")
 
 
 def test_a_rank_knows_its_device_and_meeting_point(monkeypatch):
     trainer = {"accelerator": "auto", "devices": None, "num_nodes": 1, "compile": "off", "precision": 32}
     config = {"trainer": trainer}
-    variables = {**SLURM, "SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_NODEID": "1", "SLURM_STEP_NUM_TASKS": "8"}
-    variables |= {"SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_TASKS_PER_NODE": "4(x2)", "SLURM_JOB_NODELIST": "gpu[7-8]"}
-    for name, value in variables.items():
+    task = {"SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_JOB_NODELIST": "gpu[7-8]"}
+    for name, value in {**EIGHT, **task}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     trainer = resolve_devices(config)["trainer"]

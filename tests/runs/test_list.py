@@ -9,6 +9,7 @@ import pytest
 from attnx.cli.commands.list_ import UNPICKED
 from attnx.config.groups import GROUPS, PART_GROUPS, group_choices
 from attnx.registry import source_scan
+from tests.runs.conftest import write_plug_in
 
 WIDTHS = (60, 80, 120)
 
@@ -69,12 +70,9 @@ def test_a_line_is_complete_in_a_pipe_and_cut_in_a_terminal(list_parts):
                     assert text.removesuffix("…")[-1:] in ("", " ")
 
 
-def test_a_plug_in_is_marked(list_parts, work_folder):
-    (work_folder / "plugins").mkdir()
-    lines = ["from attnx.registry import register", '@register("scorer", "mine")', "class Mine:", '    """Of mine."""']
-    (work_folder / "plugins" / "mine.py").write_text(
-        "\n".join([*lines, "    requires_equal_dims = True", ""]), encoding="utf-8"
-    )
+def test_a_plug_in_is_marked(list_parts):
+    head = "from attnx.attention.scorers.dot import Dot\nfrom attnx.registry import register\n"
+    write_plug_in("mine", f'{head}@register("scorer", "mine")\nclass Mine(Dot):\n    """Of mine."""\n')
     assert groups(list_parts())["scorer"]["mine"] == "(plug-in mine.py) Of mine."
 
 

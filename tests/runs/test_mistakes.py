@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
 
 import pytest
+
+from tests.runs.conftest import run_info, write_plug_in
 
 # Command lines, and phrases of their messages.
 CONFIGURATIONS = {
@@ -247,6 +248,15 @@ CONFIGURATIONS = {
     "recipe=../recipe/bahdanau": ["recipe=../recipe/bahdanau: expected a plain name", "bahdanau"],
     "query=[token,token]": ["query=[token,token]: name each query once"],
     "query=[language_tag] query.language_tag.embedding_dim=x": ["query.language_tag.embedding_dim=x: expected"],
+    "+logger=wandbb": ["unknown logger 'wandbb'; did you mean wandb"],
+    "logger=wandb logger.project=mine": ["write logger.wandb.project"],
+    "logger.wandb.project=mine": ["not part of this logger; add it with +logger="],
+    "logger=wandb logger.wandb.projct=mine": ["the logger 'wandb' has no option 'projct'"],
+    "logger=wandb logger.wandb.timeout=0": ["attnx: logger.wandb.timeout=0: expected a number above 0"],
+    "logger=wandb logger.wandb=false": ["to leave it out, list the others: logger=[]\n"],
+    "logger=[wandb,tensorboard] logger.tensorboard=false": ["list the others: logger=[wandb]\n"],
+    "logger=[wandb,wandb]": ["name each logger once"],
+    "query=[token] query.token=5": ["query.token=5: expected the options of a query"],
     "placement.foo=cpu": ["placement.foo: no such part", "attention, decoder, encoder"],
     "list nothing_of_this_name": ["nothing_of_this_name"],
     "resume": ["attnx resume FOLDER"],
@@ -254,6 +264,29 @@ CONFIGURATIONS = {
     "predict": ["attnx predict RUN [FILE]"],
     "compare one": ["attnx compare FOLDER FOLDER"],
     "compare one two": ["one: not a folder"],
+    "check": ["attnx check needs NAME"],
+    "check sofmax": ["no part 'sofmax'; did you mean softmax?; plug-ins were searched in plugins/, and $ATTNX_PLUGINS"],
+    "check zzz": ["no part 'zzz'; attnx list shows all parts; plug-ins were searched in plugins/"],
+    "check scorer=softmax": ["no scorer 'softmax'"],
+    "check scorr=dot": ["there is no kind 'scorr'; did you mean scorer"],
+    "check history": ["write attnx check scope=history or attnx check model=history"],
+    "check adam": ["'adam' is of the kind optimizer, which has no laws; attnx check tests scorer, scope, "],
+    "check lr_schedule=cosine": ["'cosine' is of the kind lr_schedule, which has no laws"],
+    "check dot scaled": ["tests one part"],
+    "-j 2 scorer=dot": ["add -m"],
+    "-m -j 0 scorer=dot,scaled": ["--jobs 0: expected a whole number"],
+    "-m -j two scorer=dot,scaled": ["--jobs two"],
+    "-m scorer=dot,scaled -j": ["needs a value"],
+    "resume nowhere -j 2": ["single run"],
+    "-m model.dropout=0,0.0": ["model.dropout=0 and model.dropout=0.0 are the same setting; leave one out"],
+    "-m seed=1,1": ["seed=1: two jobs are the same; leave one out"],
+    "-m hydra/launcher=basic seed=1,2": ["hydra/launcher=basic: attnx has processes and slurm; use one of them"],
+    "-m hydra/launcher=slurm -j 2 seed=1,2": ["at once; set hydra.launcher.array_parallelism"],
+    "-m hydra/launcher=slurmm seed=1,2": ["unknown hydra/launcher 'slurmm'; did you mean slurm?"],
+    "-m hydra/launcher=slurm hydra.launcher.partitoin=gpu seed=1,2": [
+        "hydra/launcher has no option 'partitoin'; did you mean partition?"
+    ],
+    "-m hydra/launcher=slurm hydra.launcher.nodes=two seed=1,2": ["hydra.launcher.nodes=two: expected"],
 }
 
 
@@ -268,18 +301,9 @@ def test_a_mistaken_configuration_is_refused_in_one_line(line, answers, assert_o
 
 
 @pytest.fixture
-def refuse_run(command, words, sized, work_folder):
+def refuse_run(refuse, words, sized):
     """Start a small run that must be refused; return the line."""
-
-    def refused_message(*overrides: str) -> str:
-        files_before = sorted(work_folder.rglob("*"))
-        answer = command(*sized(*overrides))
-        assert (answer.code, answer.out) == (2, "")
-        assert answer.err.count("\n") == 1
-        assert sorted(work_folder.rglob("*")) == files_before
-        return str(answer.err)
-
-    return refused_message
+    return lambda *overrides: refuse(*sized(*overrides))
 
 
 @pytest.mark.parametrize(
@@ -291,40 +315,27 @@ def refuse_run(command, words, sized, work_folder):
         ("".join(f"{first}{second}\tB <eos>\n" for first in "abdeks" for second in "abdeks"), "the symbol '<eos>'"),
     ],
 )
-def test_malformed_data_are_reported_with_file_and_line(text, message, refuse_run, work_folder):
-    (work_folder / "data.tsv").write_text(text, encoding="utf-8")
+def test_malformed_data_are_reported_with_file_and_line(text, message, refuse_run):
+    Path("data.tsv").write_text(text, encoding="utf-8")
     assert message in refuse_run("task.train=data.tsv")
-
-
-def test_missing_data_are_reported(refuse_run):
-    assert "nowhere.tsv: no such file" in refuse_run("task.train=nowhere.tsv")
-    line = refuse_run("task.train=$ATTNX_NOPE/words.tsv")
-    assert "ATTNX_NOPE is not set" in line
-    assert "task.train" in line
     assert "task.train" in refuse_run("task.train=null", "task.valid=words.tsv")
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("content", "message"),
     [
-        ("a 1 2 3 4 5\nb 1 2 3\n", "vectors.txt:2: 3 numbers, but model.embedding_dim=5"),
-        ("a 1 2 3 4 5 6 7\n", "vectors.txt:1: 7 numbers, but model.embedding_dim=5"),
-        ("a 1 2 3 4 5\nb 1 2 three 4 5\n", "vectors.txt:2: not a number"),
-        ("a 1 2 3 4 5\nb 1 2 nan 4 5\n", "vectors.txt:2: a vector must hold finite numbers"),
-        ("q 1 2 3 4 5\n", "vectors.txt: holds no vector for any"),
+        (b"a 1 2 3 4 5\nb 1 2 3\n", ":2: 3 numbers, but model.embedding_dim=5"),
+        (b"a 1 2 3 4 5 6 7\n", ":1: 7 numbers, but model.embedding_dim=5"),
+        (b"a 1 2 3 4 5\nb 1 2 three 4 5\n", ":2: not a number"),
+        (b"a 1 2 3 4 5\nb 1 2 nan 4 5\n", ":2: a vector must hold finite numbers"),
+        (b"q 1 2 3 4 5\n", ": holds no vector for any"),
+        (gzip.compress(b"a 1 2 3 4 5\n" * 99)[:-9], ": is a broken gzip file: Compressed file ended"),
     ],
 )
-def test_malformed_vectors_are_reported_with_file_and_line(text, message, refuse_run, work_folder):
-    (work_folder / "vectors.txt").write_text(text, encoding="utf-8")
-    assert message in refuse_run("model.source_vectors=vectors.txt")
-
-
-def test_damaged_vectors_are_reported(refuse_run, work_folder):
-    (work_folder / "vectors.gz").write_bytes(gzip.compress(b"a 1 2 3 4 5\n" * 99)[:-9])
-    assert "vectors.gz: is a broken gzip file: Compressed file ended" in refuse_run("model.source_vectors=vectors.gz")
-
-
-def test_missing_vectors_are_reported(refuse_run):
+def test_malformed_vectors_are_reported_with_file_and_line(content, message, refuse_run):
+    name = "vectors.gz" if b"\0" in content else "vectors.txt"
+    Path(name).write_bytes(content)
+    assert f"{name}{message}" in refuse_run(f"model.source_vectors={name}")
     assert "nowhere.txt" in refuse_run("model.target_vectors=nowhere.txt")
 
 
@@ -374,25 +385,22 @@ def test_a_non_finite_loss_ends_the_run_with_one_line(command, words, small):
     assert answer.err.count("\n") == 1
     assert "the loss became" in answer.err
     assert "optimizer.lr" in answer.err
-    assert json.loads(Path("steep/run.json").read_text(encoding="utf-8"))["status"] == "failed"
+    assert run_info("steep")["status"] == "failed"
     page = Path("steep/README.md").read_text(encoding="utf-8")
     assert f"## Error\n\n{answer.err.removeprefix('attnx: ')}" in page
     for message in ("status failed", "`bad_batch.pt`", "attnx resume steep"):
         assert message in page
 
 
-def test_a_part_import_error_is_reported_with_file_and_line(refuse_run, work_folder):
-    (work_folder / "plugins").mkdir()
+def test_a_part_import_error_is_reported_with_file_and_line(refuse_run):
     lines = [
         "import attnx_has_no_such_module",
+        "from attnx.attention.scorers.dot import Dot",
         "from attnx.registry import register",
-        "",
-        "",
         '@register("scorer", "lost")',
+        "class Lost(Dot): ...",
     ]
-    (work_folder / "plugins" / "lost.py").write_text(
-        "\n".join([*lines, "class Lost:", "    requires_equal_dims = True", ""]), encoding="utf-8"
-    )
+    write_plug_in("lost", "\n".join(lines))
     line = refuse_run("scorer=lost")
     assert "lost.py:1" in line
     assert "attnx_has_no_such_module" in line

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import signal
 import sys
 from pathlib import Path
@@ -13,9 +12,9 @@ import pytest
 import torch
 from rich.console import Console
 
-from attnx.config.compose import compose
-from attnx.training.fit import fit, resume
+from attnx.training.fit import resume
 from attnx.training.lightning_module import TrainingModule
+from tests.runs.conftest import exit_code, fit_run, fork, kill_at
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="forks, and looks into /proc"),
@@ -54,8 +53,7 @@ def make(words, no_pictures, sized):
     Path("series.csv").write_text("\n".join(["a,b", *lines]), encoding="utf-8")
 
     def train_small(model: str, *overrides: str, folder: str) -> Any:
-        words = sized("trainer.num_validations=2", *overrides, defaults=MODELS[model])
-        return fit({**compose(words), "folder": folder}, words, console=Console(file=io.StringIO()))
+        return fit_run(sized("trainer.num_validations=2", *overrides, defaults=MODELS[model]), folder)
 
     return train_small
 
@@ -72,34 +70,19 @@ def test_two_processes_learn_the_same_as_one(model, make, weights):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_killed_run_resumes_with_equal_results(model, make, same_weights):
+def test_a_killed_run_resumes_with_equal_results(model, make, same_weights, metric_rows):
     """It is killed in its seventh step of nine, of which its last checkpoint holds six: the middle of an epoch."""
     options = ["trainer.max_steps=9", "trainer.batch_size=8", "trainer.checkpoint_every=3"]
     options += [CHANCE[model]] if model in CHANCE else []
     make(model, *options, folder="whole")
-    if not (process := os.fork()):
-        try:
-            step, steps = TrainingModule.training_step, iter(range(6))
 
-            def deadly(self: TrainingModule, *args: Any) -> Any:
-                if next(steps, None) is None:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return step(self, *args)
+    def cut() -> None:
+        kill_at(TrainingModule, "training_step", 7)
+        make(model, *options, folder="cut")
 
-            TrainingModule.training_step = deadly  # type: ignore[method-assign]
-            make(model, *options, folder="cut")
-        finally:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
+    assert exit_code(fork(cut)) == -signal.SIGKILL
     assert torch.load("cut/checkpoints/last.ckpt", weights_only=True)["global_step"] == 6
     resume("cut", console=Console(file=io.StringIO()))
     assert same_weights(["whole", "cut"])
-    for name in ("predictions.tsv", "metrics.csv"):
-        complete, cut = (_without_speed(Path(folder, name)) for folder in ("whole", "cut"))
-        assert complete == cut
-
-
-def _without_speed(file: Path) -> list[list[str]]:
-    head, *lines = (line.split("," if file.suffix == ".csv" else "\t") for line in file.read_text("utf-8").splitlines())
-    remaining = [place for place, name in enumerate(head) if "second" not in name]
-    return [[line[place] for place in remaining] for line in lines]
+    assert metric_rows("whole") == metric_rows("cut")
+    assert Path("whole/predictions.tsv").read_bytes() == Path("cut/predictions.tsv").read_bytes()

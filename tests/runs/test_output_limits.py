@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 import attnx
 from attnx.data.output_limit import OutputLimit
+from tests.runs.conftest import run_info
 
 FEW = ["encoder.hidden_size=7", "decoder.hidden_size=11", "trainer.max_steps=3", "trainer.num_validations=1"]
 SPELLED = ["task=sequences", "task.source=characters", "task.target=characters", "task.train=spelled.tsv", *FEW]
@@ -33,14 +33,13 @@ def test_outputs_may_be_as_long_as_the_training_targets():
     assert attnx.open_run("run", decoding=("greedy", {"max_length_ratio": 1.0})).decoding.max_length_ratio == 1.0
     # Untrained, it repeats one letter to the end.
     assert len(run.predict(["123"])[0].output) == int(3 * limit.ratio) + limit.extra
-    assert f"{limit.ratio:g} times the source" in json.loads(Path("run/run.json").read_text())["output_limit"]
-    notes = json.loads(Path("run/run.json").read_text())["notes"]
-    assert any("outputs of the test did not end by themselves" in note for note in notes)
+    info = run_info("run")
+    assert f"{limit.ratio:g} times the source" in info["output_limit"]
+    assert any("outputs of the test did not end by themselves" in note for note in info["notes"])
     assert "did not end by themselves" in Path("run/README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.usefixtures("spelled", "no_pictures")
-def test_outputs_that_a_limit_cuts_are_counted(command):
-    answer = command(*SPELLED, "decoding.max_length_ratio=1", "decoding.max_length_extra=2", "folder=short")
-    assert answer.code == 0
+def test_outputs_that_a_limit_cuts_are_counted(command, succeed):
+    succeed(*SPELLED, "decoding.max_length_ratio=1", "decoding.max_length_extra=2", "folder=short")
     assert "did not end by themselves" in command("evaluate", "short").out

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -17,45 +16,12 @@ from attnx.config.compose import compose
 from attnx.config.groups import conf_folder
 from attnx.registry import names
 from attnx.sweeps.overrides import expand_sweep
-from attnx.sweeps.session import SweepSession
 
 GROUPS = ("recipe", "experiment")
 PRESETS = [f"{group}={file.stem}" for group in GROUPS for file in sorted((conf_folder() / group).glob("*.yaml"))]
 
 # What a preset needs beside it: a pointer writes positions, and words have none.
 NEEDED_WITH = {"recipe=pointer": ["task=pointing"]}
-
-
-@pytest.fixture
-def trained_configs(monkeypatch):
-    """The configurations that would have been trained."""
-    recorded: list[dict[str, Any]] = []
-    monkeypatch.setattr(main, "train_one", lambda config, *_: recorded.append(config) or 0)
-    return recorded
-
-
-@pytest.fixture
-def swept_parts(monkeypatch, shared_server):
-    """The scorer and scope of each job that a sweep would have trained."""
-    recorded: list[tuple[str, str]] = []
-
-    def keep(running: SweepSession, jobs: Iterator[Any]) -> None:
-        for job, task in jobs:
-            recorded.append((task.config["scorer"]["name"], task.config["scope"]["name"]))
-            job.status = "pruned"
-
-    monkeypatch.setattr(SweepSession, "run", keep)
-    return recorded
-
-
-def attnx_in_a_process(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "attnx", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
 
 
 def test_without_arguments_the_default_experiment_runs(trained_configs):
@@ -77,9 +43,10 @@ def test_a_choice_may_have_any_number_of_pluses(spelling, trained_configs):
     assert trained_configs[0]["scope"]["window"] == 3
 
 
-def test_a_sweep_accepts_every_spelling_and_order(swept_parts):
+def test_a_sweep_accepts_every_spelling_and_order(swept_configs):
     assert main.run(["+scorer=dot,scaled", "-m", "++scope=local"]) == 0
-    assert swept_parts == [("dot", "local"), ("scaled", "local")]
+    parts = [(config["scorer"]["name"], config["scope"]["name"]) for config in swept_configs]
+    assert parts == [("dot", "local"), ("scaled", "local")]
 
 
 def test_a_glob_expands_to_every_part_of_a_kind():
@@ -155,11 +122,3 @@ def test_help_does_not_import_torch():
     assert (done.returncode, done.stderr) == (0, "")
     for word in ("scorer", "multiplicative", "scope", "recipe", "bahdanau", "resume FOLDER", "+scope=local"):
         assert word in done.stdout
-
-
-def test_a_mistake_exits_with_2_and_one_line(work_folder):
-    done = attnx_in_a_process("scop=local")
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr == "attnx: unknown key 'scop'; did you mean scope or scorer?\n"
-    assert not list(work_folder.iterdir())

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import copy
-import csv
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +17,7 @@ from attnx.nn.recurrent import Recurrent
 from attnx.tasks.loss import token_loss
 from attnx.training.distributed import model_parallel
 from attnx.training.distributed.model_parallel import ModelParallelStrategy, place_model, placement_devices
+from tests.runs.conftest import run_info, table
 
 # Fake tensors keep them apart, as they would those of CUDA, which PyTorch cannot imagine where it is built without.
 SEPARATE = {
@@ -115,14 +113,13 @@ def test_a_placed_model_computes_the_same_with_the_same_weight_names(name, build
 def test_a_run_records_its_placement_and_resumes_on_one_device(run, same_weights):
     run(folder="plain")
     run("placement.encoder=cpu", "placement.attention=cpu", folder="placed")
-    info = json.loads(Path("placed/run.json").read_text(encoding="utf-8"))["placement"]
-    assert info == {"encoder": "cpu", "attention": "cpu", "decoder": "cpu"}
+    assert run_info("placed")["placement"] == {"encoder": "cpu", "attention": "cpu", "decoder": "cpu"}
     assert same_weights(["plain", "placed"])
-    plain, placed = (_columns(Path(folder, "predictions.tsv")) for folder in ("plain", "placed"))
-    # A search takes the maps of a context as one only where all parts are on one device.
-    likely = [pytest.approx(float(number), abs=1e-4) for number in plain.pop("log_probability")]
-    assert [float(number) for number in placed.pop("log_probability")] == likely
-    assert placed == plain
+    for plain, placed in zip(table("plain/predictions.tsv"), table("placed/predictions.tsv"), strict=True):
+        # A search takes the maps of a context as one only where all parts are on one device.
+        likely = pytest.approx(float(plain.pop("log_probability")), abs=1e-4)
+        assert float(placed.pop("log_probability")) == likely
+        assert placed == plain
 
 
 def test_the_state_of_an_optimizer_is_restored_where_its_weights_are():
@@ -135,11 +132,6 @@ def test_the_state_of_an_optimizer_is_restored_where_its_weights_are():
     strategy.optimizers = [torch.optim.Adam([placed])]
     strategy.load_optimizer_state_dict({"optimizer_states": [optimizer.state_dict()]})
     assert strategy.optimizers[0].state[placed]["exp_avg"].device == placed.device
-
-
-def _columns(path: Path) -> dict[str, list[str]]:
-    names, *rows = csv.reader(path.read_text(encoding="utf-8").splitlines(), delimiter="\t")
-    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -175,12 +167,8 @@ def test_unplaced_parts_are_on_the_device_of_the_run(monkeypatch):
         (["+placement.attend=cpu"], "placement.attend: no such part"),
     ],
 )
-def test_mistakes_are_reported_before_anything_is_written(overrides, message, command, words, small):
-    answer = command(*small, *overrides, "folder=one")
-    assert answer.code == 2
-    assert answer.err.count("\n") == 1
-    assert message in answer.err
-    assert not Path("one").exists()
+def test_mistakes_are_reported_before_anything_is_written(overrides, message, refuse, words, small):
+    assert message in refuse(*small, *overrides, "folder=one")
 
 
 def test_a_plain_configuration_has_no_placement():

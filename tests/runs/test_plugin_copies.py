@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from attnx import registry
-from attnx.config.compose import compose
 from attnx.errors import Interrupted, UserError
 from attnx.inference.load import open_run
 from attnx.registry.plugin_code import plugin_parts, source_files
@@ -21,38 +17,23 @@ from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.varied_keys import varied_keys
 from attnx.sweeps.job_process import reject_edited_plugins
 from attnx.sweeps.record import open_record, reject_other_code, save_sweep
-from attnx.training.fit import fit, resume
+from attnx.training import fit as fitting
+from attnx.training.fit import resume
+from tests.runs.conftest import change_info, file_contents, fit_run, results, run_info, write_plug_in
 
 HELPER = "STEEP = 3.0\n"
 SCORER = '''\
 """The scorer ``mine``."""
 
-from __future__ import annotations
-
-from torch import Tensor, nn
-
+from attnx.attention.scorers.dot import Dot
 from attnx.plugins import _steep
 from attnx.registry import register
 
 
 @register("scorer", "mine")
-class Mine(nn.Module):
-    """An inner product, made steeper.
-
-    Formula: ``score(q, m) = 3 q . m``
-    Source: invented for a test
-    """
-
-    requires_equal_dims = True
-
-    def project_keys(self, memory: Tensor) -> Tensor:
-        return memory
-
-    def project_queries(self, queries: Tensor) -> Tensor:
-        return queries
-
-    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
-        return _steep.STEEP * queries @ keys.mT
+class Mine(Dot):
+    def score(self, queries, keys):
+        return _steep.STEEP * super().score(queries, keys)
 '''
 NEGATED = SCORER.replace("return _steep", "return -_steep")
 UNUSED = SCORER.replace('"mine"', '"unused"')
@@ -63,9 +44,8 @@ def home(tmp_path_factory, write_words, train_in, sized):
     """A folder with words, plug-ins, and the run ``one``, which used one of them."""
     home = tmp_path_factory.mktemp("kept")
     write_words(home)
-    (home / "plugins").mkdir()
     for name, text in {"mine": SCORER, "_steep": HELPER, "unused": UNUSED}.items():
-        (home / "plugins" / f"{name}.py").write_text(text, encoding="utf-8")
+        write_plug_in(name, text, str(home / "plugins"))
     train_in(home, *sized("scorer=mine", "trainer.max_steps=60", "optimizer.lr=0.03"), folder="one")
     return home
 
@@ -77,18 +57,15 @@ def _copied(home, work_folder, no_pictures):
     registry.forget_changed()
 
 
-def write(text: str, name: str = "mine") -> None:
-    Path(f"plugins/{name}.py").write_text(text, encoding="utf-8")
-
-
 def edit(text: str, name: str = "mine") -> None:
     """Write a plug-in, and have nothing of it imported, as in the next command's process."""
-    write(text, name)
+    write_plug_in(name, text)
     registry.forget_changed()
 
 
-def info() -> dict[str, Any]:
-    return dict(json.loads(Path("one/run.json").read_text(encoding="utf-8")))
+def log_probabilities() -> list[float]:
+    """What the run predicts for some words, by the code of now."""
+    return [prediction.log_probability for prediction in open_run("one").predict(WORDS)]
 
 
 WORDS = ["dab", "seked", "kab", "abede", "bakes", "dekab"]
@@ -98,12 +75,11 @@ CODE_CHANGED = f"one: the code of {{0}} has changed since this run was trained; 
 
 def test_the_run_copies_the_files_it_used():
     """The part's own and what that imports from the folder, with their SHA-256; no other."""
-    files = {"mine.py": SCORER, "_steep.py": HELPER}
-    assert {path.name: path.read_text(encoding="utf-8") for path in Path("one/plugins").iterdir()} == files
-    assert info()["plugins"]["files"] == {
-        name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()
-    }
-    assert list(info()["plugins"]["parts"]) == ["scorer=mine"]
+    files = {"_steep.py": HELPER.encode(), "mine.py": SCORER.encode()}
+    assert file_contents("one/plugins") == files
+    saved = run_info("one")["plugins"]
+    assert saved["files"] == {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    assert list(saved["parts"]) == ["scorer=mine"]
 
 
 def test_imports_are_followed(work_folder):
@@ -121,31 +97,27 @@ def test_parts_built_by_plug_ins_are_copied():
     assert [part.name for part in plugin_parts({"scorer": {"name": "mine"}})] == ["mine", "unused"]
 
 
-def test_changed_code_is_reported_and_the_copy_is_usable(command, monkeypatch):
+def test_changed_code_is_reported_and_the_copy_is_usable(command, succeed, monkeypatch):
     Path("in.txt").write_text("\n".join(WORDS) + "\n", encoding="utf-8")
-    first = command("predict", "one", "in.txt", "--scores")
-    assert (first.code, first.err) == (0, "")
+    first = succeed("predict", "one", "in.txt", "--scores")
     edit(NEGATED)
     second = command("predict", "one", "in.txt", "--scores")
     assert (second.code, second.err) == (0, f"attnx: {CODE_CHANGED.format('mine.py')}\n")
-    assert second.out != first.out
+    assert second.out != first
     monkeypatch.setenv("ATTNX_PLUGINS", "one/plugins")
     again = command("predict", "one", "in.txt", "--scores")
-    assert again.out == first.out
+    assert again.out == first
     assert "has changed since this run was trained" not in again.err
 
 
 def test_python_warns_of_changed_code_and_uses_the_current_file(capsys):
-    first = open_run("one").predict(WORDS)
+    first = log_probabilities()
     assert capsys.readouterr().err == ""
-    write("STEEP = -3.0\n", "_steep")  # the same as to negate the scorer, in what that imports
-    from_copy = open_run("one").predict(WORDS)
+    write_plug_in("_steep", "STEEP = -3.0\n")  # the same as to negate the scorer, in what that imports
+    assert log_probabilities() != first
     assert capsys.readouterr().err == f"attnx: {CODE_CHANGED.format('_steep.py')}\n"
-    assert [item.log_probability for item in from_copy] != [item.log_probability for item in first]
-    write(HELPER, "_steep")
-    assert [prediction.log_probability for prediction in open_run("one").predict(WORDS)] == [
-        item.log_probability for item in first
-    ]
+    write_plug_in("_steep", HELPER)
+    assert log_probabilities() == first
     assert capsys.readouterr().err == ""
 
 
@@ -171,19 +143,16 @@ def test_evaluations_of_changed_code_have_their_own_name(command):
     assert CODE_CHANGED.format("mine.py") in answer.err
     folders = sorted(path.name for path in Path("one/evaluations").iterdir())
     assert [name.partition("=")[0] for name in folders] == ["test", "test-code"]
-    results = [json.loads(Path(f"one/evaluations/{name}/results.json").read_text()) for name in folders]
-    assert results[0] != results[1]
+    assert results(f"one/evaluations/{folders[0]}") != results(f"one/evaluations/{folders[1]}")
     assert f"{folders[1]}: exists already" in command("evaluate", "one").out
     edit(SCORER)
     assert "evaluations/test: exists already" in command("evaluate", "one").out
 
 
-def test_changed_code_does_not_resume_a_run(command):
-    Path("one/run.json").write_text(json.dumps({**info(), "status": "interrupted"}), encoding="utf-8")
+def test_changed_code_does_not_resume_a_run(refuse):
+    change_info("one", status="interrupted")
     edit(NEGATED)
-    answer = command("resume", "one")
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err == f"attnx: {CODE_CHANGED.format('mine.py')}, restore that, or start a new run\n"
+    assert refuse("resume", "one") == f"attnx: {CODE_CHANGED.format('mine.py')}, restore that, or start a new run\n"
     with pytest.raises(UserError, match="restore that, or start a new run"):
         resume("one")
 
@@ -196,7 +165,7 @@ def test_removed_options_are_reported_with_the_code(command):
         open_run("one")
 
 
-def test_a_plug_in_that_is_a_folder_is_copied_and_reopened(run, interrupt_at, command, monkeypatch):
+def test_a_plug_in_that_is_a_folder_is_copied_and_reopened(run, interrupt_at, succeed, refuse, monkeypatch):
     """With the files it imports and those it names to be loaded later; predict and resume use the copy."""
     files = {
         "__init__": "",
@@ -205,56 +174,47 @@ def test_a_plug_in_that_is_a_folder_is_copied_and_reopened(run, interrupt_at, co
         "figures": "",
         "unused": UNUSED.replace('"unused"', '"other"'),
     }
-    Path("plugins/pack").mkdir()
     for name, text in files.items():
-        Path(f"plugins/pack/{name}.py").write_text(text, encoding="utf-8")
+        write_plug_in(name, text, "plugins/pack")
     interrupt_at(3)
     with pytest.raises(Interrupted, match="two"):
         run("scorer=foldered", "trainer.max_steps=5", folder="two")
-    saved = json.loads(Path("two/run.json").read_text(encoding="utf-8"))["plugins"]
+    saved = run_info("two")["plugins"]
     places = [f"pack/{name}.py" for name in ("__init__", "_steep", "figures", "scorers")]
     assert (saved["parts"]["scorer=foldered"]["origin"], list(saved["files"])) == ("plug-in pack/scorers.py", places)
-    assert sorted(str(path.relative_to("two/plugins")) for path in Path("two/plugins").rglob("*.py")) == places
+    assert list(file_contents("two/plugins")) == places
 
     shutil.rmtree("plugins/pack")
     registry.forget_changed()
-    copy = "set ATTNX_PLUGINS=two/plugins"
     for words in (("predict", "two", "in.txt"), ("resume", "two")):
-        answer = command(*words)
-        assert answer.code == 2
-        assert "its scorer 'foldered' was a plug-in part, plug-in pack/scorers.py, which is missing" in answer.err
-        assert copy in answer.err
+        line = refuse(*words)
+        assert "its scorer 'foldered' was a plug-in part, plug-in pack/scorers.py, which is missing" in line
+        assert "set ATTNX_PLUGINS=two/plugins" in line
     monkeypatch.setenv("ATTNX_PLUGINS", "two/plugins")
-    answer = command("resume", "two")
-    assert answer.code == 0, answer.err
+    succeed("resume", "two")
     Path("in.txt").write_text("dab\n", encoding="utf-8")
-    answer = command("predict", "two", "in.txt")
-    assert (answer.code, answer.err) == (0, "")
+    succeed("predict", "two", "in.txt")
     assert open_run("two").model.attention.scorer.__module__ == "attnx.plugins.pack.scorers"
 
 
-def test_a_missing_plug_in_is_reported(command, monkeypatch):
-    predictions_before = open_run("one").predict(WORDS)
+def test_a_missing_plug_in_is_reported(refuse, monkeypatch):
+    predictions_before = log_probabilities()
     Path("plugins/mine.py").unlink()
-    answer = command("predict", "one")
-    assert answer.code == 2
-    assert answer.err == (
+    assert refuse("predict", "one") == (
         "attnx: one: its scorer 'mine' was a plug-in part, plug-in mine.py, which is missing; plug-ins were searched "
         "in plugins/, and $ATTNX_PLUGINS is not set; to use the run's copy, set ATTNX_PLUGINS=one/plugins\n"
     )
     monkeypatch.setenv("ATTNX_PLUGINS", "one/plugins")
-    assert [prediction.output for prediction in open_run("one").predict(WORDS)] == [
-        item.output for item in predictions_before
-    ]
+    assert log_probabilities() == predictions_before
 
 
 def test_changed_code_is_another_setting_in_a_report():
     shutil.copytree("one", "two")
     same = [run.choices for run in load_runs(["one", "two"])]
     assert varied_keys(same) == []
-    saved = info()
-    saved["plugins"]["parts"]["scorer=mine"]["code"] = "0" * 8
-    Path("two/run.json").write_text(json.dumps(saved), encoding="utf-8")
+    saved = run_info("two")["plugins"]
+    saved["parts"]["scorer=mine"]["code"] = "0" * 8
+    change_info("two", plugins=saved)
     assert varied_keys([run.choices for run in load_runs(["one", "two"])]) == ["scorer.mine code"]
 
 
@@ -279,16 +239,13 @@ def test_a_job_runs_the_code_of_the_start_of_its_sweep(work_folder):
 
 def test_training_uses_the_code_of_its_start(monkeypatch, small, capsys):
     """An edit while it trains changes neither its copy nor the run that is returned."""
-    import attnx.training.fit
-
-    train = attnx.training.fit.train
+    train = fitting.train
 
     def edit_and_run(*args: Any, **kwargs: Any) -> Any:
-        write("raise RuntimeError")
+        write_plug_in("mine", "raise RuntimeError")
         return train(*args, **kwargs)
 
-    monkeypatch.setattr(attnx.training.fit, "train", edit_and_run)
-    run = fit(compose(["scorer=mine", *small, "folder=two"]), console=Console(file=io.StringIO()))
-    assert len(run.predict(["dab"])) == 1
+    monkeypatch.setattr(fitting, "train", edit_and_run)
+    assert len(fit_run(["scorer=mine", *small], "two").predict(["dab"])) == 1
     assert Path("two/plugins/mine.py").read_text(encoding="utf-8") == SCORER
     assert capsys.readouterr().err == ""

@@ -18,8 +18,7 @@ from attnx.errors import UserError
 from attnx.inference.load import open_run
 from attnx.registry import source_scan
 from attnx.sweeps.overrides import expand_sweep
-from attnx.sweeps.session import SweepSession
-from attnx.training.fit import fit
+from tests.runs.conftest import TASK, fit_run, table, write_plug_in
 
 SCORER = '''\
 """The scorer ``{name}``."""
@@ -28,15 +27,15 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from attnx.attention.scorers.dot import Dot
 from attnx.registry import PositiveFloat, Size, register
 
 
 @register("scorer", "{name}")
-class Mine(nn.Module):
+class Mine(Dot):
     """The negative distance of the projected query from the memory, made steeper.
 
     Formula: ``score(q, m) = -steep |W q - m|_1``
-    Source: invented for a test
     """
 
     requires_equal_dims = False
@@ -46,9 +45,6 @@ class Mine(nn.Module):
         self.project = nn.Linear(query_size, memory_size, bias=False)
         self.steep = steep
 
-    def project_keys(self, memory: Tensor) -> Tensor:
-        return memory
-
     def project_queries(self, queries: Tensor) -> Tensor:
         return self.project(queries)
 
@@ -56,112 +52,36 @@ class Mine(nn.Module):
         return -self.steep * (queries[..., :, None, :] - keys[..., None, :, :]).abs().sum(-1)
 '''
 NORMALIZER = '''\
-"""The normalizer ``squares``."""
-
-from __future__ import annotations
-
-from torch import Tensor, nn
-
 from attnx.registry import register
+from torch import nn
 
 
 @register("normalizer", "squares")
 class Squares(nn.Module):
-    """Shares of the squared scores.
-
-    Formula: ``w(m) = s(m)^2 / sum_k s(k)^2``
-    Source: invented for a test
-    """
+    """Shares of the squared scores."""
 
     is_distribution = True
 
-    def forward(self, scores: Tensor, allowed_mask: Tensor) -> Tensor:
+    def forward(self, scores, allowed_mask):
         squares = scores.square().masked_fill(~allowed_mask, 0.0)
         return squares / squares.sum(-1, keepdim=True).clamp(min=1e-9)
 '''
-TASK = '''\
-"""The task ``backwards``: say the letters from the last to the first."""
-
-from __future__ import annotations
-
-from collections.abc import Sequence
-
-from torch import nn
-
-from attnx import registry
-from attnx.data.examples import Pair
-from attnx.data.splits import split_by_hash
-from attnx.registry import PositiveInt, register
-from attnx.tasks.contract import SequenceData, SequenceTask
-
-
-@register("task", "backwards")
-class Backwards(SequenceTask):
-    """Reverse all strings of a length over two letters.
-
-    Formula: ``y_t = x_(S-1-t)``
-    Source: invented for a test
-    """
-
-    monitor = "valid_wer"
-    maximize = False
-    label_smoothing = 0.0
-
-    def __init__(self, length: PositiveInt = 6) -> None:
-        self.length = length
-
-    def load(self) -> SequenceData:
-        words = [format(number, f"0{self.length}b") for number in range(2**self.length)]
-        pairs = [Pair(tuple(word), (tuple(reversed(word)),)) for word in words]
-        return SequenceData.of(split_by_hash(pairs, lambda pair: pair.source_text, valid=0.2, test=0.2))
-
-    def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
-        return {"wer": registry.build("metric", "word_error_rate")}
-
-    def tokenize(self, text: str, tag: str = "") -> tuple[str, ...]:
-        return tuple(text)
-
-    def detokenize(self, symbols: Sequence[str]) -> str:
-        return "".join(symbols)
-'''
 # It needs no torch, which a new process imports for seconds.
 TOKENIZER = '''\
-"""The tokenizer ``long``."""
-
-from __future__ import annotations
-
 from attnx.registry import PositiveInt, register
 
 
 @register("tokenizer", "long")
 class Long:
-    """Pieces of a length.
+    """Pieces of a length."""
 
-    Formula: ``p_i = x_(i L : (i + 1) L)``
-    Source: invented for a test
-    """
-
-    def __init__(self, length: PositiveInt = 6) -> None:
+    def __init__(self, length: PositiveInt = 6):
         self.length = length
 '''
-FORKS = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 
 
-@pytest.fixture
-def plug(work_folder):
-    """Put a file into a plug-in folder; ``plugins/`` unless another is named."""
-
-    def put(name: str, text: str, folder: str = "plugins") -> Path:
-        path = work_folder / folder / f"{name}.py"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    return put
-
-
-def test_a_new_scorer_trains_and_is_reopened(plug, run):
-    plug("mine", SCORER.format(name="mine"))
+def test_a_new_scorer_trains_and_is_reopened(run):
+    write_plug_in("mine", SCORER.format(name="mine"))
     trained = run("+scorer=mine", "scorer.steep=3", folder="one")
     assert trained.config["scorer"] == {"name": "mine", "steep": 3}
     assert trained.model.attention.scorer.steep == 3
@@ -170,18 +90,22 @@ def test_a_new_scorer_trains_and_is_reopened(plug, run):
     assert weights.sum(-1) == pytest.approx(1, abs=1e-5)
 
 
-def test_options_of_a_plug_in_are_checked(plug):
-    plug("mine", SCORER.format(name="mine"))
-    with pytest.raises(UserError, match="no option 'step'; did you mean steep"):
-        compose(["scorer=mine", "+scorer.step=3"])
-    with pytest.raises(UserError, match=r"scorer\.steep=-1: expected a number above 0"):
-        compose(["scorer=mine", "scorer.steep=-1"])
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("+scorer.step=3", "no option 'step'; did you mean steep"),
+        ("scorer.steep=-1", r"scorer\.steep=-1: expected a number above 0"),
+    ],
+)
+def test_options_of_a_plug_in_are_checked(override, message):
+    write_plug_in("mine", SCORER.format(name="mine"))
+    with pytest.raises(UserError, match=message):
+        compose(["scorer=mine", override])
 
 
-def test_another_process_finds_a_plug_in_by_the_variable(plug, words, small, work_folder, fork_command):
-    plug("mine", SCORER.format(name="mine"), folder="elsewhere/parts")
-    folder = str(work_folder / "elsewhere" / "parts")
-    process = fork_command("scorer=mine", *small, "trainer.test_examples=1", "folder=one", ATTNX_PLUGINS=folder)
+def test_another_process_finds_a_plug_in_by_the_variable(words, small, fork_command):
+    folder = write_plug_in("mine", SCORER.format(name="mine"), folder="elsewhere/parts").parent
+    process = fork_command("scorer=mine", *small, "trainer.test_examples=1", "folder=one", ATTNX_PLUGINS=str(folder))
     _, err = process.communicate()
     assert (process.returncode, err) == (0, "")
     assert Path("one/alignments.png").is_file()
@@ -189,43 +113,35 @@ def test_another_process_finds_a_plug_in_by_the_variable(plug, words, small, wor
         compose(["scorer=mine"])
 
 
-def test_a_plug_in_is_swept_by_name(plug, command, words, small, shared_server):
-    plug("mine", SCORER.format(name="mine"))
-    answer = command("-m", "scorer=mine,dot", *small, "name=grid")
-    assert (answer.code, answer.err) == (0, "")
+def test_a_plug_in_is_swept_by_name(command, succeed, refuse, words, small, shared_server):
+    write_plug_in("mine", SCORER.format(name="mine"))
+    succeed("-m", "scorer=mine,dot", *small, "name=grid")
     folders = [Path("multirun/grid") / str(number) for number in range(2)]
     assert [open_run(folder).config["scorer"]["name"] for folder in folders] == ["mine", "dot"]
-    plug("mine", SCORER.format(name="mine").replace("-self", "self"))
-    answer = command("-m", "scorer=mine,dot", *small, "name=grid")
-    assert (answer.code, answer.out) == (2, "")
-    assert "multirun/grid/0: the code of mine.py has changed since this run was trained" in answer.err
-    assert "put that back, or add fresh=true to the sweep's command" in answer.err
+    write_plug_in("mine", SCORER.format(name="mine").replace("-self", "self"))
+    line = refuse("-m", "scorer=mine,dot", *small, "name=grid")
+    assert "multirun/grid/0: the code of mine.py has changed since this run was trained" in line
+    assert "put that back, or add fresh=true to the sweep's command" in line
 
 
-def test_a_glob_includes_plug_ins(plug, command, monkeypatch, shared_server):
-    recorded: list[str] = []
-    monkeypatch.setattr(
-        SweepSession,
-        "run",
-        lambda running, overrides: recorded.extend(task.config["scorer"]["name"] for _, task in overrides),
-    )
-    plug("mine", SCORER.format(name="mine"))
+def test_a_glob_includes_plug_ins(command, swept_configs):
+    write_plug_in("mine", SCORER.format(name="mine"))
     command("-m", "+scorer=glob(mi*)")
-    assert recorded == ["mine"]
+    assert [config["scorer"]["name"] for config in swept_configs] == ["mine"]
     assert "mine" in {job[0].partition("=")[2] for job in expand_sweep(["scorer=glob(*)"]).jobs}
 
 
-def test_a_plug_in_is_listed_and_suggested(plug, command):
-    plug("mine", SCORER.format(name="mine"))
+def test_a_plug_in_is_listed_and_suggested(command):
+    write_plug_in("mine", SCORER.format(name="mine"))
     out = command("list", "scorer=mine").out
     assert "score(q, m) = -steep |W q - m|_1" in out
     assert "plug-in mine.py" in out
     assert "mine" in command("--help", "all").out.split("scope")[0].split()
 
 
-def test_a_plug_in_is_built_from_python(plug):
-    plug("mine", SCORER.format(name="mine"))
-    plug("squares", NORMALIZER)
+def test_a_plug_in_is_built_from_python():
+    write_plug_in("mine", SCORER.format(name="mine"))
+    write_plug_in("squares", NORMALIZER)
     attention = build(scorer=("mine", {"steep": 1}), normalizer="squares", query_size=3, memory_size=2)
     torch.nn.init.zeros_(attention.scorer.project.weight)
     # The projected query is 0, so the scores are the negated sums 1 and 2; squared and shared: 1/5 and 4/5.
@@ -235,26 +151,19 @@ def test_a_plug_in_is_built_from_python(plug):
     assert read.weights[0, 0].tolist() == pytest.approx([0.2, 0.8])
 
 
-def test_a_new_task_trains(plug, no_pictures):
-    plug("backwards", TASK)
-    plug("mine", SCORER.format(name="mine"))
-    overrides = ["task=backwards", "+task.length=5", "scorer=mine"]
-    sizes = [
-        "model.embedding_dim=5",
-        "encoder.hidden_size=7",
-        "decoder.hidden_size=11",
-        "trainer.batch_size=8",
-        "trainer.max_steps=6",
-    ]
-    trained = fit(compose([*overrides, *sizes, "folder=one"]))
+def test_a_new_task_trains(no_pictures):
+    write_plug_in("mine", TASK)
+    write_plug_in("scorer", SCORER.format(name="mine"))
+    sizes = ["model.embedding_dim=5", "encoder.hidden_size=7", "decoder.hidden_size=11"]
+    sizes += ["trainer.batch_size=8", "trainer.max_steps=6"]
+    trained = fit_run(["task=mine", "+task.length=5", "scorer=mine", *sizes], "one")
     assert trained.task.length == 5
     assert len(trained.predict(["01101"])) == 1
-    assert len(Path("one/predictions.tsv").read_text(encoding="utf-8").splitlines()) > 2
+    assert len(table("one/predictions.tsv")) > 1
 
 
-def test_objects_of_a_plug_in_unpickle_in_another_process(plug, monkeypatch, work_folder):
-    plug("long", TOKENIZER, folder="parts")
-    monkeypatch.setenv("ATTNX_PLUGINS", str(work_folder / "parts"))
+def test_objects_of_a_plug_in_unpickle_in_another_process(monkeypatch):
+    monkeypatch.setenv("ATTNX_PLUGINS", str(write_plug_in("long", TOKENIZER, folder="parts").parent))
     tokenizer = registry.build("tokenizer", ("long", {"length": 7}))
     # Like a spawned loader process, on macOS and Windows: it inherits nothing but the environment.
     load = "import pickle, sys; print(pickle.load(sys.stdin.buffer).length)"
@@ -320,24 +229,44 @@ def test_a_broken_entry_point_is_reported_and_others_work(installed_package, com
     assert "far" in answer.out.split()
 
 
-def test_a_broken_plug_in_is_reported_and_others_work(plug, command):
+def test_a_broken_plug_in_is_reported_and_others_work(command):
     """In one line that names file and line."""
-    text = SCORER.format(name="mine").replace("class Mine(nn.Module):", "class Mine(nn.Module)")
-    path = plug("broken", text)
-    plug("fine", NORMALIZER)
+    text = SCORER.format(name="mine").replace("class Mine(Dot):", "class Mine(Dot)")
+    path = write_plug_in("broken", text)
+    write_plug_in("fine", NORMALIZER)
     answer = command("list", "normalizer")
     assert answer.code == 0
     assert answer.err.count("\n") == 1
     assert answer.err.startswith("attnx: plug-in left out: ")
-    assert f"{path}:11: expected ':'" in answer.err
+    assert f"{path}:12: expected ':'" in answer.err
     assert "squares" in answer.out.split()
     assert type(build(scorer="dot", query_size=3, memory_size=3).scorer).__module__ == "attnx.attention.scorers.dot"
 
 
-def test_a_plug_in_written_later_is_found(plug):
-    plug("first", SCORER.format(name="first"))
-    assert compose(["scorer=first"])["scorer"]["steep"] == 2.0
-    plug("second", SCORER.format(name="second"))
-    assert compose(["scorer=second"])["scorer"]["steep"] == 2.0
-    plug("second", SCORER.format(name="second").replace("PositiveFloat = 2.0", "PositiveFloat = 4.0")).touch()
+def test_a_plug_in_written_later_is_found():
+    for name in ("first", "second"):
+        write_plug_in(name, SCORER.format(name=name))
+        assert compose([f"scorer={name}"])["scorer"]["steep"] == 2.0
+    write_plug_in("second", SCORER.format(name="second").replace("PositiveFloat = 2.0", "PositiveFloat = 4.0")).touch()
     assert compose(["scorer=second"])["scorer"]["steep"] == 4.0
+
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "plugins"
+
+
+@pytest.mark.parametrize(
+    "part", ["encoder=averaging", "decoder=leaky", "output=two_layers", "task=counting", "mixer=moving_average"]
+)
+def test_an_example_obeys_the_laws(part, succeed, monkeypatch):
+    monkeypatch.setenv("ATTNX_PLUGINS", str(EXAMPLES))
+    succeed("check", part)
+
+
+def test_the_example_of_a_callback_clips_the_norms(run, monkeypatch):
+    monkeypatch.setenv("ATTNX_PLUGINS", str(EXAMPLES))
+    overrides = ["callback=[max_norm]", "callback.max_norm.max_norm=0.25"]
+    model = run(*overrides, "trainer.max_steps=2", folder="limited").model
+    norms = [weight.norm(dim=1).max() for weight in model.parameters() if weight.dim() == 2]
+    assert max(norms) <= 0.25 * (1 + 1e-5)
+    assert compose(overrides)["callback"] == {"max_norm": {"max_norm": 0.25}}
+    assert compose(["callback=[]"])["callback"] == {}

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 import attnx
-from attnx.config.compose import compose
 from attnx.export.folder import export
 from attnx.problems.pointing.figures import PointAnswer, answer_lines, draw_points, title
-from attnx.training.fit import fit
-from tests.runs.conftest import results, table
+from tests.runs.conftest import fit_run, results, table
 
 SMALL = [
     "recipe=pointer",
@@ -45,8 +41,7 @@ def make(no_pictures):
 
     def train_small(*overrides: str, folder: str, without: str = "") -> Any:
         given_keys = {without, *(word.partition("=")[0] for word in overrides)}
-        words = [*[word for word in SMALL if word.partition("=")[0] not in given_keys], *overrides]
-        return fit({**compose(words), "folder": folder}, words, console=Console(file=io.StringIO()))
+        return fit_run([*(word for word in SMALL if word.partition("=")[0] not in given_keys), *overrides], folder)
 
     return train_small
 
@@ -76,13 +71,12 @@ def test_each_problem_trains_and_predicts(problem, make, work_folder, saved_trac
         assert read.weights[0, :, :-1] == pytest.approx(best.weights, abs=1e-4)
 
 
-def test_a_run_is_evaluated_on_larger_problems(make, command, no_pictures):
+def test_a_run_is_evaluated_on_larger_problems(make, succeed, no_pictures):
     """On more points than it has met."""
     make("task.problem=sorting", "model.constraint=permutation", folder="one")
     no_pictures.undo()
     for search in ("greedy", "beam"):
-        answer = command("evaluate", "one", "task.test=8-11", f"decoding={search}")
-        assert answer.code == 0, answer.err
+        succeed("evaluate", "one", "task.test=8-11", f"decoding={search}")
     folders = list(Path("one/evaluations").iterdir())
     assert len(folders) == 2
     for folder in folders:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -11,7 +10,6 @@ import yaml
 from attnx.cli import main
 from attnx.config.compose import compose
 from attnx.errors import UserError
-from attnx.sweeps.session import SweepSession
 
 EXPERIMENT = """\
 # @package _global_
@@ -44,15 +42,19 @@ defaults:
 """
 
 
+def write_configs(folder: str, files: dict[str, str]) -> str:
+    for name, text in files.items():
+        path = Path(folder, f"{name}.yaml")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder
+
+
 @pytest.fixture
 def user_configs(work_folder):
     """A user's own configuration folder, which holds a recipe named like one that ships."""
     files = {"experiment/mine": EXPERIMENT, "recipe/mine": RECIPE, "recipe/bahdanau": BAHDANAU}
-    for name, text in files.items():
-        path = work_folder / "conf" / f"{name}.yaml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return str(work_folder / "conf")
+    return write_configs(str(work_folder / "conf"), files)
 
 
 def test_an_experiment_wins_over_the_defaults(user_configs):
@@ -99,9 +101,7 @@ def test_a_given_option_is_never_dropped(user_configs):
 
 
 def test_a_wrong_option_in_a_recipe_is_reported(user_configs):
-    Path(user_configs, "recipe", "wrong.yaml").write_text(
-        "# @package _global_\nscorer:\n  hiden: 3\n", encoding="utf-8"
-    )
+    write_configs(user_configs, {"recipe/wrong": "# @package _global_\nscorer:\n  hiden: 3\n"})
     for line in (["recipe=wrong"], ["recipe=wrong", "scorer=additive"], ["recipe=wrong", "experiment=mine"]):
         with pytest.raises(UserError, match="no option 'hiden'"):
             compose(line, user_configs)
@@ -164,11 +164,8 @@ def test_a_mistake_on_the_command_line_names_no_file(user_configs):
 
 
 def test_an_experiment_may_extend_a_recipe(user_configs):
-    text = (
-        "# @package _global_\ndefaults:\n  - /recipe@_global_: luong_local_m\n  - override /scorer: dot\n"
-        "scope:\n  window: 2\n"
-    )
-    Path(user_configs, "experiment", "built.yaml").write_text(text, encoding="utf-8")
+    text = "defaults:\n  - /recipe@_global_: luong_local_m\n  - override /scorer: dot\nscope:\n  window: 2\n"
+    write_configs(user_configs, {"experiment/built": f"# @package _global_\n{text}"})
     config = compose(["experiment=built"], user_configs)
     assert (config["scorer"]["name"], config["scope"]["name"], config["scope"]["window"]) == ("dot", "local", 2)
     assert config["model"]["feed"] == "next"
@@ -182,11 +179,10 @@ def test_a_user_file_wins_over_a_shipped_one(user_configs):
 
 
 @pytest.mark.parametrize("flag", [["--config-dir", "conf"], ["--config-dir=conf"], ["-cd", "conf"]])
-def test_the_flag_works_for_a_run(flag, user_configs, monkeypatch):
-    recorded: list[dict[str, Any]] = []
-    monkeypatch.setattr(main, "train_one", lambda config, *_: recorded.append(config) or 0)
+def test_the_flag_works_for_a_run(flag, user_configs, trained_configs):
     assert main.run(["recipe=bahdanau", *flag, "scope=local"]) == 0
-    assert (recorded[0]["scorer"]["name"], recorded[0]["scope"]["name"]) == ("cosine", "local")
+    (config,) = trained_configs
+    assert (config["scorer"]["name"], config["scope"]["name"]) == ("cosine", "local")
 
 
 def test_the_flag_works_for_a_printed_configuration(user_configs, command):
@@ -194,15 +190,9 @@ def test_the_flag_works_for_a_printed_configuration(user_configs, command):
     assert shown["scorer"]["name"] == "cosine"
 
 
-def test_the_flag_works_for_a_sweep(user_configs, monkeypatch, shared_server):
-    recorded: list[str] = []
-    monkeypatch.setattr(
-        SweepSession,
-        "run",
-        lambda running, overrides: recorded.extend(task.config["scorer"]["name"] for _, task in overrides),
-    )
+def test_the_flag_works_for_a_sweep(user_configs, swept_configs):
     main.run(["-m", "recipe=mine,bahdanau", "--config-dir", "conf"])
-    assert recorded == ["mlp", "cosine"]
+    assert [config["scorer"]["name"] for config in swept_configs] == ["mlp", "cosine"]
 
 
 INEFFECTIVE = {
@@ -223,11 +213,7 @@ def odd_configs(user_configs):
         "recipe/even": "# @package _global_\ntrainer: {batch_tokens: 1000}\n",
         "recipe/rows": "# @package _global_\ntrainer: {batch_size: 32}\n",
     }
-    for name, text in files.items():
-        path = Path(user_configs, f"{name}.yaml")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return user_configs
+    return write_configs(user_configs, files)
 
 
 @pytest.mark.parametrize("line", INEFFECTIVE)

@@ -20,7 +20,9 @@ import attnx
 from attnx.cli import main
 from attnx.cli.commands import predict as predicting
 from attnx.cli.commands.predict.read import LineReader
+from attnx.cli.commands.predict.write import heatmap
 from attnx.inference.trained_run import TrainedRun
+from tests.runs.conftest import feature_matrix, write_parts
 
 WORDS = ["dab", "kes", "", "sabeb", "be", "kadek", " ", "a"]
 
@@ -41,12 +43,11 @@ def give(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 3, 128])
-def test_predictions_keep_the_order_of_lines(batch, runs, command):
+def test_predictions_keep_the_order_of_lines(batch, runs, succeed):
     Path("words.txt").write_text(text(WORDS), encoding="utf-8")
-    answer = command("predict", "one", "words.txt", "--batch", str(batch))
-    assert (answer.code, answer.err) == (0, "")
-    assert answer.out == text(answers("one", WORDS))
-    assert len(set(answer.out.splitlines())) > 4
+    output = succeed("predict", "one", "words.txt", "--batch", str(batch))
+    assert output == text(answers("one", WORDS))
+    assert len(set(output.splitlines())) > 4
 
 
 def test_standard_input_is_read_like_a_file(runs, command, monkeypatch):
@@ -61,25 +62,14 @@ def test_standard_input_is_read_like_a_file(runs, command, monkeypatch):
 def test_the_n_best_are_printed_in_order(runs, command):
     Path("words.txt").write_text(text(["dab", "", "sabeb"]), encoding="utf-8")
     rows = [line.split("\t") for line in command("predict", "one", "words.txt", "--nbest", "3").out.splitlines()]
-    assert [row[:2] for row in rows] == [
-        ["1", "1"],
-        ["1", "2"],
-        ["1", "3"],
-        ["2", "1"],
-        *(["3", str(r)] for r in (1, 2, 3)),
-    ]
+    assert [" ".join(row[:2]) for row in rows] == ["1 1", "1 2", "1 3", "2 1", "3 1", "3 2", "3 3"]
     assert rows[3][2:] == ["", ""]
     run = attnx.open_run("one", decoding=("beam", {"beam_size": 5, "nbest": 3}))
-    predictions = run.predict(["dab", "sabeb"])
-    expected = [
-        (hypothesis.score, " ".join(hypothesis.output))
-        for best in predictions
-        for hypothesis in (best, *best.alternatives)
-    ]
-    shown = [(float(row[2]), row[3]) for row in rows if row[3]]
-    assert [item[1] for item in shown] == [expected_row[1] for expected_row in expected]
-    assert [item[0] for item in shown] == pytest.approx([expected_row[0] for expected_row in expected], abs=1e-5)
-    assert expected[0][0] > expected[1][0] > expected[2][0]
+    hypotheses = [item for best in run.predict(["dab", "sabeb"]) for item in (best, *best.alternatives)]
+    shown = [row for row in rows if row[3]]
+    assert [row[3] for row in shown] == [" ".join(item.output) for item in hypotheses]
+    assert [float(row[2]) for row in shown] == pytest.approx([item.score for item in hypotheses], abs=1e-5)
+    assert hypotheses[0].score > hypotheses[1].score > hypotheses[2].score
 
 
 def test_a_search_and_its_options_can_be_set(runs, command):
@@ -115,10 +105,10 @@ def test_alignments_have_two_formats(runs, command):
         assert command("predict", "one", "words.txt", "--alignments", name).code == 0
     predictions = attnx.open_run("one").predict(["dab", "sabeb"], need_weights=True)
     links = [
-        [f"{row.argmax()}-{step}" for step, row in enumerate(prediction.weights[: len(prediction.output)])]
+        " ".join(f"{row.argmax()}-{step}" for step, row in enumerate(prediction.weights[: len(prediction.output)]))
         for prediction in predictions
     ]
-    assert Path("links.txt").read_text().splitlines() == [" ".join(links[0]), "", " ".join(links[1])]
+    assert Path("links.txt").read_text().splitlines() == [links[0], "", links[1]]
     first, blank, last = map(json.loads, Path("weights.jsonl").read_text().splitlines())
     assert blank == {"line": 2, "rank": 1}
     for alignment, prediction, line in ((first, predictions[0], 1), (last, predictions[1], 3)):
@@ -142,18 +132,12 @@ def test_each_of_the_best_n_has_its_own_alignment(runs, command):
     assert lines[0]["weights"] != lines[1]["weights"]
 
 
-TWO_HEADS = [
-    "scorer=scaled",
-    "attention.heads=2",
-    "encoder.hidden_size=8",
-    "decoder.hidden_size=10",
-    "trainer.max_steps=2",
-]
+TWO_HEADS = ["scorer=scaled", "attention.heads=2", "encoder.hidden_size=8", "decoder.hidden_size=10"]
 
 
-def test_other_memories_have_alignments(runs, run, command):
+def test_other_memories_have_alignments(runs, run, command, refuse):
     """Own states are columns behind the source's and give no links; without a source there are none; heads are kept."""
-    run(*TWO_HEADS, "scope=encoder_decoder", folder="both")
+    run(*TWO_HEADS, "scope=encoder_decoder", "trainer.max_steps=2", folder="both")
     run("scope=history", "trainer.max_steps=2", folder="own")
     Path("words.txt").write_text("sabeb\n", encoding="utf-8")
     assert command("predict", "both", "words.txt", "--alignments", "both.jsonl").code == 0
@@ -174,20 +158,13 @@ def test_other_memories_have_alignments(runs, run, command):
         (["one", "both", "words.txt", "--alignments", "all.jsonl"], "of these runs cannot be averaged"),
         (["one", "both", "words.txt", "--unknown", "keep"], "of these runs cannot be averaged"),
     ):
-        answer = command("predict", *words)
-        assert (answer.code, answer.out) == (2, "")
-        assert message in answer.err
-        assert answer.err.count("\n") == 1
-    assert not Path("own.txt").exists()
-    assert not Path("all.jsonl").exists()
+        assert message in refuse("predict", *words)
 
 
-def test_without_attention_there_is_nothing_to_align(runs, run, command):
+def test_without_attention_there_is_nothing_to_align(runs, run, command, refuse):
     run("attention=none", "trainer.max_steps=2", folder="none")
     for words in (["none", "words.tsv"], ["one", "none", "words.tsv"]):
-        answer = command("predict", *words, "--alignments", "links.txt")
-        assert (answer.code, answer.out) == (2, "")
-        assert "this run has no attention" in answer.err
+        assert "this run has no attention" in refuse("predict", *words, "--alignments", "links.txt")
     assert command("predict", "one", "none", "words.tsv", "--column", "1", "--batch", "7").code == 0
 
 
@@ -203,25 +180,16 @@ def test_a_column_of_a_table_is_predicted(runs, command):
 BROKEN = b"dab\nk\xffs\n\nkes\n"
 
 
-def test_a_bad_line_stops_is_skipped_or_kept_empty(runs, command):
+def test_a_bad_line_stops_is_skipped_or_kept_empty(runs, command, refuse):
     Path("bad.txt").write_bytes(BROKEN)
     message = "attnx: bad.txt:2: byte 0xff at byte 2 of the line is not UTF-8; save the file as UTF-8: 'k\ufffds'\n"
     dab, kes = answers("one", ["dab", "kes"])
     assert command("predict", "one", "bad.txt") == (2, f"{dab}\n", message)
-    count_message = "attnx: 1 of 4 lines could not be read\n"
-    assert command("predict", "one", "bad.txt", "--on-error", "skip") == (
-        0,
-        f"{dab}\n\n{kes}\n",
-        message + count_message,
-    )
-    assert command("predict", "one", "bad.txt", "--on-error", "keep") == (
-        0,
-        f"{dab}\n\n\n{kes}\n",
-        message + count_message,
-    )
+    message += "attnx: 1 of 4 lines could not be read\n"
+    for choice, lines in (("skip", f"{dab}\n\n{kes}\n"), ("keep", f"{dab}\n\n\n{kes}\n")):
+        assert command("predict", "one", "bad.txt", "--on-error", choice) == (0, lines, message)
     Path("worse.txt").write_bytes(BROKEN[4:])
-    assert command("predict", "one", "worse.txt", "--out", "out.txt").code == 2
-    assert not list(Path().glob("out*"))
+    refuse("predict", "one", "worse.txt", "--out", "out.txt")
 
 
 def test_an_unknown_symbol_is_replaced_refused_or_kept(runs, command, monkeypatch):
@@ -311,22 +279,20 @@ def test_the_lines_before_a_bad_one_are_kept(runs, command):
     assert not list(Path().glob("*.partial"))
 
 
-def test_an_output_that_cannot_be_opened_leaves_no_other(runs, command):
+def test_an_output_that_cannot_be_opened_leaves_no_other(runs, refuse):
     Path("words.txt").write_text(text(WORDS), encoding="utf-8")
-    answer = command("predict", "one", "words.txt", "--out", "out.txt", "--alignments", "/proc/links.txt")
-    assert (answer.code, answer.err.startswith("attnx: /proc/links.txt: cannot be written")) == (2, True)
-    assert not Path("out.txt").exists()
+    line = refuse("predict", "one", "words.txt", "--out", "out.txt", "--alignments", "/proc/links.txt")
+    assert line.startswith("attnx: /proc/links.txt: cannot be written")
 
 
-def test_a_finished_output_is_not_overwritten(runs, command):
+def test_a_finished_output_is_not_overwritten(runs, command, refuse):
     Path("words.txt").write_text(text(WORDS), encoding="utf-8")
     assert command(*ARGUMENTS).out == "out.txt: 8 lines\n"
     assert Path("out.txt").read_text(encoding="utf-8") == text(answers("one", WORDS))
-    answer = command(*ARGUMENTS)
-    assert (answer.code, answer.err) == (2, "attnx: out.txt: is there already; move it away, or name another file\n")
+    assert refuse(*ARGUMENTS) == "attnx: out.txt: is there already; move it away, or name another file\n"
     Path("folder").mkdir()
-    answer = command("predict", "one", "words.txt", "--out", "folder")
-    assert (answer.code, answer.err) == (2, "attnx: folder: is a folder; name a file to write\n")
+    line = refuse("predict", "one", "words.txt", "--out", "folder")
+    assert line == "attnx: folder: is a folder; name a file to write\n"
 
 
 def test_a_closed_pipe_is_no_error(runs, monkeypatch, capfd):
@@ -351,9 +317,7 @@ def test_python_reports_the_same_mistakes(runs):
     assert len(best.alternatives) == 2
     assert best.score >= greedy.score - 1e-5
     assert run.config["decoding"]["name"] == "greedy"  # and is so still
-    assert [prediction.output for prediction in attnx.open_run("one", decoding="beam").predict(["dab"])] == [
-        best.output
-    ]
+    assert attnx.open_run("one", decoding="beam").predict(["dab"])[0].output == best.output
     for options, message in (
         ({"decoding": "greedy", "nbest": 2}, "decoding=greedy finds one output for each source"),
         ({"decoding": ("beam", {"beam_size": 2}), "nbest": 3}, "decoding.beam_size=2 holds fewer than the 3 best"),
@@ -364,14 +328,9 @@ def test_python_reports_the_same_mistakes(runs):
     ):
         with pytest.raises(attnx.UserError, match=message):
             run.predict(["dab"], **options)  # type: ignore[arg-type]
-    with pytest.raises(attnx.UserError, match="at least one"):
-        attnx.open_ensemble([])
-    with pytest.raises(attnx.UserError, match=r"'dab': give a list of sources, as in predict\(\['dab'\]\)"):
-        run.predict("dab")
-    with pytest.raises(attnx.UserError, match="'one': give a list of run folders"):
-        attnx.open_ensemble("one")
-    with pytest.raises(attnx.UserError, match=r"as in compose\(\['scorer=dot'\]\)"):
-        attnx.compose("scorer=dot")
+    for folders, message in (([], "at least one"), ("one", "'one': give a list of run folders")):
+        with pytest.raises(attnx.UserError, match=message):
+            attnx.open_ensemble(folders)
 
 
 def test_the_saved_best_checkpoints_are_averaged(runs, command, weights):
@@ -390,50 +349,36 @@ def test_the_saved_best_checkpoints_are_averaged(runs, command, weights):
     )
 
 
-def read(number: int) -> Any:
-    """Two to six steps of three features."""
-    steps = np.arange(2 + number % 5, dtype=np.float32)
-    return np.stack([steps + number, steps * number % 11, np.full_like(steps, 3)], axis=1)
-
-
 @pytest.fixture
 def recordings(work_folder):
-    """Files of features and their tables, of symbols and of numbers to write; what names them."""
+    """Files of features, and of numbers to write; what names a source of features."""
     for number in range(43):
-        np.save(f"in{number}.npy", read(number))
-        np.save(f"out{number}.npy", read(number)[:, :2] * 100)
-    for part, numbers in {"train": range(31), "valid": range(31, 36), "test": range(36, 43)}.items():
-        lines = [f"in{number}.npy\t{number} up {tag}\t{tag}\n" for number in numbers for tag in ("ann", "bob")]
-        Path(f"{part}.tsv").write_text("".join(lines), encoding="utf-8")
-        Path(f"{part}_out.tsv").write_text("".join(f"in{n}.npy\tout{n}.npy\n" for n in numbers), encoding="utf-8")
+        np.save(f"in{number}.npy", feature_matrix(number))
+        np.save(f"out{number}.npy", feature_matrix(number)[:, :2] * 100)
     return ["task=sequences", "task.source=features", "trainer.max_steps=20"]
 
 
-def test_feature_files_and_tag_columns_are_read(run, recordings, command, monkeypatch):
-    overrides = [*(f"task.{part}={part}.tsv" for part in ("train", "valid", "test")), "task.tagged=true"]
-    opened = run(*recordings, *overrides, "model.tag_inputs=[encoder]", folder="one")
+def test_feature_files_and_tag_columns_are_read(run, recordings, command, refuse):
+    parts = write_parts("in{0}.npy\t{0} up ann\tann\nin{0}.npy\t{0} up bob\tbob".format)
+    opened = run(*recordings, *parts, "task.tagged=true", "model.tag_inputs=[encoder]", folder="one")
     Path("deep").mkdir()
-    np.save("deep/in.npy", read(5))
+    np.save("deep/in.npy", feature_matrix(5))
     Path("deep/list.tsv").write_text("bob\tin.npy\n\nann\tin.npy\n", encoding="utf-8")
-    expected = [" ".join(opened.predict([read(5)], tag=tag)[0].output) for tag in ("bob", "ann")]
+    expected = [" ".join(opened.predict([feature_matrix(5)], tag=tag)[0].output) for tag in ("bob", "ann")]
     answer = command("predict", "one", "deep/list.tsv", "--column", "2", "--tag-column", "1")
     assert (answer.code, answer.out) == (0, f"{expected[0]}\n\n{expected[1]}\n")
     assert command("predict", "one", "deep/in.npy", "--tag", "ann").out == f"{expected[1]}\n"
     Path("deep/list.tsv").write_text("in.npy\nno.npy\n", encoding="utf-8")
     answer = command("predict", "one", "deep/list.tsv", "--tag", "ann")
-    assert (answer.code, answer.err) == (
-        2,
-        "attnx: deep/list.tsv:2: deep/no.npy: no such file; did you mean deep/in.npy?\n",
-    )
+    message = "attnx: deep/list.tsv:2: deep/no.npy: no such file; did you mean deep/in.npy?\n"
+    assert (answer.code, answer.err) == (2, message)
     for words, message in (
         (["--tag", "eve"], "the tag 'eve' is not one of this run's: ann, bob"),
         ([], "this run has several tags: choose one of ann, bob"),
         (["--tag", "ann", "--tag-column", "1"], "leave one out"),
         (["--tag", "ann", "--unknown", "keep"], "needs symbols as source and target"),
     ):
-        answer = command("predict", "one", "deep/list.tsv", *words)
-        assert (answer.code, answer.out) == (2, "")
-        assert message in answer.err
+        assert message in refuse("predict", "one", "deep/list.tsv", *words)
     np.save("deep/wide.npy", np.ones((3, 5)))
     Path("deep/list.tsv").write_text(f"wide.npy\n{'n' * 307}.npy\nin.npy\n", encoding="utf-8")
     answer = command("predict", "one", "deep/list.tsv", "--tag", "bob", "--on-error", "keep")
@@ -445,14 +390,92 @@ def test_feature_files_and_tag_columns_are_read(run, recordings, command, monkey
     assert count == "attnx: 2 of 3 lines could not be read"
 
 
-def test_numbers_are_written_as_json(run, recordings, command):
-    overrides = [*(f"task.{part}={part}_out.tsv" for part in ("train", "valid", "test")), "task.target=features"]
-    opened = run(*recordings, *overrides, folder="one")
+def test_numbers_are_written_as_json(run, recordings, command, refuse):
+    parts = write_parts("in{0}.npy\tout{0}.npy".format)
+    opened = run(*recordings, *parts, "task.target=features", folder="one")
     Path("list.txt").write_text("in5.npy\n\nin9.npy\n", encoding="utf-8")
     first, blank, last = command("predict", "one", "list.txt").out.splitlines()
     assert blank == ""
     for line, number in ((first, 5), (last, 9)):
-        assert np.array(json.loads(line)) == pytest.approx(opened.predict([read(number)])[0].output, rel=1e-4, abs=1e-4)
-    answer = command("predict", "one", "list.txt", "--nbest", "2")
-    assert answer.code == 2
-    assert "symbols" in answer.err
+        (prediction,) = opened.predict([feature_matrix(number)])
+        assert np.array(json.loads(line)) == pytest.approx(prediction.output, rel=1e-4, abs=1e-4)
+    assert "symbols" in refuse("predict", "one", "list.txt", "--nbest", "2")
+
+
+@pytest.fixture
+def type_lines(runs, command, monkeypatch):
+    """Type lines through a pseudo-terminal, then Ctrl-D: the answer of ``attnx predict`` with these words."""
+    controller, terminal = os.openpty()
+
+    def type_and_predict(data: bytes, *words: str) -> Any:
+        os.write(controller, data + b"\x04")
+        with os.fdopen(os.dup(terminal), encoding="utf-8") as typed:
+            monkeypatch.setattr(sys, "stdin", typed)
+            return command("predict", *words)
+
+    yield type_and_predict
+    os.close(controller)
+    os.close(terminal)
+
+
+def test_a_typed_line_is_answered_with_its_attention(type_lines, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    answer = type_lines(b"dab\n\nkes\n", "one")
+    assert answer.code == 0
+    assert answer.err == "reading from the terminal, a line each; Ctrl-D ends\n"
+    predictions = attnx.open_run("one").predict(["dab", "kes"], need_weights=True)
+    lines = answer.out.splitlines()
+    for prediction in predictions:
+        output, head, *rows = (lines.pop(0) for _ in range(len(prediction.output) + 3))
+        assert output == prediction.text
+        assert head.split() == list(prediction.pair.source)
+        assert [row.split()[0] for row in rows] == [*prediction.output, "</s>"]
+        for row, weights in zip(rows, prediction.weights, strict=True):
+            assert row.rstrip()[-1] == "█" or weights.max() < 0.9
+        if lines:
+            assert lines.pop(0) == ""  # of the empty line
+    assert not lines
+
+
+def test_without_a_terminal_to_read_there_are_no_weights(type_lines):
+    """Of the N best, and of several runs, whose outputs go to a pipe."""
+    answer = type_lines(b"dab\n", "one", "two", "--nbest", "2")
+    (prediction,) = attnx.open_ensemble(["one", "two"]).predict(["dab"], nbest=2)
+    ranked = enumerate((prediction, *prediction.alternatives), 1)
+    assert answer.out.splitlines() == [f"1\t{rank}\t{item.score:.6f}\t{item.text}" for rank, item in ranked]
+
+
+def test_a_typed_mistake_does_not_end_the_command(type_lines):
+    answer = type_lines("daß\ndab\n".encode() + b"d\xffb\n", "one", "--unknown", "refuse")
+    assert answer.code == 0
+    assert answer.out == f"{attnx.open_run('one').predict(['dab'])[0].text}\n"
+    unknown, invalid, count = answer.err.splitlines()[1:]
+    assert unknown == "attnx: standard input:1: this run does not know 'ß'"
+    assert invalid.startswith("attnx: standard input:3: byte 0xff at byte 2 of the line is not UTF-8")
+    assert count == "attnx: 2 of 3 lines could not be read"
+
+
+GRIDS: dict[str, tuple[np.ndarray[Any, Any], list[str], list[str], dict[str, int], list[str]]] = {
+    # A Chinese character takes two cells, an accent of its own none, a space is seen, and what is long is cut.
+    "display width": (
+        np.array([[0.0, 1.0, 0.3, 0.6], [0.9, 0.1, 0.5, 0.8]]),
+        ["字", "ab"],
+        ["漢", "\u0301", "a" * 20, " "],
+        {"width": 60},
+        ["   漢 \u25cc\u0301 aaaaaaaaaaa… ␣", "字    █ ░░░░░░░░░░░░ ▒", "ab ██   ▒▒▒▒▒▒▒▒▒▒▒▒ ▓"],
+    ),
+    # Three cells for the labels and a space; then two cells a column, of which four fit into twelve.
+    "wrapped": (np.eye(5)[:1], ["abc"], list("vwxyz"), {"width": 12}, ["    v w x y", "abc █", "    z", "abc"]),
+    "decoder states behind a bar": (
+        np.eye(3)[1:],
+        ["B", "C"],
+        ["a", "b", "B"],
+        {"width": 40, "decoder_columns": 1},
+        ["  a b│B", "B   █│", "C    │█"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("weights", "rows", "columns", "options", "lines"), GRIDS.values(), ids=GRIDS)
+def test_a_grid_of_weights_is_aligned(weights, rows, columns, options, lines):
+    assert list(heatmap(weights, rows, columns, **options)) == lines

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import io
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from rich.console import Console
 
 import attnx
 from attnx.data.batches import Batch, as_batch
 from attnx.tasks.loss import token_loss
-from tests.runs.conftest import table
+from tests.runs.conftest import fit_run, results, table
 
 SMALL = [
     *("task=probe", "task.length=16", "task.pairs=3", "task.vocabulary=26", "task.examples=67", "task.num_held_out=19"),
@@ -29,11 +26,6 @@ MODELS = {
 }
 
 
-def fit(model: str) -> Any:
-    words = [*SMALL, *MODELS[model]]
-    return attnx.fit({**attnx.compose(words), "folder": "one"}, words, console=Console(file=io.StringIO()))
-
-
 def marked_logits(run: Any, batch: Batch) -> torch.Tensor:
     """The logits of all steps, of which those that count are picked afterwards."""
     with torch.inference_mode():
@@ -42,18 +34,18 @@ def marked_logits(run: Any, batch: Batch) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_run_measures_labels_given_the_true_steps(model, work_folder, no_pictures, command):
-    run = fit(model)
+def test_a_run_measures_labels_given_the_true_steps(model, no_pictures, command, refuse):
+    run = fit_run([*SMALL, *MODELS[model]], "one")
     task, data = run.task, run.task.load()
     batch = as_batch(data.evaluation_dataset(data.pairs.test))
     logits = marked_logits(run, batch)
     likeliest = logits[:, 4:].argmax(-1) + 4
     right = (likeliest == batch.target[batch.loss_mask]).float()
     shares = [part.mean() for part in right.split(batch.loss_mask.sum(1).tolist())]
-    results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
-    assert results["test_accuracy"] == pytest.approx(100 * float(torch.stack(shares).mean()))
-    assert {"test_accuracy_16x3", "test_accuracy_16x2", "test_accuracy_24x3"} < results.keys()
-    assert {"test_distance_accuracy_8_15"} < results.keys()
+    scores = results("one")
+    assert scores["test_accuracy"] == pytest.approx(100 * float(torch.stack(shares).mean()))
+    named = {"test_accuracy_16x3", "test_accuracy_16x2", "test_accuracy_24x3", "test_distance_accuracy_8_15"}
+    assert named < scores.keys()
 
     losses = torch.nn.functional.cross_entropy(logits[:, 4:], batch.target[batch.loss_mask] - 4, reduction="sum")
     with torch.inference_mode():
@@ -70,16 +62,13 @@ def test_a_run_measures_labels_given_the_true_steps(model, work_folder, no_pictu
     assert symbols == [data.target.symbols[index] for index in likeliest.tolist()]
 
     assert command("evaluate", "one").code == 0
-    measured = json.loads(Path("one/evaluations/test/results.json").read_text(encoding="utf-8"))
-    assert measured["test_accuracy"] == results["test_accuracy"]
+    assert results("one/evaluations/test")["test_accuracy"] == scores["test_accuracy"]
     assert command("evaluate", "one", "task.test=20x2").code == 0
     assert "no decoding to play" in command("page", "one").err
     assert "only models that decode can be exported" in command("export", "one", "--out", "files").err
     Path("in.txt").write_text("3 12 5 17 3 5\n", encoding="utf-8")
     for words in (["predict", "one", "in.txt", "--nbest", "3"], ["evaluate", "one", "decoding=beam"]):
-        answer = command(*words)
-        assert (answer.code, answer.err.count("\n")) == (2, 1)
-        assert "decodes nothing; leave decoding and nbest out" in answer.err
+        assert "decodes nothing; leave decoding and nbest out" in refuse(*words)
     (prediction,) = task_predictions(run, "3 12 5 17 3 5")
     assert len(prediction.output) == 6
     assert all(symbol in task.design.problem.symbols for symbol in prediction.output)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import shutil
 import sys
@@ -11,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 import attnx
 from attnx import registry
@@ -20,7 +18,7 @@ from attnx.errors import UserError
 from attnx.inference.load import open_run
 from attnx.registry.source_scan import catalog
 from attnx.runs.run import read_run
-from attnx.training.fit import fit
+from tests.runs.conftest import fit_run
 
 SIZES = ["trainer.batch_size=8", "trainer.max_steps=5", "trainer.num_validations=2", "trainer.test_examples=3"]
 # A small run of each problem that has a model of its own, a source that it reads, and a picture that it draws itself.
@@ -107,8 +105,7 @@ def test_a_copied_problem_trains_under_another_name(problem, same_weights, monke
         monkeypatch.setattr(f"attnx.reports.build_all.{others}", lambda folder: [])
     rows = [f"{step * 37 % 11},{step * 17 % 5}" for step in range(97)]
     Path("series.csv").write_text("\n".join(["a,b", *rows]), encoding="utf-8")
-    config = compose([*words, *SIZES])
-    fit({**config, "folder": "original"}, console=Console(file=io.StringIO()))
+    config = fit_run([*words, *SIZES], "original").config
 
     names = copy_renamed(problem, Path("plugins/mine"))
     for module in [name for name in sys.modules if f"{name}.".startswith("attnx.problems.")]:
@@ -116,7 +113,7 @@ def test_a_copied_problem_trains_under_another_name(problem, same_weights, monke
     monkeypatch.setitem(sys.modules, "attnx.problems", None)
     assert catalog().broken == []
     renamed: dict[str, Any] = {kind: {**config[kind], "name": names[kind]} for kind in ("task", "model")}
-    run = fit({**config, **renamed, "folder": "copy"}, console=Console(file=io.StringIO()))
+    run = fit_run([*words, *SIZES], "copy", **renamed)
     for kind in renamed:
         part = getattr(run, kind)
         assert type(part).__module__.startswith("attnx.plugins.mine.")

@@ -81,6 +81,7 @@ def test_an_invalid_folder_is_refused(value):
 
 def test_an_invalid_source_is_refused(runs):
     run = attnx.open_run("one")
+    assert "empty source" in refusal_message(run.predict, [""])
     for source in (3, None, ["d", "a", "b"], b"dab"):
         message = f"cannot predict from {source!r}: this run reads text, a word or a sentence each"
         assert refusal_message(run.predict, [source]) == message

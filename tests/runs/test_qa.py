@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import io
-import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 import attnx
 from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.problems.stories.figures import draw_slots, to_story
 from attnx.runs.alignments import read_saved_alignments
-from attnx.training.fit import fit
+from tests.runs.conftest import fit_run, results, table
 
 NAMES, PLACES = ("mary", "john"), ("garden", "kitchen", "hall")
 SMALL = [
@@ -47,7 +44,7 @@ def write(folder: Path) -> None:
 
 
 def train(folder: str, *overrides: str) -> Any:
-    return fit({**compose(overrides), "folder": folder}, overrides, console=Console(file=io.StringIO()))
+    return fit_run(overrides, folder)
 
 
 @pytest.fixture(scope="module")
@@ -67,12 +64,10 @@ def run_folder(trained_folder, work_folder):
 
 
 def test_tasks_are_scored_separately(run_folder):
-    results = json.loads((run_folder / "results.json").read_text(encoding="utf-8"))
-    errors = {name: results[f"test_error_{name}"] for name in ("macro", "micro", "qa1", "qa4")}
+    errors = {name: results(run_folder)[f"test_error_{name}"] for name in ("macro", "micro", "qa1", "qa4")}
     assert errors["macro"] == pytest.approx((errors["qa1"] + errors["qa4"]) / 2)
-    lines = (run_folder / "predictions.tsv").read_text(encoding="utf-8").splitlines()
-    assert lines[0].split("\t")[0] == "source"
-    rows = [dict(zip(lines[0].split("\t"), line.split("\t"), strict=True)) for line in lines[1:]]
+    rows = table(run_folder / "predictions.tsv")
+    assert next(iter(rows[0])) == "source"
     wrong = [row["prediction"] != row["references"] for row in rows if row["tag"] == "qa4"]
     assert len(rows) == 120
     assert errors["qa4"] == pytest.approx(100 * sum(wrong) / len(wrong))
@@ -81,33 +76,30 @@ def test_tasks_are_scored_separately(run_folder):
 
 def test_a_reopened_run_answers_equally(run_folder):
     run = attnx.open_run(run_folder)
-    for line in (run_folder / "predictions.tsv").read_text(encoding="utf-8").splitlines()[1:60:7]:
-        source, answer, *_ = line.split("\t")
-        (prediction,) = run.predict([source], tag=line.split("\t")[-1])
-        assert prediction.output == [answer]
+    for row in table(run_folder / "predictions.tsv")[:59:7]:
+        (prediction,) = run.predict([row["source"]], tag=row["tag"])
+        assert prediction.output == [row["prediction"]]
     with pytest.raises(UserError, match="a story must end with a question"):
         run.predict(["Mary went to the garden."], tag="qa1")
     with pytest.raises(UserError, match="does not read symbols"):
         run.predict([STORY], tag="qa1", unknown="keep")
 
 
-def test_a_story_is_answered_on_the_command_line(run_folder, command):
+def test_a_story_is_answered_on_the_command_line(run_folder, succeed):
     Path("asked.txt").write_text(f"{STORY}\n{STORY.replace('.', ' .')}\n", encoding="utf-8")
-    answer = command("predict", "one", "asked.txt", "--tag", "qa4", "--nbest", "3")
-    assert answer.code == 0, answer.err
-    rows = [line.split("\t") for line in answer.out.splitlines()]
+    output = succeed("predict", "one", "asked.txt", "--tag", "qa4", "--nbest", "3")
+    rows = [line.split("\t") for line in output.splitlines()]
     assert [row[0] for row in rows] == ["1"] * 3 + ["2"] * 3
     assert {row[3] for row in rows[:3]} == set(PLACES)
     assert [row[1:] for row in rows[:3]] == [row[1:] for row in rows[3:]]
 
 
-def test_other_stories_are_evaluated(run_folder, command, no_pictures):
+def test_other_stories_are_evaluated(run_folder, succeed, no_pictures):
     """Those of a file, by a run that knows one task."""
     train("single", *ENTITY)
-    answer = command("evaluate", "single", "task.test=stories/qa4_made_test.txt")
-    assert answer.code == 0, answer.err
-    assert "test_error" in answer.out
-    assert "errors by symbol" in answer.out
+    output = succeed("evaluate", "single", "task.test=stories/qa4_made_test.txt")
+    assert "test_error" in output
+    assert "errors by symbol" in output
 
 
 def test_slot_weights_are_saved_and_drawn(run_folder, saved_traces):
@@ -173,19 +165,13 @@ def test_an_ensemble_shows_slots_named_by_words(run_folder, no_pictures):
     np.testing.assert_allclose(prediction.weights, (weights[0] + weights[1]) / 2, rtol=1e-5, atol=1e-7)
 
 
-def test_an_export_is_refused(run_folder, command):
-    answer = command("export", "one")
-    assert answer.code == 2
-    assert "model=entity" in answer.err
-    assert not Path("one/export").exists()
+def test_an_export_is_refused(run_folder, refuse):
+    assert "model=entity" in refuse("export", "one")
 
 
-def test_a_broken_line_is_reported_before_anything_is_written(run_folder, command):
+def test_a_broken_line_is_reported_before_anything_is_written(run_folder, refuse):
     file = Path("stories/qa1_made_train.txt")
     lines = file.read_text(encoding="utf-8").splitlines()
     lines[7] = lines[7].replace("8 ", "").replace("2 ", "two ")
     file.write_text("\n".join(lines), encoding="utf-8")
-    answer = command(*ENTITY, "folder=broken")
-    assert answer.code == 2
-    assert f"{file}:8: " in answer.err
-    assert not Path("broken").exists()
+    assert f"{file}:8: " in refuse(*ENTITY, "folder=broken")

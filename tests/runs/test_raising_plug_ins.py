@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from attnx import registry
 from attnx.errors import UserError
 from attnx.inference.load import open_run
 from attnx.registry.plugin_errors import find_plug_in
+from tests.runs.conftest import run_info, write_plug_in
 
 PLUG_IN = """\
 import sys
@@ -127,8 +128,7 @@ def trained(tmp_path_factory, write_words, train_in, sized):
     home = tmp_path_factory.mktemp("raising")
     write_words(home)
     (home / "words.txt").write_text(WORDS_LINE, encoding="utf-8")
-    (home / "plugins").mkdir()
-    (home / "plugins" / "mine.py").write_text(PLUG_IN, encoding="utf-8")
+    write_plug_in("mine", PLUG_IN, str(home / "plugins"))
     train_in(home, *sized("scorer=mine"), folder="one")
     return home
 
@@ -181,7 +181,7 @@ def test_the_traceback_of_an_exit_in_a_run_is_kept(plug, command, small):
     assert answer.err.endswith("; the traceback is in new/error.txt\n")
     file, line = place.rsplit(":", 1)
     assert f'File "{file}", line {line}, in look' in Path("new/error.txt").read_text(encoding="utf-8")
-    info = json.loads(Path("new/run.json").read_text(encoding="utf-8"))
+    info = run_info("new")
     assert info["status"] == "failed"
     assert "SystemExit: 0" in info["error"]
 
@@ -200,8 +200,6 @@ def test_an_open_run_raises_what_a_method_raises(plug):
 
 
 def test_a_plug_in_that_fails_after_it_registered_fails_again(plug):
-    from attnx import registry
-
     place = plug("import", "raise SystemExit")
     for _ in range(2):
         with pytest.raises(UserError, match="SystemExit") as refused:
@@ -209,19 +207,15 @@ def test_a_plug_in_that_fails_after_it_registered_fails_again(plug):
         assert f"'mine', {place}: " in str(refused.value)
 
 
-def test_a_file_without_parts_is_named(work_folder):
+def test_a_file_without_parts_is_named():
     """What it is imported for is named if that was entered."""
-    (work_folder / "plugins").mkdir()
-    (work_folder / "plugins" / "shared.py").write_text("def seven():\n    raise SystemExit(7)\n", encoding="utf-8")
+    file = write_plug_in("shared", "def seven():\n    raise SystemExit(7)\n")
     from attnx.plugins.shared import seven  # type: ignore[import-not-found]
 
     with pytest.raises(SystemExit) as ended:
         seven()
-    file = work_folder / "plugins" / "shared.py"
     assert find_plug_in(ended.value) == f"the plug-in {file}:2 (seven): SystemExit: 7"
-    text = PLUG_IN.replace("pass  # constructor", "from attnx.plugins.shared import seven; seven()")
-    (work_folder / "plugins" / "mine.py").write_text(text, encoding="utf-8")
-    from attnx import registry
+    write_plug_in("mine", PLUG_IN.replace("pass  # constructor", "from attnx.plugins.shared import seven; seven()"))
 
     with pytest.raises(UserError) as refused:
         registry.build("scorer", "mine")
@@ -235,15 +229,10 @@ def test_errors_of_the_core_are_no_plug_ins():
 
 
 @pytest.mark.parametrize("kind", ["optimizer", "lr_schedule"])
-def test_a_constructor_that_returns_nothing_is_named(kind, write_words, work_folder, command, small):
+def test_a_constructor_that_returns_nothing_is_named(kind, words, refuse, small):
     """A function that builds a part and forgets to return it."""
     parameters = {"optimizer": "parameters", "lr_schedule": "optimizer, progress"}[kind]
-    write_words(work_folder)
-    (work_folder / "plugins").mkdir()
     text = f"from attnx.registry import register\n\n\n@register({kind!r}, 'mine')\ndef mine({parameters}):\n    pass\n"
-    path = work_folder / "plugins" / "mine.py"
-    path.write_text(text, encoding="utf-8")
-    answer = command(f"{kind}=mine", "folder=new", *small)
-    assert answer.code == 2
-    assert answer.err == f"attnx: {path}:5: the {kind} 'mine' returned nothing; return what it builds\n"
-    assert not Path("new").exists()
+    path = write_plug_in("mine", text)
+    message = f"attnx: {path}:5: the {kind} 'mine' returned nothing; return what it builds\n"
+    assert refuse(f"{kind}=mine", "folder=new", *small) == message

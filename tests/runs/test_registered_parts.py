@@ -19,8 +19,9 @@ from attnx.registry.python_parts import source_text
 IMPORTS = """
 import attnx
 import torch.nn.functional as F
+from attnx.attention.scorers.dot import Dot
 from attnx.registry import PositiveFloat
-from torch import Tensor, nn
+from torch import Tensor
 
 STEEP = 3.0
 table = object()
@@ -35,27 +36,15 @@ def bounded(scores):
 """
 SCORER = '''
 @attnx.register("scorer", "mine")
-class Mine(nn.Module):
-    """An inner product, bounded and made steeper.
-
-    Formula: ``score(q, m) = steep softsign(q . m)``
-    Source: invented for a test
-    """
-
-    requires_equal_dims = True
+class Mine(Dot):
+    """An inner product, bounded and made steeper."""
 
     def __init__(self, steep: PositiveFloat = 2.0) -> None:
         super().__init__()
         self.steep = steep
 
-    def project_keys(self, memory: Tensor) -> Tensor:
-        return memory
-
-    def project_queries(self, queries: Tensor) -> Tensor:
-        return queries
-
     def score(self, queries: Tensor, keys: Tensor) -> Tensor:
-        table = [self.steep * steeper(queries @ keys.mT) for _ in range(1)]
+        table = [self.steep * steeper(super().score(queries, keys))]
         return table[0]
 '''
 CLASS = SCORER.partition(")\n")[2]
@@ -142,12 +131,9 @@ def test_a_part_defined_in_a_function_has_its_source(cell):
     assert source_text(registry.find("scorer", "mine")) == CLASS
 
 
-def test_a_sweep_refuses_a_part_of_a_notebook(cell, command, words, small):
+def test_a_sweep_refuses_a_part_of_a_notebook(cell, refuse, words, small):
     cell(IMPORTS, HELPERS, SCORER)
-    answer = command("-m", "scorer=mine,dot", *small, "name=grid")
-    assert answer.code == 2
-    assert answer.err == (
+    assert refuse("-m", "scorer=mine,dot", *small, "name=grid") == (
         "attnx: the scorer 'mine' was registered in Python, where the processes of a sweep cannot see it; write it "
         "into a file in plugins/\n"
     )
-    assert not Path("multirun").exists()

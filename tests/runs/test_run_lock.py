@@ -21,6 +21,7 @@ from attnx.runs.info import RunStatus
 from attnx.runs.run import Run, lock_run
 from attnx.sweeps.job_process import WAITING, train_or_resume
 from attnx.training.fit import resume
+from tests.runs.conftest import change_info, file_contents
 
 HOLDER = """
 import os, time
@@ -37,32 +38,36 @@ with lock_run(Path(".")):
 def test_a_run_that_is_being_trained_is_not_resumed(run):
     """One line, and nothing of it is changed."""
     run(folder="one")
-    info = json.loads(Path("one/run.json").read_text(encoding="utf-8"))
-    Path("one/run.json").write_text(json.dumps({**info, "status": "interrupted"}), encoding="utf-8")
+    change_info("one", status="interrupted")
     Path("one/README.md").unlink()
-    contents = {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()}
+    contents = file_contents("one")
     message = "^one: another process trains this run; wait for its end, or stop it first$"
     with lock_run(Path("one")), pytest.raises(UserError, match=message):
         resume("one")
-    assert {path: path.read_bytes() for path in Path("one").rglob("*") if path.is_file()} == contents
+    assert file_contents("one") == contents
     resume("one")
 
 
-def test_a_killed_run_is_shown_as_stopped_at_once(tmp_path):
+@pytest.fixture
+def holder(tmp_path):
+    """A process that holds the lock of the test's folder; its worker ends with the test."""
+    with subprocess.Popen([sys.executable, "-c", HOLDER], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        worker = int(process.stdout.readline())
+        yield process
+        process.kill()
+        os.kill(worker, signal.SIGKILL)
+
+
+def test_a_killed_run_is_shown_as_stopped_at_once(holder, tmp_path):
     """Its lock file says that a process of this machine held it; of another machine's, only silence tells."""
     (tmp_path / "run.json").write_text(json.dumps({"format": 1, "status": "running"}), encoding="utf-8")
-    with subprocess.Popen([sys.executable, "-c", HOLDER], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout
-        worker = int(holder.stdout.readline())
-        try:
-            assert Run(tmp_path).status == RunStatus.RUNNING
-            holder.kill()
-            holder.wait()
-            assert Run(tmp_path).status == RunStatus.STOPPED
-            (tmp_path / "run.lock").write_text("elsewhere", encoding="utf-8")
-            assert Run(tmp_path).status == RunStatus.RUNNING
-        finally:
-            os.kill(worker, signal.SIGKILL)
+    assert Run(tmp_path).status == RunStatus.RUNNING
+    holder.kill()
+    holder.wait()
+    assert Run(tmp_path).status == RunStatus.STOPPED
+    (tmp_path / "run.lock").write_text("elsewhere", encoding="utf-8")
+    assert Run(tmp_path).status == RunStatus.RUNNING
 
 
 def test_a_second_start_in_the_folder_of_a_run_changes_nothing(words, command, sized):
@@ -129,17 +134,10 @@ def test_a_lock_whose_file_was_removed_is_taken_again(tmp_path, monkeypatch):
     assert len(attempts) == 2
 
 
-def test_a_worker_of_a_killed_process_holds_no_lock(tmp_path):
-    command = [sys.executable, "-c", HOLDER]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
-        worker = int(holder.stdout.readline())
-        with pytest.raises(UserError, match="another process trains this run"), lock_run(tmp_path):
-            pass
-        holder.kill()
-        holder.wait()
-    try:
-        with lock_run(tmp_path):
-            pass
-    finally:
-        os.kill(worker, signal.SIGKILL)
+def test_a_worker_of_a_killed_process_holds_no_lock(holder, tmp_path):
+    with pytest.raises(UserError, match="another process trains this run"), lock_run(tmp_path):
+        pass
+    holder.kill()
+    holder.wait()
+    with lock_run(tmp_path):
+        pass

@@ -31,6 +31,7 @@ from attnx.runs.run import lock_run
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import open_record, save_sweep
 from tests.run_folder import write_run_folder
+from tests.runs.conftest import change_info, file_contents
 
 Command = Callable[..., Any]
 HEAD = ["run", "status", "test_per", "scorer", "seed", "created", "duration", "size"]
@@ -89,10 +90,6 @@ def paths(command: Command, *words: str) -> list[str]:
 
 def files(folder: Path) -> set[str]:
     return {path.name for path in (folder / "checkpoints").iterdir()}
-
-
-def everything() -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in Path().rglob("*") if path.is_file()}
 
 
 def test_runs_are_listed_newest_first_with_differences(write_run, command):
@@ -286,25 +283,15 @@ MISTAKES = {
 }
 
 
-def test_mistakes_give_one_line_and_delete_nothing(write_run, command):
+@pytest.mark.parametrize(("words", "message"), MISTAKES.items())
+def test_mistakes_give_one_line_and_delete_nothing(words, message, write_run, refuse):
     write_run("multirun/a", "additive")
     write_run("multirun/b", "dot")
-    files_before = everything()
-    for words, message in MISTAKES.items():
-        answer = command("runs", *words.split())
-        assert (answer.code, answer.out) == (2, ""), words
-        assert answer.err.startswith("attnx: "), words
-        assert message in answer.err, words
-        assert answer.err.count("\n") == 1, words
-    assert everything() == files_before
+    assert message in refuse("runs", *words.split())
 
 
-def test_an_empty_selection_is_explained(write_run, command):
-    answer = command("runs")
-    assert (answer.code, answer.err) == (
-        2,
-        "attnx: multirun: not a folder; name the folder to look into, attnx runs FOLDER\n",
-    )
+def test_an_empty_selection_is_explained(write_run, command, refuse):
+    assert refuse("runs") == "attnx: multirun: not a folder; name the folder to look into, attnx runs FOLDER\n"
     Path("multirun").mkdir()
     assert command("runs") == (0, "", "attnx: no runs in multirun\n")
     write_run("multirun/a", "additive")
@@ -314,9 +301,9 @@ def test_an_empty_selection_is_explained(write_run, command):
 
 def test_prune_deletes_only_with_yes(write_run, command):
     done, cut = write_run("multirun/done"), write_run("multirun/cut", per=None, status="interrupted")
-    files_before = everything()
+    files_before = file_contents()
     shown = command("runs", "prune")
-    assert everything() == files_before
+    assert file_contents() == files_before
     lines = shown.out.splitlines()
     assert lines[1].split() == ["multirun/cut", "best-2.ckpt", "1.0", "kB"]  # it resumes from the last one
     assert lines[2].split() == ["multirun/done", "best-2.ckpt", "last.ckpt", "2.0", "kB"]
@@ -375,7 +362,7 @@ def test_running_runs_are_unchanged(write_run, command):
 def test_a_locked_run_is_running(write_run, command, monkeypatch):
     """Also one that is resumed between the plan and the deletion."""
     run = write_run("multirun/resumed", per=None, status="interrupted")
-    content_before = everything()
+    content_before = file_contents()
     with lock_run(run):
         assert paths(command, "status=running") == ["multirun/resumed"]
         answer = command("runs", "prune", "keep=none", "--yes")
@@ -383,7 +370,7 @@ def test_a_locked_run_is_running(write_run, command, monkeypatch):
         monkeypatch.setattr("attnx.runs.run.is_lock_held", lambda path: False)
         answer = command("runs", "prune", "keep=none", "--yes")
         assert (answer.code, "multirun/resumed: another process trains this run" in answer.err) == (1, True)
-    assert everything() == content_before
+    assert file_contents() == content_before
 
 
 def test_a_job_without_a_folder_is_repeated(sweep):
@@ -394,15 +381,11 @@ def test_a_job_without_a_folder_is_repeated(sweep):
     assert [job.status for job in resumed.jobs] == ["waiting", "finished", "finished"]
 
 
-def test_a_running_sweep_is_refused(sweep, command):
+def test_a_running_sweep_is_refused(sweep, command, refuse):
     with (sweep.path / SWEEP_LOCK).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        files_before = everything()
         for words in (["prune"], ["prune", "--yes"], ["prune", "keep=none", "scorer=dot", "--yes"]):
-            answer = command("runs", *words)
-            assert (answer.code, answer.out) == (2, "")
-            assert "this sweep is running; end it, or leave it out with 'name!=three/*'" in answer.err
-        assert everything() == files_before
+            assert "this sweep is running; end it, or leave it out with 'name!=three/*'" in refuse("runs", *words)
         assert command("runs", "prune", "name!=three/*", "--yes").code == 0
     assert command("runs", "prune", "--yes").code == 0
 
@@ -410,7 +393,7 @@ def test_a_running_sweep_is_refused(sweep, command):
 def test_a_sweep_that_was_killed_is_not_running(sweep, command):
     """Nobody was left to write that it was killed, neither in its record nor in its job's folder."""
     folder = sweep.path / "1"
-    (folder / "run.json").write_text(json.dumps({**read_mapping(folder / "run.json"), "status": "running"}))
+    change_info(folder, status="running")
     (folder / "progress.json").write_text('{"step": 5}', encoding="utf-8")
     silent_for(folder, 90000)
     sweep.jobs[1].status = "running"
@@ -507,13 +490,12 @@ def test_a_documented_use_works(write_run, command, words):
     assert answer.out or "none left" in answer.err
 
 
-def test_opening_a_pruned_run_names_the_deletion(run, command):
+def test_opening_a_pruned_run_names_the_deletion(run, command, refuse):
     run("scorer=dot", folder="multirun/real")
     command("runs", "prune", "keep=last", "--yes")
-    message = (
-        "multirun/real/checkpoints/best.ckpt: was deleted by attnx runs prune; results and pictures are still there"
-    )
-    assert command("evaluate", "multirun/real") == (2, "", f"attnx: {message}; choose from last\n")
+    file = "multirun/real/checkpoints/best.ckpt"
+    message = f"{file}: was deleted by attnx runs prune; results and pictures are still there"
+    assert refuse("evaluate", "multirun/real") == f"attnx: {message}; choose from last\n"
     assert command("predict", "multirun/real", "words.tsv", "--checkpoint", "last").code == 0
     command("runs", "prune", "keep=none", "--yes")
-    assert command("evaluate", "multirun/real") == (2, "", f"attnx: {message}\n")
+    assert refuse("evaluate", "multirun/real") == f"attnx: {message}\n"

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from attnx import registry
 from attnx.config.compose import compose
@@ -16,9 +13,8 @@ from attnx.errors import UserError
 from attnx.laws.candidate import Candidate
 from attnx.laws.task import NUM_EXAMPLES, TaskLaws
 from attnx.problems.pointing.saved_points import read_points
-from attnx.training.fit import fit
 from attnx.training.loaders import draw_examples
-from tests.runs.conftest import results, table
+from tests.runs.conftest import fit_run, results, run_info, table
 
 LANGUAGES = ("ady", "fre", "ita")
 
@@ -62,10 +58,10 @@ def test_the_validation_sample_has_every_tag(many, run):
         assert "nan" not in row.values()
     tags = Counter(row["tag"] for row in table("one/predictions.tsv"))
     assert sorted(tags.values()) == [1, 1, 2]
-    assert "3 of 18 valid, 4 of 18 test" in json.loads(Path("one/run.json").read_text(encoding="utf-8"))["data"]
+    assert "3 of 18 valid, 4 of 18 test" in run_info("one")["data"]
 
 
-def test_a_mean_over_tags_needs_them_all(many, run, command):
+def test_a_mean_over_tags_needs_them_all(many, run, succeed):
     """Without each of them in the test no mean is written or shown, nor anything of what was not measured."""
     lines = Path("test.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
     Path("test.tsv").write_text("".join(line for line in lines if "\tfre" not in line), encoding="utf-8")
@@ -74,10 +70,9 @@ def test_a_mean_over_tags_needs_them_all(many, run, command):
     assert names == {f"test_sequence_error_rate_{which}" for which in ("micro", "ady", "ita")}
     intervals = results("one").get("intervals", {})
     assert not [name for name in intervals if "macro" in name or "fre" in name]
-    answer = command("evaluate", "one", "trainer.test_examples=1")
-    assert answer.code == 0
-    assert "macro" not in answer.out
-    assert "-\n" not in answer.out
+    output = succeed("evaluate", "one", "trainer.test_examples=1")
+    assert "macro" not in output
+    assert "-\n" not in output
 
 
 REFUSED = {
@@ -112,7 +107,7 @@ def test_saved_points_are_those_of_the_test_sample(no_pictures, work_folder):
     """An answer is drawn among its own points."""
     overrides = ["recipe=pointer", "task=pointing", "task.problem=sorting", "task.examples=31", "task.num_held_out=40"]
     overrides += ["model.embedding_dim=5", "scorer.hidden_size=3", "trainer.max_steps=2", "trainer.test_examples=9"]
-    fit({**compose(overrides), "folder": "one"}, overrides, console=Console(file=io.StringIO()))
+    fit_run(overrides, "one")
     points = read_points(Path("one/vocabulary"))
     rows = table("one/predictions.tsv")
     assert len(points) == len(rows) == 9

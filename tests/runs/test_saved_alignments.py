@@ -26,34 +26,24 @@ def test_every_hypothesis_saves_its_weights_and_rank(tmp_path):
     pair = Pair(("a", "b"), (("A", "B"), ("A",)))
     third = Prediction(pair, ["C"], -3.5, np.array([[[0.5, 0.5]], [[0, 1]]], np.float32), score=-7.0)
     second = Prediction(pair, ["B"], -2.0, None, score=-4.0)
-    first = Prediction(
-        pair, ["A", "B"], -1.25, np.eye(3, 2, dtype=np.float32), score=-0.5, alternatives=(second, third)
-    )
+    weights = np.eye(3, 2, dtype=np.float32)
+    first = Prediction(pair, ["A", "B"], -1.25, weights, score=-0.5, alternatives=(second, third))
     plain = Prediction(Pair(("d",), (("D",),)), ["D"], -1.0, np.ones((2, 1), np.float32))
     save_alignments(tmp_path, [first, plain], AnySequence(), ResolvedConfig({}), {})
     assert sorted(file.name for file in (tmp_path / ALIGNMENTS).iterdir()) == ["000-3.npz", "000.npz", "001.npz"]
     verdicts = {file.name: read_alignment(file).is_right for file in (tmp_path / ALIGNMENTS).iterdir()}
     assert verdicts == {"000.npz": True, "000-3.npz": False, "001.npz": True}
     best, second_item = (read_alignment(tmp_path / ALIGNMENTS / name) for name in ("000.npz", "000-3.npz"))
-    assert (best.output, best.reference, best.score, best.log_probability) == (
-        ("A", "B", "</s>"),
-        ("A", "B"),
-        -0.5,
-        -1.25,
-    )
+    assert (best.output, best.reference) == (("A", "B", "</s>"), ("A", "B"))
+    assert (best.score, best.log_probability) == (-0.5, -1.25)
     assert (best.heads, list(best.views)) == (None, [""])
-    assert (second_item.output, second_item.reference, second_item.score) == (
-        ("C",),
-        ("A",),
-        -7.0,
-    )  # each beside its closest reference
+    assert (second_item.output, second_item.reference) == (("C",), ("A",))  # each beside its closest reference
+    assert second_item.score == -7.0
     np.testing.assert_allclose(second_item.weights, [[0.25, 0.75]])
     np.testing.assert_allclose(second_item.views["head 2"], [[0, 1]])
     assert read_alignment(tmp_path / ALIGNMENTS / "001.npz").score is None
-    assert [[file.name for file in example] for example in read_saved_alignments(tmp_path)] == [
-        ["000.npz", "000-3.npz"],
-        ["001.npz"],
-    ]
+    names = [[file.name for file in example] for example in read_saved_alignments(tmp_path)]
+    assert names == [["000.npz", "000-3.npz"], ["001.npz"]]
 
 
 def test_symbols_that_are_no_row_are_refused(tmp_path):
@@ -150,11 +140,8 @@ def test_pictures_page_and_statistics_use_saved_alignments(run, command, no_pict
     no_pictures.undo()
     answers = [command(*words) for words in (["plot", "both"], ["page", "both"], ["stats", "both"])]
     assert [(answer.code, answer.err) for answer in answers] == [(0, "")] * 3
-    assert {path.name for path in Path("both").iterdir()} >= {
-        "alignments.png",
-        "page.html",
-        "alignment_statistics.json",
-    }
+    names = {"alignments.png", "page.html", "alignment_statistics.json"}
+    assert {path.name for path in Path("both").iterdir()} >= names
     saved = json.loads(Path("both/alignment_statistics.json").read_text(encoding="utf-8"))
     alignments = [next(iter(hypotheses.values())) for hypotheses in read_saved_alignments("both")]
     assert saved["examples"] == len(alignments) == 3

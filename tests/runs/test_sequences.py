@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,7 @@ from attnx.reports.figures.heatmaps import draw_means
 from attnx.runs.alignments import read_alignment
 from attnx.runs.predictions import write_symbols
 from attnx.tasks.sequences import AnySequence
-from tests.runs.conftest import table
+from tests.runs.conftest import feature_matrix, results, table, write_parts
 
 PAGE = Path(__file__).parents[2] / "docs" / "sequences.md"
 SECTIONS = PAGE.read_text(encoding="utf-8").split("\n## ")
@@ -39,12 +38,6 @@ TARGETS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
-def matrix(number: int) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """Two to six steps of three features, the last of which never changes."""
-    steps = np.arange(2 + number % 5, dtype=np.float32)
-    return np.stack([steps + number, steps * number % 11, np.full_like(steps, 3)], axis=1)
-
-
 def write_table(path: Path, source: Callable[[int], str], target: str, numbers: range) -> None:
     path.write_text("".join(f"{source(n)}\t{target}\n" for n in numbers), encoding="utf-8")
 
@@ -52,29 +45,23 @@ def write_table(path: Path, source: Callable[[int], str], target: str, numbers: 
 def write_csv(number: int) -> str:
     """Write a matrix with time stamps, and return the file's name as a table in the same folder has it."""
     Path("rows").mkdir(exist_ok=True)
-    lines = [f"9:0{step},{','.join(map(str, row))}" for step, row in enumerate(matrix(number).tolist())]
+    lines = [f"9:0{step},{','.join(map(str, row))}" for step, row in enumerate(feature_matrix(number).tolist())]
     Path(f"rows/{number}.csv").write_text("\n".join(["at,x,y,z", *lines]), encoding="utf-8")
     return f"rows/{number}.csv"
 
 
 def write_npz(number: int) -> str:
     """The same without time stamps."""
-    np.savez(f"{number}.npz", matrix(number))
+    np.savez(f"{number}.npz", feature_matrix(number))
     return f"{number}.npz"
 
 
-FILES = {
-    "csv": (write_csv, ["task.step_names=at"]),
-    "npz": (write_npz, []),
-}
+FILES = {"csv": (write_csv, ["task.step_names=at"]), "npz": (write_npz, [])}
 
 
-def write_parts(source: Callable[[int], str], target: str) -> list[str]:
+def write_pairs(source: Callable[[int], str], target: str) -> list[str]:
     """31 pairs to train on, 5 to validate and 7 to test; what names them."""
-    parts = {"train": range(31), "valid": range(31, 36), "test": range(36, 43)}
-    for part, numbers in parts.items():
-        write_table(Path(f"{part}.tsv"), source, target, numbers)
-    return ["task=sequences", *(f"task.{part}={part}.tsv" for part in parts)]
+    return ["task=sequences", *write_parts(lambda n: f"{source(n)}\t{target}")]
 
 
 def load_task(**options: Any) -> Any:
@@ -92,7 +79,7 @@ def block(section: str) -> str:
 def test_each_kind_of_symbols_trains(source, target, run, no_pictures):
     """A run is trained, and a reopened one answers as it did in the test."""
     (written, read), (field, symbols) = SOURCES[source], TARGETS[target]
-    run(*write_parts(written, field), f"task.source={source}", f"task.target={target}", folder="one")
+    run(*write_pairs(written, field), f"task.source={source}", f"task.target={target}", folder="one")
     rows = table("one/predictions.tsv")
     assert [row["source"] for row in rows] == [" ".join(read(n)).replace("   ", " ␣ ") for n in range(36, 43)]
     assert {row["references"] for row in rows} == {" ".join(symbols).replace("   ", " ␣ ")}
@@ -114,31 +101,35 @@ def test_each_kind_of_symbols_trains(source, target, run, no_pictures):
 def test_each_kind_of_features_trains(kind, run_once):
     """Scaled by the training split only; a reopened run reads the unscaled numbers of the file."""
     write, step_names = FILES[kind]
-    run_once(*write_parts(write, "up down"), "task.source=features", *step_names, folder="one")
+    run_once(*write_pairs(write, "up down"), "task.source=features", *step_names, folder="one")
     rows = table("one/predictions.tsv")
     expected = [[f"9:0{step}" if step_names else str(step) for step in range(2 + n % 5)] for n in range(36, 43)]
     assert [row["source"].split() for row in rows] == expected
     reopened = attnx.open_run("one")
-    steps = np.concatenate([matrix(n) for n in range(31)]).astype(np.float64)
+    steps = np.concatenate([feature_matrix(n) for n in range(31)]).astype(np.float64)
     assert reopened.source.mean == pytest.approx(steps.mean(0))
     assert reopened.source.scale == pytest.approx([*steps.std(0)[:2], 1])
-    predictions = reopened.predict([matrix(n) for n in range(36, 43)], need_weights=True)
+    predictions = reopened.predict([feature_matrix(n) for n in range(36, 43)], need_weights=True)
     for n, prediction, row in zip(range(36, 43), predictions, rows, strict=True):
         assert " ".join(prediction.output) == row["prediction"]
         assert prediction.log_probability == pytest.approx(float(row["log_probability"]), abs=1e-4)
         assert prediction.weights is not None
-        assert prediction.weights.shape[1] == len(matrix(n))
+        assert prediction.weights.shape[1] == len(feature_matrix(n))
     assert len({prediction.log_probability for prediction in predictions}) > 1, (
         "what is in the matrix makes no difference"
     )
-    for wrong, message in (("up", "not text"), (matrix(3)[:, :2], "3 features"), (matrix(3)[0], "3 features")):
+    for wrong, message in (
+        ("up", "not text"),
+        (feature_matrix(3)[:, :2], "3 features"),
+        (feature_matrix(3)[0], "3 features"),
+    ):
         with pytest.raises(attnx.UserError, match=message):
             reopened.predict([wrong])
 
 
 def test_a_picture_is_labeled_with_step_names(run_once):
     """And its title with that of the file, which stands in the table of predictions, too."""
-    run_once(*write_parts(write_csv, "up down"), "task.source=features", "task.step_names=at", folder="one")
+    run_once(*write_pairs(write_csv, "up down"), "task.source=features", "task.step_names=at", folder="one")
     arrays = sorted(Path("one/alignments").glob("*.npz"))
     assert arrays
     for array in arrays:
@@ -152,49 +143,39 @@ def test_a_picture_is_labeled_with_step_names(run_once):
     assert [row["name"] for row in table("one/predictions.tsv")] == [f"rows/{n}.csv" for n in range(36, 43)]
 
 
-def test_columns_of_other_names_are_refused(run_once, command):
+def test_columns_of_other_names_are_refused(run_once, refuse):
     """Whether a reopened run reads them or is measured on them."""
-    run_once(*write_parts(write_csv, "up down"), "task.source=features", "task.step_names=at", folder="one")
+    run_once(*write_pairs(write_csv, "up down"), "task.source=features", "task.step_names=at", folder="one")
     Path("turned.csv").write_text("at,y,x,z\n9:00,1,2,3\n", encoding="utf-8")
     Path("turned.tsv").write_text("turned.csv\tup\n", encoding="utf-8")
-    message = (
-        "turned.tsv:1: turned.csv: its columns are y, x, z, but this run was trained on x, y, z; give the same ones"
-    )
+    message = "its columns are y, x, z, but this run was trained on x, y, z; give the same ones, in the same order"
     for overrides, line in (
         (["predict", "one", "turned.tsv", "--column", "1"], ""),
         (["evaluate", "one", "task.test=turned.tsv"], "; the line is 'turned.csv\\tup'"),
     ):
-        answer = command(*overrides)
-        assert (answer.code, answer.err) == (2, f"attnx: {message}, in the same order{line}\n")
+        assert refuse(*overrides) == f"attnx: turned.tsv:1: turned.csv: {message}{line}\n"
 
 
 def test_tags_are_read_and_scored(run, no_pictures):
     """The same file of features twice, once for each speaker."""
     lines = [f"{write_npz(n)}\tup {tag}\t{tag}\n" for n in range(43) for tag in ("ann", "bob")]
     Path("all.tsv").write_text("".join(lines), encoding="utf-8")
-    overrides = [
-        "task=sequences",
-        "task.train=all.tsv",
-        "task.source=features",
-        "task.tagged=true",
-        "model.tag_inputs=[encoder]",
-    ]
-    run(*overrides, folder="one")
-    results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
+    tagged = ["task.source=features", "task.tagged=true", "model.tag_inputs=[encoder]"]
+    run("task=sequences", "task.train=all.tsv", *tagged, folder="one")
+    scores = results("one")
     for rate in ("symbol_error_rate", "sequence_error_rate"):
-        rates = [results[f"test_{rate}_{tag}"] for tag in ("ann", "bob")]
-        assert results[f"test_{rate}_macro"] == pytest.approx(sum(rates) / 2)
+        rates = [scores[f"test_{rate}_{tag}"] for tag in ("ann", "bob")]
+        assert scores[f"test_{rate}_macro"] == pytest.approx(sum(rates) / 2)
     reopened = attnx.open_run("one")
-    ann, bob = (reopened.predict([matrix(3)], tag=tag)[0] for tag in ("ann", "bob"))
+    ann, bob = (reopened.predict([feature_matrix(3)], tag=tag)[0] for tag in ("ann", "bob"))
     assert ann.log_probability != bob.log_probability
 
 
 def test_results_follow_from_predictions(run, no_pictures):
-    run(*write_parts(SOURCES["ids"][0], "12 7 3"), "task.source=ids", "trainer.max_steps=30", folder="one")
+    run(*write_pairs(SOURCES["ids"][0], "12 7 3"), "task.source=ids", "trainer.max_steps=30", folder="one")
     edits = [int(row["edits"]) for row in table("one/predictions.tsv")]
-    results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
-    assert results["test_symbol_error_rate"] == pytest.approx(100 * sum(edits) / (7 * 3))
-    assert results["test_sequence_error_rate"] == pytest.approx(100 * sum(edit > 0 for edit in edits) / 7)
+    assert results("one")["test_symbol_error_rate"] == pytest.approx(100 * sum(edits) / (7 * 3))
+    assert results("one")["test_sequence_error_rate"] == pytest.approx(100 * sum(edit > 0 for edit in edits) / 7)
 
 
 @pytest.mark.parametrize("kind", ["words", "features"])
@@ -235,7 +216,7 @@ def test_feature_files_of_two_folders_are_two_sources(work_folder):
         Path(folder).mkdir()
         names = [f"{index}.npy" for index in range(len(numbers))]
         for name, number in zip(names, numbers, strict=True):
-            np.save(f"{folder}/{name}", matrix(number))
+            np.save(f"{folder}/{name}", feature_matrix(number))
         Path(folder, "list.tsv").write_text("".join(f"{name}\tup\n" for name in names))
     Path("test.tsv").write_text("train/7.npy\tup\nvalid/3.npy\tup\n")
     task = AnySequence("train/list.tsv", "valid/list.tsv", "test.tsv", source="features", target="words")
@@ -283,18 +264,13 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("overrides", MISTAKES)
-def test_mistakes_give_one_line_and_leave_nothing(overrides, command, small, work_folder):
+@pytest.mark.parametrize(("overrides", "message"), MISTAKES.items())
+def test_mistakes_give_one_line_and_leave_nothing(overrides, message, refuse, sized, small):
     write_table(Path("train.tsv"), SOURCES["words"][0], "up", range(60))
     np.save("nan.npy", np.array([[0.0, 1.0], [np.nan, 1.0]]))
     Path("nan.tsv").write_text("nan.npy\tup\n", encoding="utf-8")
-    words = {word.partition("=")[0]: word for word in [*small, "task.train=train.tsv", *overrides.split()]}
-    files_before = sorted(work_folder.iterdir())
-    answer = command("task=sequences", *words.values(), "folder=one")
-    assert answer.code == 2
-    assert MISTAKES[overrides] in answer.err
-    assert len(answer.err.strip().splitlines()) == 1
-    assert sorted(work_folder.iterdir()) == files_before
+    defaults = [*small[1:], "task.train=train.tsv"]
+    assert message in refuse("task=sequences", *sized(*overrides.split(), defaults=defaults), "folder=one")
 
 
 def test_there_is_an_example_of_each_kind():
@@ -302,7 +278,7 @@ def test_there_is_an_example_of_each_kind():
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_the_examples_of_the_page_train(example, command, no_pictures, work_folder):
+def test_the_examples_of_the_page_train(example, command, succeed, no_pictures, work_folder):
     """Its data are made by its script, and its command trains on them; the line that it shows is in the file."""
     section = next(section for section in SECTIONS if f"make_{example}.py" in section)
     script = SCRIPTS / f"make_{example}.py"
@@ -312,12 +288,10 @@ def test_the_examples_of_the_page_train(example, command, no_pictures, work_fold
         assert f"{source}\t{target}" in table
     overrides = dict(word.split("=", 1) for word in [*EXAMPLES[example].split(), *FEW])
     folder = overrides.setdefault("folder", "one")
-    answer = command(*(f"{option}={value}" for option, value in overrides.items()))
-    assert answer.code == 0, answer.err
-    results = json.loads(Path(folder, "results.json").read_text(encoding="utf-8"))
+    succeed(*(f"{option}={value}" for option, value in overrides.items()))
     metrics = ("scaled_error", "length_error") if example == "controls" else ("symbol_error_rate",)
-    assert {f"test_{metric}" for metric in metrics} < set(results)
-    assert results["test_examples"] == 7
+    assert {f"test_{metric}" for metric in metrics} < set(results(folder))
+    assert results(folder)["test_examples"] == 7
     if example == "controls":
         (numbers,) = (section for section in SECTIONS if section.startswith("Numbers out"))
         exec(compile(block(numbers), "Numbers out", "exec"), {})

@@ -1,12 +1,16 @@
-"""A callback that swaps the weights for a validation: those that were validated are tested and loaded."""
+"""Averages of weights, by a callback or ``trainer.ema``: what was validated is tested, and training goes on."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 import attnx
+from attnx.training.callbacks import weight_average
+from tests.runs.conftest import write_plug_in
 
 # As users write it: the mean of the weights of all steps, for validations alone.
 MEAN = '''
@@ -71,11 +75,9 @@ class Average(EMAWeightAveraging):
 
 
 @pytest.fixture
-def plugins(work_folder, monkeypatch):
-    (work_folder / "plugins").mkdir()
+def plugins(work_folder):
     for name, text in {"mean": MEAN, "average": LIGHTNINGS}.items():
-        (work_folder / "plugins" / f"{name}.py").write_text(text, encoding="utf-8")
-    monkeypatch.setenv("ATTNX_PLUGINS", str(work_folder / "plugins"))
+        write_plug_in(name, text)
 
 
 def equal(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
@@ -111,3 +113,51 @@ def test_lightnings_average_is_tested_and_loaded(plugins, run):
 def test_weights_that_nobody_swaps_are_stored_once(run):
     run("trainer.max_steps=3", "trainer.num_validations=1", folder="one")
     assert "validated_state_dict" not in torch.load("one/checkpoints/last.ckpt", weights_only=True)
+
+
+DECAY = 0.3
+
+
+@pytest.fixture
+def weights_of_steps(monkeypatch):
+    """The weights before training and after each step, as runs go on."""
+    seen: list[dict[str, Tensor]] = []
+
+    def note(module: Any) -> None:
+        seen.append({name: weight.detach().clone() for name, weight in module.model.named_parameters()})
+
+    class Watched(weight_average.WeightAverage):
+        def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+            super().on_train_start(trainer, pl_module)
+            note(pl_module)
+
+        def on_train_batch_end(self, trainer: Any, pl_module: Any, *rest: Any) -> None:
+            super().on_train_batch_end(trainer, pl_module, *rest)
+            note(pl_module)
+
+    monkeypatch.setattr("attnx.training.train.WeightAverage", Watched)
+    return seen
+
+
+def test_the_average_is_tested_and_kept(run, weights, weights_of_steps):
+    """After steps 1 to 4 the average keeps 2/11, 3/12, 4/13 and DECAY of itself."""
+    trained = run(f"trainer.ema={DECAY}", "trainer.max_steps=4", "trainer.num_validations=1", folder="one")
+    assert len(weights_of_steps) == 5
+    expected = weights_of_steps[0]
+    for decay, after in zip([2 / 11, 3 / 12, DECAY, DECAY], weights_of_steps[1:], strict=True):
+        expected = {name: decay * expected[name] + (1 - decay) * weight for name, weight in after.items()}
+    for name, weight in trained.model.named_parameters():
+        torch.testing.assert_close(weight.detach(), expected[name])
+    assert equal({f"model.{name}": weight for name, weight in weights_of_steps[-1].items()}, weights("one"))
+
+
+def test_it_does_not_change_the_training(run, weights, weights_of_steps):
+    run("trainer.ema=0.9", "trainer.max_steps=4", "trainer.num_validations=3", folder="one")
+    run("trainer.max_steps=4", "trainer.num_validations=1", folder="plain")
+    assert equal({f"model.{name}": weight for name, weight in weights_of_steps[-1].items()}, weights("plain"))
+
+
+def test_accumulated_steps_count_once(run):
+    run("trainer.ema=0.9", "trainer.max_steps=2", "trainer.accumulate_grad_batches=2", folder="one")
+    saved = torch.load("one/checkpoints/last.ckpt", weights_only=True)["callbacks"]
+    assert [state["steps"] for name, state in saved.items() if "average" in state] == [2]

@@ -16,6 +16,7 @@ from attnx.reports.metric_names import is_error, is_higher_better, is_percent, m
 from attnx.reports.run.readme import write_run_readme
 from attnx.reports.run.task_declarations import baseline_names
 from attnx.runs.run import read_run
+from tests.runs.conftest import write_plug_in
 
 TASK = """
 from attnx.registry import register
@@ -42,20 +43,18 @@ def draw_lines(folder, form):
 @pytest.fixture
 def drawn_run(runs):
     """A run whose task is a plug-in with figures of its own."""
-    Path("plugins").mkdir()
-    Path("plugins/drawn.py").write_text(TASK, encoding="utf-8")
-    Path("plugins/drawn_figures.py").write_text(FIGURES, encoding="utf-8")
+    write_plug_in("drawn", TASK)
+    write_plug_in("drawn_figures", FIGURES)
     config = runs / "one" / "config.yaml"
     config.write_text(config.read_text(encoding="utf-8").replace("name: g2p", "name: drawn"), encoding="utf-8")
     return runs / "one"
 
 
-def test_a_task_draws_its_predictions(drawn_run, command):
+def test_a_task_draws_its_predictions(drawn_run, succeed):
     shutil.rmtree(drawn_run / "alignments")
     assert draw_predictions(drawn_run, "svg") == [drawn_run / "lines.svg"]
-    answer = command("plot", str(drawn_run))
-    assert answer.code == 0, answer.err
-    assert f"{drawn_run / 'lines.png'}" in answer.out.split()
+    output = succeed("plot", str(drawn_run))
+    assert f"{drawn_run / 'lines.png'}" in output.split()
     assert "| `lines.png` | some lines |" in write_run_readme(drawn_run).read_text(encoding="utf-8")
     assert baseline_names(read_run(drawn_run)) == {"luck": "a guess"}
 

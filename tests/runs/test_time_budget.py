@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import shutil
 import sys
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from attnx.training import fit, lightning_module, plan_steps
 from attnx.training.callbacks.step_plan import Revision, StepPlan, read_plan
 from attnx.training.distributed import process_group
 from attnx.training.lightning_module import TrainingModule
-from tests.runs.conftest import results, table
+from tests.runs.conftest import results, run_info, table
 
 MINUTE = ["trainer.max_steps=null", "trainer.max_time=00:01:00"]
 Rate = Callable[[float], float]
@@ -77,10 +76,6 @@ def rates(monkeypatch):
     return result
 
 
-def info(folder: str) -> dict[str, Any]:
-    return json.loads(Path(folder, "run.json").read_text(encoding="utf-8"))
-
-
 CHANGES: dict[str, tuple[float, Rate, float, str]] = {
     "half as fast": (1.2, lambda seconds: 1.2 if seconds < 30 else 2.4, 0.5, "linear"),
     "twice as fast": (1.2, lambda seconds: 1.2 if seconds < 30 else 0.6, 0.5, "cosine"),
@@ -95,7 +90,7 @@ CHANGES: dict[str, tuple[float, Rate, float, str]] = {
 def test_a_run_uses_its_time_and_completes_its_schedule(measured, rate, validation, schedule, run, clock, rates):
     clock.loss, clock.validation = lambda seconds: rate(seconds) if clock.zero else measured, validation
     run(*MINUTE, f"lr_schedule={schedule}", "lr_schedule.warmup_steps=3", "trainer.num_validations=3", folder="one")
-    scores, message, trained = results("one"), info("one"), table("one/metrics.csv")
+    scores, message, trained = results("one"), run_info("one"), table("one/metrics.csv")
     assert 54 <= scores["train_seconds"] <= 66
     assert (message["budget"], message["steps"]) == ("time", scores["steps"])
     # After the last step the rate is that of the end; before, it falls without a jump.
@@ -120,8 +115,8 @@ def test_the_clock_of_the_first_process_decides(run, clock):
     clock.loss = rate
     run(*MINUTE, "trainer=ddp", "trainer.devices=2", folder="one")
     assert 54 <= results("one")["train_seconds"] <= 66
-    assert len(info("one")["step_plan"]) > 1
-    assert results("one")["steps"] == info("one")["steps"]
+    assert len(run_info("one")["step_plan"]) > 1
+    assert results("one")["steps"] == run_info("one")["steps"]
     assert float(table("one/metrics.csv")[-1]["learning_rate"]) == 0
 
 
@@ -130,8 +125,8 @@ def test_the_same_clock_gives_the_same_run(run, clock, same_weights):
     for folder in ("one", "two"):
         clock.now = clock.zero = 0.0
         run(*MINUTE, folder=folder)
-    assert len(info("one")["step_plan"]) > 1
-    assert info("one")["step_plan"] == info("two")["step_plan"]
+    assert len(run_info("one")["step_plan"]) > 1
+    assert run_info("one")["step_plan"] == run_info("two")["step_plan"]
     assert same_weights(["one", "two"])
 
 
@@ -142,13 +137,16 @@ def test_a_run_is_reproduced_by_its_number_of_steps(run, clock, same_weights, mo
     clock.loss = lambda seconds: 2.5
     run(*MINUTE, "model.dropout=0.2", folder="timed")
     steps = 60 / 2.5
-    assert info("timed")["step_plan"] == [{"step": 0, "steps": steps, "validations": 2}]
+    assert run_info("timed")["step_plan"] == [{"step": 0, "steps": steps, "validations": 2}]
     run(f"trainer.max_steps={steps:.0f}", "model.dropout=0.2", folder="counted")
-    assert (info("counted")["budget"], info("counted")["step_plan"]) == ("steps", info("timed")["step_plan"])
+    assert (run_info("counted")["budget"], run_info("counted")["step_plan"]) == (
+        "steps",
+        run_info("timed")["step_plan"],
+    )
     assert same_weights(["timed", "counted"])
 
 
-def test_a_killed_run_resumes_and_keeps_its_time(run, clock, rates, command, monkeypatch):
+def test_a_killed_run_resumes_and_keeps_its_time(run, clock, rates, succeed, monkeypatch):
     """A folder is copied as a killed run leaves it: after a revision that came after the last checkpoint."""
     step = TrainingModule.training_step
 
@@ -160,16 +158,15 @@ def test_a_killed_run_resumes_and_keeps_its_time(run, clock, rates, command, mon
     monkeypatch.setattr(TrainingModule, "training_step", copy_run)
     clock.loss = lambda seconds: 0.4 if seconds < 20 else 0.6
     run(*MINUTE, "trainer.checkpoint_every=60", "trainer.num_validations=1", folder="whole")
-    plan, complete = info("cut")["step_plan"], dict(rates)
+    plan, complete = run_info("cut")["step_plan"], dict(rates)
     revised = plan[-1]["step"]
     assert 60 < revised < 75
     rates.clear()
     clock.now, clock.loss = 1e6, lambda seconds: 0.3
-    answer = command("resume", "cut")
-    assert (answer.code, answer.err) == (0, "")
+    succeed("resume", "cut")
     assert min(rates) == 60
     assert all(rates[step] == complete[step] for step in range(60, revised + 1))
-    assert info("cut")["step_plan"][: len(plan)] == plan
+    assert run_info("cut")["step_plan"][: len(plan)] == plan
     # The sixty steps before count: 20 s, and ten of 0.6 s. The rest of the minute passes twice as fast as before.
     assert 54 <= results("cut")["train_seconds"] <= 66
     assert results("cut")["steps"] > results("whole")["steps"]

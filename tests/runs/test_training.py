@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
-import json
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
@@ -12,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from rich.console import Console
 
 from attnx.config.compose import compose
 from attnx.data.batches import collate
+from attnx.metrics.error_rates import PhoneErrorRate
 from attnx.models.seq2seq.config import ResolvedSeq2seqConfig, Seq2seqConfig
 from attnx.tasks.loss import token_loss
 from attnx.training import lightning_module, plan_steps
-from attnx.training.fit import fit
 from attnx.training.lightning_module import TrainingModule
 from attnx.training.train import PreparedRun, prepare
+from tests.runs.conftest import results, run_info, table
 
 
 @pytest.fixture
@@ -54,12 +52,10 @@ def test_a_run_resolves_its_model_once(words, sized, monkeypatch):
 
 
 @pytest.mark.usefixtures("words", "no_pictures")
-def test_a_warm_up_as_long_as_a_run_is_not_noted(sized):
-    shown = Console(file=io.StringIO(), width=200)
-    fit(compose(sized("trainer.test_examples=1", "lr_schedule.warmup_steps=5", "folder=one")), console=shown)
-    assert isinstance(shown.file, io.StringIO)
-    assert "5 steps of 8 rows" in shown.file.getvalue()
-    assert "the learning rate rises until the end" not in " ".join(shown.file.getvalue().split())
+def test_a_warm_up_as_long_as_a_run_is_not_noted(sized, command):
+    answer = command(*sized("trainer.test_examples=1", "lr_schedule.warmup_steps=5", "folder=one"))
+    assert "5 steps of 8 rows" in answer.out
+    assert "the learning rate rises until the end" not in " ".join(answer.out.split())
 
 
 def test_scheduled_sampling_trains_step_by_step_and_rises_from_zero(run, monkeypatch):
@@ -72,7 +68,7 @@ def test_scheduled_sampling_trains_step_by_step_and_rises_from_zero(run, monkeyp
 
     monkeypatch.setattr(lightning_module, "token_loss", note_sampling)
     run("model.scheduled_sampling=0.5", folder="one")
-    schedule = json.loads(Path("one/run.json").read_text(encoding="utf-8"))["schedule"]
+    schedule = run_info("one")["schedule"]
     assert schedule.startswith("step by step: ")
     assert "sampling" in schedule
     # A straight line from 0 to 0.5 over five steps.
@@ -95,15 +91,12 @@ def test_label_smoothing_is_part_of_the_loss(prepare_run):
     assert loss_of(job) == pytest.approx(float(-target_log_probs / real.sum()), rel=1e-4)
 
 
-def test_label_smoothing_changes_training_but_not_validation(run, same_weights):
+def test_label_smoothing_changes_training_but_not_validation(run):
     run("optimizer.lr=1e-12", folder="plain")
     run("optimizer.lr=1e-12", "task.label_smoothing=0.3", folder="smooth")
-    rows = [Path(name, "metrics.csv").read_text(encoding="utf-8").splitlines() for name in ("plain", "smooth")]
-    header = rows[0][0].split(",")
-    trained, valid = header.index("train_loss"), header.index("valid_loss")
-    first = [row[1].split(",") for row in rows]
-    assert first[0][trained] != first[1][trained]
-    assert first[0][valid] == first[1][valid]
+    plain, smooth = (table(f"{name}/metrics.csv")[0] for name in ("plain", "smooth"))
+    assert plain["train_loss"] != smooth["train_loss"]
+    assert plain["valid_loss"] == smooth["valid_loss"]
 
 
 def test_training_starts_from_pretrained_vectors(prepare_run, work_folder):
@@ -162,31 +155,29 @@ def test_a_tied_output_is_the_embedding_before_and_after_training(run, prepare_r
 
 
 @pytest.mark.parametrize(
-    ("values", "min_improvement", "steps"),
+    ("values", "options", "steps"),
     [
-        ([9.0, 4.0, 5.0], 0.0, 6),
-        ([9.0, 4.0, 3.97, 3.0], 0.0, 8),
-        ([9.0, 4.0, 3.97, 3.0], 0.01, 6),
+        ([9.0, 4.0, 5.0], ["trainer.patience=1", "trainer.min_improvement=0.0"], 6),
+        ([9.0, 4.0, 3.97, 3.0], ["trainer.patience=1", "trainer.min_improvement=0.0"], 8),
+        ([9.0, 4.0, 3.97, 3.0], ["trainer.patience=1", "trainer.min_improvement=0.01"], 6),
+        ([9.0, float("nan"), 4.0], ["trainer.patience=2"], 8),
     ],
 )
-def test_patience_ends_at_a_validation_without_enough_improvement(run, monkeypatch, values, min_improvement, steps):
-    from attnx.metrics.error_rates import PhoneErrorRate
-
+def test_patience_ends_at_a_validation_without_enough_improvement(run, monkeypatch, values, options, steps):
+    """It outlives one that is not a number."""
     rates = chain(values, repeat(2.0))  # validations, then the test and its draws
     monkeypatch.setattr(PhoneErrorRate, "compute", lambda self: torch.tensor(next(rates)))
-    gain = f"trainer.min_improvement={min_improvement}"
-    run("trainer.max_steps=8", "trainer.num_validations=4", "trainer.patience=1", gain, folder="one")
-    assert json.loads(Path("one/results.json").read_text(encoding="utf-8"))["steps"] == steps
+    run("trainer.max_steps=8", "trainer.num_validations=4", *options, folder="one")
+    assert results("one")["steps"] == steps
 
 
 def test_at_an_equal_metric_a_lower_loss_is_an_improvement(run, monkeypatch):
     """As where BLEU stays 0: the last weights are tested, and patience does not end the run."""
-    from attnx.metrics.error_rates import PhoneErrorRate
 
     monkeypatch.setattr(PhoneErrorRate, "compute", lambda self: torch.tensor(100.0))
     monkeypatch.setattr(TrainingModule, "_log_loss", log_falling_loss)
     run("trainer.max_steps=8", "trainer.num_validations=4", "trainer.patience=1", folder="one")
-    assert json.loads(Path("one/results.json").read_text(encoding="utf-8"))["steps"] == 8
+    assert results("one")["steps"] == 8
     best, last = (torch.load(f"one/checkpoints/{name}.ckpt", weights_only=True) for name in ("best", "last"))
     assert best["global_step"] == last["global_step"] == 8
 
@@ -195,36 +186,22 @@ def log_falling_loss(module: TrainingModule, stage: str) -> None:
     module.log_dict({f"{stage}_loss": 10.0 - module.global_step, f"{stage}_perplexity": 2.0})
 
 
-def test_patience_outlives_one_nan_validation(run, monkeypatch):
-    from attnx.metrics.error_rates import PhoneErrorRate
-
-    losses = chain([9.0, float("nan"), 4.0], repeat(2.0))  # validations, then the test and its draws
-    monkeypatch.setattr(PhoneErrorRate, "compute", lambda self: torch.tensor(next(losses)))
-    run("trainer.max_steps=8", "trainer.num_validations=4", "trainer.patience=2", folder="one")
-    assert json.loads(Path("one/results.json").read_text(encoding="utf-8"))["steps"] == 8
-
-
 @pytest.mark.parametrize(
     "composition",
     [
         ["recipe=bahdanau", "optimizer=adamw", "lr_schedule=cosine", "trainer.precision=64"],
         ["+query=[token,last_context]", "scorer=concat", "decoder.cell=gru", "decoder.layers=2", "optimizer=adadelta"],
         [
-            "+query=token",
-            "model.keys_from=inputs",
-            "model.values_from=states",
-            "scorer=scaled",
-            "encoder.cell=rnn",
-            "trainer.precision=bf16-mixed",
+            *("+query=token", "model.keys_from=inputs", "model.values_from=states", "scorer=scaled"),
+            *("encoder.cell=rnn", "trainer.precision=bf16-mixed"),
         ],
     ],
     ids=lambda composition: composition[0],
 )
 def test_different_compositions_train_and_test(composition, run):
     trained = run(*composition, "trainer.max_steps=2", folder="one")
-    results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
-    assert results["steps"] == 2
-    assert results["test_per"] >= 0
+    assert results("one")["steps"] == 2
+    assert results("one")["test_per"] >= 0
     assert len(trained.predict(["dab", "ke"])) == 2
 
 
@@ -263,4 +240,22 @@ def test_tf32_is_a_precision(precision, rounding, run):
 )
 def test_a_run_reports_its_kernels(overrides, message, run):
     run(*overrides, "trainer.max_steps=1", folder="one")
-    assert json.loads(Path("one/run.json").read_text(encoding="utf-8"))["kernels"].startswith(message)
+    assert run_info("one")["kernels"].startswith(message)
+
+
+# What Lightning's profilers report: calls of the trainer, Python functions, and operators of torch.
+REPORTED = {"simple": "run_training_batch", "advanced": "cumtime", "pytorch": "aten::"}
+
+
+@pytest.mark.parametrize("profiler", REPORTED)
+def test_the_report_of_a_profiler_is_in_the_run_folder(profiler, run):
+    run("trainer.max_steps=11", "trainer.num_validations=1", f"trainer.profiler={profiler}", folder="one")
+    assert REPORTED[profiler] in Path("one/profile/fit-profile.txt").read_text(encoding="utf-8")
+    assert Path("one/profile/test-profile.txt").is_file()
+    assert bool(list(Path("one/profile").glob("fit-*.pt.trace.json"))) == (profiler == "pytorch")
+    assert "by Lightning's profiler" in Path("one/README.md").read_text(encoding="utf-8")
+
+
+def test_an_unknown_profiler_is_refused(words, sized, refuse):
+    line = refuse(*sized("trainer.profiler=simpel", "folder=one"))
+    assert line.startswith("attnx: trainer.profiler=simpel: expected one of simple, advanced, pytorch")

@@ -11,14 +11,13 @@ import pytest
 import torch
 
 from attnx.attention.types import AttentionInputs
-from attnx.config.compose import compose
 from attnx.data.vocabulary import BOS
 from attnx.export.folder import export
 from attnx.inference.load import open_run
 from attnx.reports.figures import heatmaps
 from attnx.reports.pages.run_page import write_page
 from attnx.runs.alignments import read_alignment
-from attnx.training.fit import fit
+from tests.runs.conftest import fit_run, run_info
 
 TINY = [
     "recipe=transformer",
@@ -38,8 +37,8 @@ def tiny(words, no_pictures, make_once):
     """A tiny transformer, trained once: ``tiny("model.form=decoder_only", folder="a")``."""
 
     def make(*overrides: str, folder: str) -> Any:
-        arguments, trained = [*TINY, *overrides, f"folder={folder}"], []
-        make_once(overrides, folder, lambda: trained.append(fit(compose(arguments), arguments)))
+        trained: list[Any] = []
+        make_once(overrides, folder, lambda: trained.append(fit_run([*TINY, *overrides], folder)))
         return trained[0] if trained else open_run(folder)
 
     return make
@@ -48,8 +47,7 @@ def tiny(words, no_pictures, make_once):
 def test_a_transformer_run_is_saved_completely(tiny, saved_traces):
     """Every head of every layer by name, the same predictions when reopened, a page, and files that give the same."""
     run = tiny("decoding=beam", "decoding.nbest=2", folder="one")
-    info = json.loads(Path("one", "run.json").read_text(encoding="utf-8"))
-    assert info["schedule"].startswith("all at once")
+    assert run_info("one")["schedule"].startswith("all at once")
     alignment = read_alignment("one/alignments/000.npz")
     heads = [f"layer {layer}, head {head}" for layer in (1, 2) for head in (1, 2)]
     assert list(alignment.views) == ["mean", *(f"cross-attention, {head}" for head in heads)]
@@ -135,11 +133,10 @@ def _noted(attention: Any) -> list[Any]:
         (["model.form=decoder_only", "scope=history"], "self-attention, layer {}, head {}"),
     ],
 )
-def test_alignments_name_layers_and_heads(overrides, names, tiny, command):
+def test_alignments_name_layers_and_heads(overrides, names, tiny, succeed):
     tiny(*overrides, folder="one")
     Path("asked.txt").write_text("bad\n", encoding="utf-8")
-    answer = command("predict", "one", "asked.txt", "--alignments", "read.jsonl")
-    assert answer.code == 0, answer.err
+    succeed("predict", "one", "asked.txt", "--alignments", "read.jsonl")
     alignment = json.loads(Path("read.jsonl").read_text(encoding="utf-8"))
     assert alignment["names"] == [names.format(layer, head) for layer in (1, 2) for head in (1, 2)]
     assert len(alignment["heads"]) == 4

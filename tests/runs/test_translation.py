@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import re
@@ -19,7 +18,7 @@ from attnx import registry
 from attnx.errors import UserError
 from attnx.reports.sweep.compare import compare
 from attnx.tasks.translation import Translation
-from tests.runs.conftest import table
+from tests.runs.conftest import results, run_info, table, write_lines
 
 # Each word has one translation, and the second word of a sentence comes last; in the other language words are longer.
 WORDS = {"der": "the", "ein": "a", "Hund": "dog", "Äpfel": "apples", "läuft": "runs", "sieht": "sees", "rot": "red"}
@@ -47,11 +46,6 @@ def translate_sentence(sentence: str, mark: str = "") -> str:
     return " ".join(WORDS[word] + mark for word in (first, *remaining, second)) + "!"
 
 
-def write(name: str, lines: list[str]) -> None:
-    data = "".join(f"{line}\n" for line in lines).encode()
-    Path(name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-
-
 @pytest.fixture
 def texts(work_folder):
     """Parallel files of three parts: 71 sentences to train on, 7 to validate and 13 to test on, which are returned."""
@@ -61,8 +55,8 @@ def texts(work_folder):
         ("va.de", "vb.en", result[71:78]),
         ("ta.de", "tb.en", result[78:]),
     ):
-        write(source, lines)
-        write(target, [translate_sentence(line) for line in lines])
+        write_lines(source, lines)
+        write_lines(target, [translate_sentence(line) for line in lines])
     return result[78:]
 
 
@@ -85,17 +79,12 @@ def test_a_run_trains_from_files_and_reports_scores(tokenizer, shared, translate
     assert len(predicted) == len(texts) == 13
     outputs = [reopened.task.detokenize(row["prediction"].split()) for row in predicted]
     assert len(set(outputs)) > 1
-    expected = {
-        "bleu": sacrebleu.BLEU().corpus_score(outputs, [[translate_sentence(text) for text in texts]]).score,
-        "chrf": sacrebleu.CHRF().corpus_score(outputs, [[translate_sentence(text) for text in texts]]).score,
-        "ter": sacrebleu.TER(case_sensitive=True)
-        .corpus_score(outputs, [[translate_sentence(text) for text in texts]])
-        .score,
-    }
-    results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
-    assert expected["chrf"] > 0
-    for name, score in expected.items():
-        assert results[f"test_{name}"] == pytest.approx(score, rel=1e-5)
+    scorers = {"bleu": sacrebleu.BLEU(), "chrf": sacrebleu.CHRF(), "ter": sacrebleu.TER(case_sensitive=True)}
+    references = [[translate_sentence(text) for text in texts]]
+    for name, scorer in scorers.items():
+        expected = scorer.corpus_score(outputs, references).score
+        assert results("one")[f"test_{name}"] == pytest.approx(expected, rel=1e-5)
+    assert results("one")["test_chrf"] > 0
     for text, row in zip(texts, predicted, strict=True):
         (prediction,) = reopened.predict([text])
         assert " ".join(prediction.pair.source) == row["source"]
@@ -105,30 +94,28 @@ def test_a_run_trains_from_files_and_reports_scores(tokenizer, shared, translate
     assert (reopened.source.symbols == reopened.target.symbols) == shared
 
 
-def test_scores_are_saved_with_their_signatures(translate, command):
+def test_scores_are_saved_with_their_signatures(translate, succeed):
     """In results, README, evaluations and comparisons; different signatures are distinguished."""
     translate("trainer.max_steps=2", folder="one")
     outputs = [row["prediction"] for row in table("one/predictions.tsv")]
     (scorer := sacrebleu.BLEU()).corpus_score(outputs, [outputs])
     signature = str(scorer.get_signature())
-    answer = command("evaluate", "one", "task.test=[ta.de,tb.en]")
-    assert answer.code == 0, answer.err
-    assert signature in "".join(answer.out.split())
+    output = succeed("evaluate", "one", "task.test=[ta.de,tb.en]")
+    assert signature in "".join(output.split())
     evaluation = next(Path("one/evaluations").iterdir())
     # Pieces that differ from one reference are no metric of a translation.
-    assert not re.search(r"\b(per|wer|error rate|phones?)\b", answer.out, re.IGNORECASE)
+    assert not re.search(r"\b(per|wer|error rate|phones?)\b", output, re.IGNORECASE)
     assert not list(evaluation.glob("by_*.tsv"))
     for folder in (Path("one"), evaluation):
-        assert json.loads((folder / "results.json").read_text(encoding="utf-8"))["signatures"]["bleu"] == signature
-        (line,) = [
-            line for line in (folder / "README.md").read_text(encoding="utf-8").splitlines() if "test_bleu" in line
-        ]
+        assert results(folder)["signatures"]["bleu"] == signature
+        lines = (folder / "README.md").read_text(encoding="utf-8").splitlines()
+        (line,) = [line for line in lines if "test_bleu" in line]
         assert line.replace("\\", "").endswith(f"{signature} |")
     rows = comparison_rows("one", str(evaluation))
     assert rows["BLEU, signature"] == [signature, signature]
-    results = json.loads((evaluation / "results.json").read_text(encoding="utf-8"))
-    results["signatures"]["bleu"] = "nrefs:1|case:lc"
-    (evaluation / "results.json").write_text(json.dumps(results), encoding="utf-8")
+    scores = results(evaluation)
+    scores["signatures"]["bleu"] = "nrefs:1|case:lc"
+    (evaluation / "results.json").write_text(json.dumps(scores), encoding="utf-8")
     unlike = comparison_rows("one", str(evaluation))["BLEU, signature: different, so not comparable"]
     assert unlike == [signature, "nrefs:1|case:lc"]
 
@@ -154,12 +141,11 @@ def test_the_highest_bleu_selects_the_best_checkpoint(translate):
 def test_one_model_translates_into_two_languages(translate, texts):
     """The language is part of the query: one table per language, with scores of each."""
     for tag in ("xa", "yb"):
-        write(f"{tag}.tsv", [f"{line}\t{translate_sentence(line, tag)}" for line in sentences()])
+        write_lines(f"{tag}.tsv", [f"{line}\t{translate_sentence(line, tag)}" for line in sentences()])
     data = ["task.train=[xa.tsv,yb.tsv]", "task.valid=null", "task.test=null", "task.languages=[xa,yb]"]
     query = ["query=[current_state,language_tag]", "query.language_tag.embedding_dim=3", "task.tokenizer=word"]
     translate(*data, *query, "task.holdout=0.1", folder="one")
-    results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
-    predicted = table("one/predictions.tsv")
+    scores, predicted = results("one"), table("one/predictions.tsv")
     reopened = attnx.open_run("one")
     outputs: dict[str, list[str]] = {"xa": [], "yb": []}
     answers = []
@@ -175,8 +161,8 @@ def test_one_model_translates_into_two_languages(translate, texts):
         references = [
             translate_sentence(text, tag) for text, row in zip(sources, predicted, strict=True) if row["tag"] == tag
         ]
-        assert results[f"test_chrf_{tag}"] == pytest.approx(sacrebleu.CHRF().corpus_score(written, [references]).score)
-    assert results["test_chrf_macro"] == pytest.approx((results["test_chrf_xa"] + results["test_chrf_yb"]) / 2)
+        assert scores[f"test_chrf_{tag}"] == pytest.approx(sacrebleu.CHRF().corpus_score(written, [references]).score)
+    assert scores["test_chrf_macro"] == pytest.approx((scores["test_chrf_xa"] + scores["test_chrf_yb"]) / 2)
     for wrong in ("", "xc"):
         with pytest.raises(attnx.UserError, match="xa, yb"):
             reopened.predict(["der Hund läuft."], tag=wrong)
@@ -187,35 +173,17 @@ def test_only_training_data_build_the_tokenizer(tokenizer, texts):
     """Other sentences to test and validate on, other scripts even, change no symbol."""
     options: dict[str, Any] = {"train": ["a.de.gz", "b.en"], "tokenizer": tokenizer, "vocab_size": 307}
     corpus = Translation(**options, valid=["va.de", "vb.en"], test=["ta.de", "tb.en"]).load()
-    write("other", ["漢字 ñandú", "qq"])
+    write_lines("other", ["漢字 ñandú", "qq"])
     other_corpus = Translation(**options, valid=["other", "other"], test=["other", "other"]).load()
     assert (other_corpus.source, other_corpus.target) == (corpus.source, corpus.target)
     assert other_corpus.train_dataset().fingerprint() == corpus.train_dataset().fingerprint()
     assert other_corpus.pairs.test[0].texts == ("漢字 ñandú",)
 
 
-def test_no_source_is_in_two_parts(texts):
-    """However many lines and languages it has; in a part that is held out its translations are references."""
-    lines = [
-        f"{line}\t{translate_sentence(line, mark)}\t{tag}"
-        for line in sentences()
-        for mark, tag in (("", "xa"), ("b", "xa"))
-    ]
-    lines += [f"{line.upper()}\t{translate_sentence(line)}\tyb" for line in sentences()]
-    write("all.tsv", lines)
-    task = Translation(train="all.tsv", languages=["xa", "yb"], tokenizer="word", holdout=0.1)
-    data = task.load()
-    parts = [{"".join(pair.source).lower() for pair in part} for part in data.pairs]
-    assert sum(map(len, parts)) == len(set().union(*parts)) == 91
-    assert all(len(pair.references) == len(pair.texts) == (2 if pair.tag == "xa" else 1) for pair in data.pairs.test)
-    assert data.tags == ("xa", "yb")
-    assert task.notes == []
-
-
 def test_dropped_pairs_are_reported(texts):
     """Blank, too long, too lopsided; and what the test shares with the training."""
-    write("a", ["der Hund läuft", "", "ein " * 11, "rot", "der Hund", *texts[:1]])
-    write("b", ["the dog runs", "nothing", "a " * 11, "red red red red", "the dog", translate_sentence(texts[0])])
+    write_lines("a", ["der Hund läuft", "", "ein " * 11, "rot", "der Hund", *texts[:1]])
+    write_lines("b", ["the dog runs", "nothing", "a " * 11, "red red red red", "the dog", translate_sentence(texts[0])])
     task = Translation(
         train=["a", "b"],
         valid=["va.de", "vb.en"],
@@ -227,12 +195,8 @@ def test_dropped_pairs_are_reported(texts):
     assert [len(part) for part in task.load().pairs] == [3, 7, 13]
     left_out, met = task.notes
     assert left_out.startswith("left out 3 of 6 training pairs: ")
-    for reason in (
-        "1 with an empty side",
-        "1 longer than 7 symbols",
-        "1 with a side over 3 times as long as the other",
-    ):
-        assert reason in left_out
+    for reason in ("an empty side", "longer than 7 symbols", "with a side over 3 times as long as the other"):
+        assert re.search(f"1 .*{reason}", left_out)
     assert met == "1 of 13 sources of the test split are also in the training split"
 
 
@@ -248,7 +212,7 @@ def test_dropped_pairs_are_reported(texts):
 )
 def test_case_and_unicode_form_are_normalized(options, text, cut, work_folder):
     """A user's text and the data's are cut alike; scores are of texts in that case and form."""
-    write("a.tsv", [f"{text}\t{text}"])
+    write_lines("a.tsv", [f"{text}\t{text}"])
     task = Translation(train="a.tsv", valid="a.tsv", test="a.tsv", tokenizer="word", **options)
     data = task.load()
     assert data.pairs.test[0].texts == (cut,)
@@ -263,7 +227,7 @@ def test_case_and_unicode_form_are_normalized(options, text, cut, work_folder):
 
 def test_a_run_on_a_data_set_can_be_tested_on_a_file(work_folder):
     """Only training reads one of the two."""
-    write("t.tsv", ["der Hund\tthe dog"])
+    write_lines("t.tsv", ["der Hund\tthe dog"])
     task = Translation(dataset="pairs.csv", columns=["de", "en"], test="t.tsv", tokenizer="word")
     assert [pair.texts for pair in task.test_pairs()] == [("the dog",)]
     with pytest.raises(UserError, match=r"task\.dataset and task\.test are both set"):
@@ -276,16 +240,12 @@ def test_an_unknown_symbol_is_one_word(texts):
     assert task.detokenize(data.target.decode(data.target.encode(["the", "giraffe", "runs", "￭!"]))) == "the ⁇ runs!"
 
 
-BAD = "abc\ncaf\xe9\n".encode("latin-1")
 MISTAKES = {
     "task.train=null": "task.train is not set",
     "task.train=[a.de.gz,b.en,b.en]": "3 files; expected a TSV file",
-    "task.train=[a.de.gz,short.en]": "short.en: has 1 lines, but a.de.gz has 71",
-    "task.train=[bad.de,b.en]": "bad.de:2: byte 0xe9 at byte 4 of the line is not UTF-8",
     "task.train=[nowhere.de,b.en]": "nowhere.de: no such file",
     "task.train=[$ATTNX_NOPE/a,b.en]": "ATTNX_NOPE is not set",
     "task.train=a.de.gz": "a.de.gz:1: no tab",
-    "task.train=mixed.tsv task.languages=[xa,yb]": "mixed.tsv:2: unknown language 'yc'; choose from xa, yb",
     "task.train=[a.de.gz,b.en] task.languages=[xa] task.test=wrong.tsv": "wrong.tsv:1: no tab",
     "task.languages=[xa,xa]": "task.languages=[xa,xa]: name each language once",
     "task.languages=[x.a]": "'x.a' is not a name",
@@ -307,28 +267,17 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("overrides", "message"), MISTAKES.items(), ids=MISTAKES)
-def test_a_mistake_gives_one_line_and_writes_nothing(overrides, message, command, texts, small, work_folder):
-    write("short.en", ["the dog"])
-    write("blank", ["", " "])
-    write("empty", [])
-    write("mixed.tsv", ["der\tthe\txa", "der\tthe\tyc"])
-    write("xa.tsv", ["der Hund\tthe dog\txa", "ein Hund\ta dog\txa"])
-    write("both.tsv", ["rot\tred\txa", "rot\tred\tyb"])
-    write("wrong.tsv", ["rot"])
-    Path("bad.de").write_bytes(BAD)
-    files_before = sorted(work_folder.rglob("*"))
-    words = overrides.split()
-    given_keys = {word.partition("=")[0] for word in words}
-    defaults = {size.partition("=")[0]: size for size in [*small, *SIZES]}
-    defaults.pop("task.holdout")  # there are files for both
-    sizes = [size for key, size in defaults.items() if key not in ("task.train", *given_keys)]
-    files = [file for file in FILES if file.partition("=")[0] not in given_keys]
-    answer = command("task=translation", *dict.fromkeys([*sizes, *files, *words]))
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith("attnx: ")
-    assert answer.err.count("\n") == 1
-    assert message in answer.err
-    assert sorted(work_folder.rglob("*")) == files_before
+def test_a_mistake_gives_one_line_and_writes_nothing(overrides, message, refuse, texts, small, sized):
+
+    write_lines("blank", ["", " "])
+    write_lines("empty", [])
+
+    write_lines("xa.tsv", ["der Hund\tthe dog\txa", "ein Hund\ta dog\txa"])
+    write_lines("both.tsv", ["rot\tred\txa", "rot\tred\tyb"])
+    write_lines("wrong.tsv", ["rot"])
+
+    defaults = [*small[2:], "task.vocab_size=61", *FILES]  # no share is held out: there are files for all
+    assert message in refuse("task=translation", *sized(*overrides.split(), defaults=defaults))
 
 
 CHINESE = {"der": "这", "ein": "一", "Hund": "狗", "Äpfel": "苹果", "läuft": "跑", "sieht": "看", "rot": "红"}
@@ -338,24 +287,24 @@ def translate_files(words: dict[str, str], space: str, most: int = 5) -> None:
     """A table of sentences of at most so many words, and their translations word by word."""
     lines = [line.rstrip(".").split()[:most] for line in sentences()]
     pairs = {" ".join(line): space.join(words[word] for word in line) for line in lines}
-    write("table.tsv", [f"{source}\t{target}" for source, target in pairs.items()])
+    write_lines("table.tsv", [f"{source}\t{target}" for source, target in pairs.items()])
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_bleu_cuts_unspaced_scripts(command):
+def test_bleu_cuts_unspaced_scripts(command, refuse):
     """The signature says so, also where the run is evaluated; an option overrides it."""
     translate_files(CHINESE, "")
     few = ["task=translation", "task.train=table.tsv", "task.vocab_size=61", "trainer.max_steps=2", "task.holdout=0.1"]
     assert command(*few, "folder=run").code == 0
-    info = json.loads(Path("run/run.json").read_text(encoding="utf-8"))
+    info = run_info("run")
     assert "tok:zh" in info["signatures"]["bleu"]
     assert info["monitor"] == "valid_bleu"
     assert command("evaluate", "run").code == 0
     (evaluation,) = Path("run/evaluations").iterdir()
-    assert "tok:zh" in json.loads((evaluation / "results.json").read_text(encoding="utf-8"))["signatures"]["bleu"]
+    assert "tok:zh" in results(evaluation)["signatures"]["bleu"]
     assert command(*few, "task.bleu_tokenize=char", "folder=char").code == 0
-    assert "tok:char" in json.loads(Path("char/run.json").read_text(encoding="utf-8"))["signatures"]["bleu"]
-    assert "task.bleu_tokenize" in command(*few, "task.bleu_tokenize=chars").err
+    assert "tok:char" in run_info("char")["signatures"]["bleu"]
+    assert "task.bleu_tokenize" in refuse(*few, "task.bleu_tokenize=chars")
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -363,6 +312,5 @@ def test_chrf_chooses_the_weights_where_bleu_cannot(command):
     translate_files(WORDS, " ", most=3)
     few = ["task=translation", "task.train=table.tsv", "task.vocab_size=61", "trainer.max_steps=2", "task.holdout=0.1"]
     assert command(*few, "folder=run").code == 0
-    info = json.loads(Path("run/run.json").read_text(encoding="utf-8"))
-    assert info["monitor"] == "valid_chrf"
-    assert any(note.startswith("no reference of the validation has 4 words") for note in info["notes"])
+    assert run_info("run")["monitor"] == "valid_chrf"
+    assert any(note.startswith("no reference of the validation has 4 words") for note in run_info("run")["notes"])

@@ -26,7 +26,7 @@ from attnx.loggers.wandb import unsynced
 from attnx.loggers.wandb_server import has_api_key, stop_service, unreachable_reason
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save_sweep
-from tests.runs.conftest import composed, table
+from tests.runs.conftest import composed, file_contents, results, run_info, table, write_plug_in
 
 wandb = pytest.importorskip("wandb")
 get_core_path = pytest.importorskip("wandb.util").get_core_path
@@ -180,8 +180,8 @@ def server(monkeypatch):
     started.close()
 
 
-def holds_secret(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+def holds_secret(folder: Path) -> list[str]:
+    return [name for name, content in file_contents(folder).items() if SECRET.encode() in content]
 
 
 def test_an_offline_run_records_everything(words, run_to_end, no_pictures, monkeypatch):
@@ -201,7 +201,7 @@ def test_an_offline_run_records_everything(words, run_to_end, no_pictures, monke
     assert "wandb: WANDB_MODE=offline; recording offline\n" in output
     (place,) = recordings(folder)
     records = read(place)
-    run, info = records.run, json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    run, info = records.run, run_info(folder)
     assert run["run_id"] == info["logged"]["wandb"]["id"]
     assert (run["project"], run["run_group"], run["job_type"]) == ("attnx", "scorers", "train")
     assert run["display_name"] == "scorer=dot"
@@ -218,8 +218,8 @@ def test_an_offline_run_records_everything(words, run_to_end, no_pictures, monke
         assert logged["valid/per"] == pytest.approx(float(row["valid_per"]), rel=1e-5)
         assert logged["valid/alignments._type"] == "image-file"
     assert {"train/loss", "gradient_norm/attention", "train/examples_per_second"} <= set(records.history[0])
-    summary, results = records.summary, json.loads((folder / "results.json").read_text(encoding="utf-8"))
-    assert summary["test/per"] == results["test_per"]
+    summary = records.summary
+    assert summary["test/per"] == results(folder)["test_per"]
     assert summary["best/valid_per"] == pytest.approx(min(float(row["valid_per"]) for row in rows))
     media = records.history[-1]
     pictures = sorted((folder / "alignments").glob("*.png"))
@@ -316,11 +316,8 @@ def test_a_server_receives_everything(run_to_end, server):
     assert "sync" not in output
     assert "sync" not in (folder / "README.md").read_text(encoding="utf-8")
     streamed = [json.loads(body) for path, body in server.heard if path.endswith("file_stream")]
-    rows = [
-        row
-        for message in streamed
-        for row in message.get("files", {}).get("wandb-history.jsonl", {}).get("content", [])
-    ]
+    files = [message.get("files", {}) for message in streamed]
+    rows = [row for file in files for row in file.get("wandb-history.jsonl", {}).get("content", [])]
     assert [json.loads(row)["_step"] for row in rows] == [1, 2, 3, 4, 5]
     assert any(b"createArtifact" in body for _, body in server.heard)
     assert streamed[-1]["exitcode"] == 0
@@ -408,13 +405,11 @@ def test_an_endless_upload_is_stopped(run_to_end, server, monkeypatch):
 
 
 # Has both of two processes do as a file beside it says: the second fall over, or the first ask to be stopped.
-MOODY = '''\
-"""The scorer ``moody``, and a logger that takes its time."""
-
+MOODY = """\
 import os, signal, time
 from pathlib import Path
 
-from torch import Tensor, distributed
+from torch import distributed
 
 from attnx.attention.scorers.dot import Dot
 from attnx.registry import register
@@ -423,15 +418,7 @@ from attnx.training.distributed.launcher import GRACE_SECONDS
 
 @register("scorer", "moody")
 class Moody(Dot):
-    """Do as told.
-
-    Formula: none
-    Source: none
-    """
-
-    requires_equal_dims = True
-
-    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
+    def score(self, queries, keys):
         self.calls = getattr(self, "calls", 0) + self.training
         if self.calls == 4 and self.training:
             if Path("fall").exists() and distributed.get_rank() == 1:
@@ -443,12 +430,6 @@ class Moody(Dot):
 
 @register("logger", "slow")
 class Slow:
-    """Ends late.
-
-    Formula: none
-    Source: none
-    """
-
     def start(self, run):
         return {}
 
@@ -459,14 +440,13 @@ class Slow:
     def finish(self, end, summary):
         time.sleep(GRACE_SECONDS + 1)
         return ""
-'''
+"""
 
 
 @pytest.fixture
 def run_pair(words, forked_ranks, no_pictures, fork_command):
     """The command for a run of two processes without a key: its exit code, output and errors."""
-    Path("plugins").mkdir()
-    Path("plugins/moody.py").write_text(MOODY, encoding="utf-8")
+    write_plug_in("moody", MOODY)
 
     def give(*overrides: str) -> tuple[int, str, str]:
         command = fork_command(*overrides, WANDB_MODE="offline")
@@ -491,9 +471,7 @@ def test_two_processes_are_one_run_after_resuming(run_pair, small):
     parts = [read(recording) for recording in recordings("one")]
     assert recordings("one")[0] == place
     assert [len(part.of("run")) for part in parts] == [1, 1]
-    assert {part.run["run_id"] for part in parts} == {
-        json.loads(Path("one/run.json").read_text())["logged"]["wandb"]["id"]
-    }
+    assert {part.run["run_id"] for part in parts} == {run_info("one")["logged"]["wandb"]["id"]}
     assert [part.exit_code for part in parts] == [255, 0]
     rows = [row for part in parts for row in part.history]
     assert [[row["_step"] for row in part.history] for part in parts] == [[1, 2, 3, 4], [5]]
@@ -501,8 +479,7 @@ def test_two_processes_are_one_run_after_resuming(run_pair, small):
         (logged,) = [row for row in rows if row["_step"] == int(metrics_row["step"])]
         assert logged["valid/per"] == pytest.approx(float(metrics_row["valid_per"]), rel=1e-5)
         assert logged["valid/loss"] == pytest.approx(float(metrics_row["valid_loss"]), rel=1e-5)
-    results = json.loads(Path("one/results.json").read_text(encoding="utf-8"))
-    assert parts[1].summary["test/per"] == results["test_per"]
+    assert parts[1].summary["test/per"] == results("one")["test_per"]
     assert f"wandb sync {' '.join(map(str, recordings('one')))}\n" in out
 
 
@@ -533,11 +510,9 @@ def test_the_connection_check_has_a_time_limit():
     """A port that accepts a connection and never answers, and a closed port."""
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         port = deaf.getsockname()[1]
-        assert (
-            unreachable_reason(f"http://127.0.0.1:{port}", 0.3)
-            == f"http://127.0.0.1:{port} does not answer within 0.3 s"
-        )
-    assert "cannot be reached" in unreachable_reason(f"http://127.0.0.1:{port}", 5)
+        address = f"http://127.0.0.1:{port}"
+        assert unreachable_reason(address, 0.3) == f"{address} does not answer within 0.3 s"
+    assert "cannot be reached" in unreachable_reason(address, 5)
 
 
 def test_a_key_may_be_in_a_netrc_file(tmp_path, monkeypatch):
@@ -551,7 +526,7 @@ def test_a_key_may_be_in_a_netrc_file(tmp_path, monkeypatch):
     assert has_api_key("https://api.wandb.ai")
 
 
-def test_the_sweep_file_of_the_docs_runs(command, words, no_pictures, small, monkeypatch):
+def test_the_sweep_file_of_the_docs_runs(command, succeed, words, no_pictures, small, monkeypatch):
     """As W&B's agent calls the command: a value of each parameter, as words without hyphens."""
     monkeypatch.setenv("WANDB_MODE", "offline")
     text = (Path(__file__).parents[2] / "docs" / "logging.md").read_text(encoding="utf-8")
@@ -565,7 +540,6 @@ def test_the_sweep_file_of_the_docs_runs(command, words, no_pictures, small, mon
     program, *fixed = [word for word in sweep["command"] if word != "${args_no_hyphens}"]
     assert (program, sweep["command"][-1]) == ("attnx", "${args_no_hyphens}")
     sizes = [size for size in small if not size.startswith("trainer.max_steps")]
-    answer = command(*fixed, *arguments, *sizes, "folder=one")
-    assert answer.code == 0, answer.err
+    succeed(*fixed, *arguments, *sizes, "folder=one")
     summary = read(recordings(Path("one"))[0]).summary
     assert sweep["metric"]["name"] in summary

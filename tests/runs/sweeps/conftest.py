@@ -14,16 +14,14 @@ from typing import Any
 import pytest
 
 from attnx.sweeps.session import SweepSession
+from tests.runs.conftest import write_plug_in
 
 # A scorer that does what the files beside it say: fall over, end by a signal, or wait to be interrupted or to go on.
-MOODY = '''\
-"""A scorer with moods."""
-
+MOODY = """\
 import os, signal, time
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from attnx.attention.scorers.dot import Dot
 from attnx.registry import register
@@ -32,15 +30,7 @@ from attnx.training.distributed.slurm import stop_signals
 
 @register("scorer", "moody")
 class Moody(Dot):
-    """Do as told.
-
-    Formula: none
-    Source: none
-    """
-
-    requires_equal_dims = True
-
-    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
+    def score(self, queries, keys):
         self.calls = getattr(self, "calls", 0) + self.training
         if self.calls == 4 and self.training:  # the first validation comes after three steps
             print(f"process {os.getpid()}, {torch.get_num_threads()} thread(s)")
@@ -52,14 +42,14 @@ class Moody(Dot):
                 self.wait()
         return super().score(queries, keys)
 
-    def wait(self) -> None:
+    def wait(self):
         before, heard = signal.getsignal(signal.SIGINT), []
         for number in stop_signals():
             signal.signal(number, lambda *what: heard.append(before(*what)))
         Path(f"reached-{os.getpid()}").touch()
         while not heard and not Path("go").exists():
             time.sleep(0.01)
-'''
+"""
 SECONDS = 0.01
 
 
@@ -90,10 +80,7 @@ def pruned_jobs():
 @pytest.fixture
 def moody(work_folder):
     """The scorer with moods, in force."""
-    (work_folder / "plugins").mkdir()
-    file = work_folder / "plugins" / "moody.py"
-    file.write_text(MOODY, encoding="utf-8")
-    return file
+    return write_plug_in("moody", MOODY)
 
 
 @pytest.fixture

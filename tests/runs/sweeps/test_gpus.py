@@ -10,6 +10,7 @@ import pytest
 from attnx.config.compose import compose
 from attnx.errors import UserError
 from attnx.sweeps.gpus import choose_gpus, count_needed_gpus, count_parallel_jobs, visible_gpus
+from tests.runs.conftest import write_plug_in
 
 LISTING = """\
 GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5d5ba0d6-d33d)
@@ -26,7 +27,7 @@ from attnx.registry import register
 
 @register("scorer", "spy")
 class Spy(Dot):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         with open("seen.txt", "a") as file:
             print(os.environ["CUDA_VISIBLE_DEVICES"], file=file)
@@ -105,18 +106,15 @@ def test_auto_is_a_job_for_each_group_of_gpus(monkeypatch):
         count_parallel_jobs(3, [one, two], ["a", "b", "c", "d"])
 
 
-def test_more_jobs_than_groups_of_gpus_are_refused(command, monkeypatch, work_folder):
+def test_more_jobs_than_groups_of_gpus_are_refused(refuse, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b,GPU-c,GPU-d")
-    answer = command("-m", "-j", "3", "trainer=ddp", "trainer.devices=2", "seed=1,2,3")
-    expected = "attnx: -j 3: 3 jobs with 2 GPUs each need 6, and 4 are visible; use -j 2 or fewer\n"
-    assert (answer.code, answer.err) == (2, expected)
-    assert not list(work_folder.iterdir())
+    line = refuse("-m", "-j", "3", "trainer=ddp", "trainer.devices=2", "seed=1,2,3")
+    assert line == "attnx: -j 3: 3 jobs with 2 GPUs each need 6, and 4 are visible; use -j 2 or fewer\n"
 
 
-def test_jobs_see_their_own_gpus(sweep, monkeypatch, work_folder):
+def test_jobs_see_their_own_gpus(sweep, monkeypatch):
     """Ids of no real GPU, which a process without CUDA does not open."""
-    (work_folder / "plugins").mkdir(exist_ok=True)
-    (work_folder / "plugins" / "spy.py").write_text(SPY, encoding="utf-8")
+    write_plug_in("spy", SPY)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b")
     answer = sweep("scorer=spy", "seed=1,2,3", "name=spied", "-j", "auto")
     assert answer.code == 0, answer.err

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+
+from tests.runs.conftest import results
 
 
 def test_a_sweep_ends_with_its_report(sweep, moody, command):
@@ -16,7 +17,7 @@ def test_a_sweep_ends_with_its_report(sweep, moody, command):
     assert "2 runs: 1 finished, 1 failed." in text
     assert "- scorer=moody: failed: " in text
     assert "I have fallen over" in text
-    assert json.loads(Path("multirun/two/0/results.json").read_text(encoding="utf-8"))["peak_memory_mb"] > 50
+    assert results("multirun/two/0")["peak_memory_mb"] > 50
 
     Path("fall").unlink()
     Path("multirun/two/report.html").unlink()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import signal
+import sys
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -16,6 +16,7 @@ from attnx.runs.sweep import Sweep, SweepJob, read_sweep
 from attnx.sweeps.record import save_sweep
 from attnx.sweeps.search import OptunaSearch, read_search_space
 from attnx.sweeps.session import SweepSession
+from tests.run_folder import write_run_folder
 from tests.runs.conftest import table
 
 optuna = pytest.importorskip("optuna")
@@ -27,6 +28,13 @@ OPTIONS = {"n_trials": 9, "sampler": {"name": "RandomSampler"}, "pruner": None, 
 def trials() -> list[Any]:
     study = optuna.load_study(study_name="attnx", storage=f"sqlite:///{SEARCH_FOLDER / 'study.db'}")
     return list(study.get_trials())
+
+
+def new_sweep(folder: str, **facts: Any) -> Sweep:
+    """A sweep in a new folder of the current one."""
+    sweep = Sweep(Path(folder).absolute(), "attnx -m", **{"overrides": [], **facts})
+    sweep.path.mkdir()
+    return sweep
 
 
 @pytest.fixture(autouse=True)
@@ -102,8 +110,7 @@ def test_a_job_that_failed_is_not_tried_twice_by_one_command(search):
 
 def test_a_job_that_is_tested_is_not_pruned(work_folder):
     """Its training has ended, and it would lose its results."""
-    sweep = Sweep(work_folder / "s", "attnx -m", [])
-    sweep.path.mkdir()
+    sweep = new_sweep("s")
     pruner = {"name": "MedianPruner", "n_startup_trials": 1, "n_warmup_steps": 1}
     search = OptunaSearch(SweepSession(sweep, {}, 1), {**OPTIONS, "pruner": pruner}, ["optimizer.lr=interval(0.1,0.9)"])
     done = search._suggest_job()
@@ -134,19 +141,16 @@ def test_an_invalid_trial_fails_and_others_continue(sweep):
 
 
 def curve(folder: Path, values: list[float], maximize: bool, status: str = "running") -> None:
-    """A run that has found this in validation."""
-    folder.mkdir(parents=True, exist_ok=True)
-    info = {"format": 1, "status": status, "monitor": "valid_x", "maximize": maximize, "steps": 50}
-    (folder / "run.json").write_text(json.dumps(info), encoding="utf-8")
+    """A run that has measured this in validation."""
     rows = [f"{10 * number},{value}" for number, value in enumerate(values, start=1)]
-    (folder / "metrics.csv").write_text("\n".join(["step,valid_x", *rows]) + "\n", encoding="utf-8")
+    info = {"status": status, "monitor": "valid_x", "maximize": maximize, "steps": 50}
+    write_run_folder(folder, curve="\n".join(["step,valid_x", *rows]) + "\n", readme="# A run\n", **info)
 
 
 @pytest.mark.parametrize("maximize", [False, True])
 def test_a_trial_below_the_median_is_pruned(maximize, work_folder):
     sign = -1 if maximize else 1
-    sweep = Sweep(work_folder / "s", "attnx -m", [])
-    sweep.path.mkdir()
+    sweep = new_sweep("s")
     pruner = {"name": "MedianPruner", "n_startup_trials": 1}
     search = OptunaSearch(SweepSession(sweep, {}, 1), {**OPTIONS, "pruner": pruner}, ["optimizer.lr=interval(0.1,0.9)"])
     done = search._suggest_job()
@@ -177,9 +181,7 @@ def search(work_folder):
             return next(scorers)
 
     scorers = iter(["dot", "dot", "mlp", "dot", "mlp", "mlp", "dot"])
-    sweep = Sweep(work_folder / "s", "attnx -m", [])
-    sweep.path.mkdir()
-    search = OptunaSearch(SweepSession(sweep, {}, 2), {**OPTIONS, "n_trials": 7}, ["scorer=choice(dot,mlp)"])
+    search = OptunaSearch(SweepSession(new_sweep("s"), {}, 2), {**OPTIONS, "n_trials": 7}, ["scorer=choice(dot,mlp)"])
     search.study.sampler = Suggestions()
     return search
 
@@ -201,7 +203,6 @@ def test_a_batch_holds_each_job_once(search, work_folder):
         for job, _ in jobs:
             launched.append(job.overrides)
             curve(work_folder / "s" / str(job.index), [7.0], maximize=False, status="finished")
-            (work_folder / "s" / str(job.index) / "README.md").write_text("# A run\n", encoding="utf-8")
 
     search.run_in_batches(launch)
     assert launched == [["scorer=dot"], ["scorer=mlp"]]
@@ -212,66 +213,38 @@ def test_the_search_example_composes():
     assert compose(["experiment=g2p_search"])["trainer"]["max_steps"] == 800
 
 
-def test_a_missing_optuna_is_reported(command, monkeypatch, work_folder):
-    import sys
-
+def test_a_missing_optuna_is_reported(refuse, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    answer = command("-m", "experiment=g2p_search")
-    assert (answer.code, answer.out) == (2, "")
-    assert "in the clone of attnx, pip install -c constraints.txt -e '.[optuna]'" in answer.err
-    assert not list(work_folder.iterdir())
+    line = refuse("-m", "experiment=g2p_search")
+    assert "in the clone of attnx, pip install -c constraints.txt -e '.[optuna]'" in line
 
 
-def test_an_optuna_that_is_too_old_is_reported(command, monkeypatch, work_folder):
+def test_an_optuna_that_is_too_old_is_reported(refuse, monkeypatch):
     versions = {"optuna": "3.6.1"}
     monkeypatch.setattr(metadata, "version", lambda name: versions.get(name, "99"))
     monkeypatch.setattr(metadata, "requires", lambda name: ["optuna>=4; extra == 'optuna'"])
-    answer = command("-m", "experiment=g2p_search")
     expected = "attnx: a search needs optuna 4 or newer, and this is 3.6.1: in the clone of attnx, pip install "
-    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
-    assert answer.err.startswith(expected)
-    assert not list(work_folder.iterdir())
+    assert refuse("-m", "experiment=g2p_search").startswith(expected)
 
 
-def test_an_unknown_distribution_is_reported(command, work_folder):
-    answer = command("-m", "hydra/sweeper=search", "optimizer.lr=normal(0,1)")
-    assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert "Unknown function 'normal'" in answer.err
-    assert "interval" in answer.err
-    assert not list(work_folder.iterdir())
-
-
-def test_a_search_of_nothing_is_refused(command, work_folder):
-    answer = command("-m", "hydra/sweeper=search", "optimizer.lr=0.01")
-    message = "nothing to search; give values: optimizer.lr=interval(0.001,0.01)"
-    assert (answer.code, answer.err) == (2, f"attnx: hydra/sweeper=search: {message}\n")
-    assert not list(work_folder.iterdir())
-
-
-def test_a_grid_cannot_try_an_interval(command, work_folder):
-    answer = command("-m", "optimizer.lr=interval(0.001,0.1)")
-    assert answer.code == 2
-    assert "hydra/sweeper=search" in answer.err
-    assert not list(work_folder.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("override", "message"),
-    {
-        "optimizer.lr=interval(0.1,0.01)": "expected interval(low, high) with low below high",
-        "optimizer.lr=tag(log,interval(0,0.1))": "a logarithmic scale begins above 0",
-        "optimizer.lr=tag(exp,interval(0.01,0.1))": "unknown tag 'exp'; a search knows tag(log, interval(...))",
-    }.items(),
-)
-def test_an_interval_that_nothing_can_be_drawn_from_is_refused(override, message, command, work_folder):
-    answer = command("-m", "hydra/sweeper=search", override)
-    assert (answer.code, answer.err) == (2, f"attnx: {override}: {message}\n")
-    assert not list(work_folder.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("override", "message"),
-    {
+# Overrides of a search, and how the line goes on.
+REFUSED = {
+    "optimizer.lr=0.01": "hydra/sweeper=search: nothing to search; give values: optimizer.lr=interval(0.001,0.01)\n",
+    "optimizer.lr=interval(0.1,0.01)": (
+        "optimizer.lr=interval(0.1,0.01): expected interval(low, high) with low below high\n"
+    ),
+    "optimizer.lr=tag(log,interval(0,0.1))": (
+        "optimizer.lr=tag(log,interval(0,0.1)): a logarithmic scale begins above 0\n"
+    ),
+    "optimizer.lr=tag(exp,interval(0.01,0.1))": (
+        "optimizer.lr=tag(exp,interval(0.01,0.1)): unknown tag 'exp'; a search knows tag(log, interval(...))\n"
+    ),
+    "scorer=glob(*)": "scorer=glob(*): a search cannot expand a pattern; list names, as in choice(dot,scaled)",
+}
+# Options of the search itself.
+REFUSED |= {
+    f"{OVERRIDES[1]} hydra.sweeper.{option}": f"hydra.sweeper.{message}"
+    for option, message in {
         "sampler.name=TPSampler": "sampler.name=TPSampler: Optuna has no such sampler; did you mean TPESampler",
         "sampler.name=os.system": "sampler.name=os.system: Optuna has no such sampler; choose from Brute",
         "sampler.name=RandomSampler": "sampler.n_startup_trials: RandomSampler has no such option; choose from seed; "
@@ -282,13 +255,20 @@ def test_an_interval_that_nothing_can_be_drawn_from_is_refused(override, message
         "n_trials=0": "n_trials=0: expected a whole number, 1 or more",
         "seed=one": "seed=one: expected a whole number, 0 or more",
         "sampler.gama=3": "sampler.gama is not set; +hydra.sweeper.sampler.gama=VALUE adds an option of Optuna's",
-    }.items(),
-)
-def test_a_search_that_optuna_cannot_make_is_refused(override, message, command, work_folder):
-    answer = command("-m", *OVERRIDES, f"hydra.sweeper.{override}")
-    assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert answer.err.startswith(f"attnx: hydra.sweeper.{message}")
-    assert not list(work_folder.iterdir())
+    }.items()
+}
+
+
+@pytest.mark.parametrize(("overrides", "message"), REFUSED.items())
+def test_a_search_that_cannot_be_made_is_refused(overrides, message, refuse):
+    assert refuse("-m", "hydra/sweeper=search", *overrides.split()).startswith(f"attnx: {message}")
+
+
+def test_a_distribution_that_is_unknown_or_of_a_grid_is_refused(refuse):
+    unknown = refuse("-m", "hydra/sweeper=search", "optimizer.lr=normal(0,1)")
+    assert "Unknown function 'normal'" in unknown
+    assert "interval" in unknown
+    assert "hydra/sweeper=search" in refuse("-m", "optimizer.lr=interval(0.001,0.1)")
 
 
 def test_the_search_space_is_in_hydras_words():
@@ -321,15 +301,7 @@ def test_the_search_space_is_in_hydras_words():
     assert fixed == ["seed=1", "~trainer.max_time"]
 
 
-def test_a_search_cannot_expand_a_pattern(command, work_folder):
-    answer = command("-m", "hydra/sweeper=search", "scorer=glob(*)")
-    assert answer.code == 2
-    assert "scorer=glob(*): a search cannot expand a pattern; list names, as in choice(dot,scaled)" in answer.err
-    assert not list(work_folder.iterdir())
-
-
 def test_a_saved_search_reads_back(work_folder):
-    sweep = Sweep(work_folder / "s", "attnx -m", ["seed=1"], jobs=[SweepJob(0, ["seed=1"], "pruned", best=2.0)])
-    sweep.path.mkdir()
+    sweep = new_sweep("s", overrides=["seed=1"], jobs=[SweepJob(0, ["seed=1"], "pruned", best=2.0)])
     save_sweep(sweep)
     assert read_sweep(sweep.path).jobs[0].status == "pruned"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import signal
 import sys
 import threading
@@ -23,17 +22,17 @@ from attnx.sweeps import slurm_jobs
 from attnx.sweeps.job_process import train_or_resume
 from attnx.sweeps.record import save_sweep
 from attnx.sweeps.session import SweepSession
+from tests.run_folder import write_run_folder
+from tests.runs.conftest import run_info
 
 UncompletedJobError = pytest.importorskip("submitit.core.utils").UncompletedJobError
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
-def test_a_search_cannot_be_detached(command, work_folder):
+def test_a_search_cannot_be_detached(refuse):
     pytest.importorskip("optuna")
-    answer = command("-m", "hydra/sweeper=search", "hydra/launcher=slurm", "hydra.launcher.detach=true")
-    assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert answer.err.startswith("attnx: hydra.launcher.detach=true: a search chooses its next job by results")
-    assert not list(work_folder.iterdir())
+    line = refuse("-m", "hydra/sweeper=search", "hydra/launcher=slurm", "hydra.launcher.detach=true")
+    assert line.startswith("attnx: hydra.launcher.detach=true: a search chooses its next job by results")
 
 
 def test_a_job_still_on_the_cluster_is_awaited(work_folder):
@@ -52,7 +51,7 @@ def test_a_job_still_on_the_cluster_is_awaited(work_folder):
         thread.start()
         thread.join(0.5)
         order.append("earlier")
-        (folder / "run.json").write_text(json.dumps({"format": 1, "status": "finished"}), encoding="utf-8")
+        write_run_folder(folder)
     thread.join()
     assert order == ["earlier", "later"]
 
@@ -77,9 +76,7 @@ def submitted_sweep(work_folder):
 
 def says(running: SweepSession, status: str) -> None:
     """Have the job's run folder say how it stands."""
-    folder = running.sweep.path / "0"
-    (folder / "run.json").write_text(json.dumps({"format": 1, "status": status}), encoding="utf-8")
-    (folder / "README.md").write_text("# A run\n", encoding="utf-8")
+    write_run_folder(running.sweep.path / "0", readme="# A run\n", status=status)
 
 
 @pytest.fixture
@@ -131,7 +128,7 @@ def test_a_job_missing_from_slurm_was_interrupted(status, submitted_sweep, asks)
     slurm_jobs.wait(running, waiting, slurm_jobs.SlurmQueue(pytest.fail))
     assert calls == [2]
     assert read_sweep(running.sweep.path).jobs[0].status == "interrupted"
-    assert json.loads((running.sweep.path / "0" / "run.json").read_text(encoding="utf-8"))["status"] == "interrupted"
+    assert run_info(running.sweep.path / "0")["status"] == "interrupted"
 
 
 def test_without_slurm_commands_job_files_are_read(submitted_sweep, asks, work_folder):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import signal
@@ -16,6 +15,7 @@ import yaml
 from attnx.cli import suite as suite_command
 from attnx.reports.sweep.run_table import read_run_table
 from attnx.runs.sweep import read_sweep
+from tests.runs.conftest import change_info, run_info, write_plug_in
 
 Write = Callable[..., str]
 HOME = Path("multirun", "suites")
@@ -59,7 +59,7 @@ def attempts(suite: str) -> dict[str, list[int]]:
     }
 
 
-def test_a_check_runs_the_whole_protocol_and_nothing_twice(write, command):
+def test_a_check_runs_the_whole_protocol_and_nothing_twice(write, succeed):
     """Two tasks, the challenger and a baseline: two rates with one seed, and two new seeds of the better one."""
     suite = write(
         tasks={"first": [], "second": ["decoder.hidden_size=13"]},
@@ -68,12 +68,9 @@ def test_a_check_runs_the_whole_protocol_and_nothing_twice(write, command):
         seeds=3,
         check=["trainer.max_steps=2", "trainer.num_validations=1"],
     )
-    answer = command("suite", suite, "scorer=dot", "--check", "-j", "2")
-    assert (answer.code, answer.err) == (0, "")
-    assert "attnx: suite toy-check, 2 of 2: additive, the runs that count" in answer.out
-    assert answer.out.splitlines()[-4:] == [
-        f"{HOME}/toy-check/dot{end}" for end in (".html", ".md", ".csv", ".runs.csv")
-    ]
+    output = succeed("suite", suite, "scorer=dot", "--check", "-j", "2")
+    assert "attnx: suite toy-check, 2 of 2: additive, the runs that count" in output
+    assert output.splitlines()[-4:] == [f"{HOME}/toy-check/dot{end}" for end in (".html", ".md", ".csv", ".runs.csv")]
     expected = {f"{name}/{stage}": [1] * 4 for name in ("additive", "dot") for stage in ("search", "seeds")}
     assert attempts("toy-check") == expected
     seeds = [job.values["seed"] for job in read_sweep(HOME / "toy-check" / "dot" / "seeds").jobs]
@@ -81,9 +78,8 @@ def test_a_check_runs_the_whole_protocol_and_nothing_twice(write, command):
     text = (HOME / "toy-check" / "dot.md").read_text(encoding="utf-8")
     assert "\n**dot** is " in text
     assert "## second\n" in text
-    again = command("suite", suite, "scorer=dot", "--check")
-    assert (again.code, again.err) == (0, "")
-    assert "job 0" not in again.out
+    again = succeed("suite", suite, "scorer=dot", "--check")
+    assert "job 0" not in again
     assert attempts("toy-check") == expected
 
 
@@ -166,11 +162,11 @@ def test_a_baseline_that_cannot_do_a_task_is_listed(write, command):
 
 
 def test_runs_of_another_commit_are_marked(begun, command):
-    record = HOME / "toy" / "additive" / "seeds" / "0" / "run.json"
-    info = json.loads(record.read_text(encoding="utf-8"))
-    record.write_text(json.dumps({**info, "git": {"commit": "7" * 40}}), encoding="utf-8")
+    folder = HOME / "toy" / "additive" / "seeds" / "0"
+    is_in_git = bool(run_info(folder).get("git"))
+    change_info(folder, git={"commit": "7" * 40})
     assert command("suite", begun, "scorer=dot").code == 0
-    if info.get("git"):
+    if is_in_git:
         text = (HOME / "toy" / "dot.md").read_text(encoding="utf-8")
         assert "words: The runs are of 2 different commits" in text
         assert "| 777777777777 |" in text
@@ -209,13 +205,9 @@ def test_runs_of_another_commit_are_marked(begun, command):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_mistake_is_one_line_and_nothing_is_trained(fields, words, message, write, command, monkeypatch):
+def test_a_mistake_is_one_line_and_nothing_is_trained(fields, words, message, write, refuse, monkeypatch):
     monkeypatch.setattr(suite_command, "sweep", lambda *_: pytest.fail("it was trained"))
-    answer = command("suite", write(**fields), *words)
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith(f"attnx: {message}")
-    assert answer.err.count("\n") == 1
-    assert not HOME.exists()
+    assert refuse("suite", write(**fields), *words).startswith(f"attnx: {message}")
 
 
 def test_settings_that_are_the_same_on_some_task_are_noted_before_training(write, command, monkeypatch):
@@ -234,7 +226,7 @@ def test_a_check_notes_what_is_the_same_on_its_two_tasks(write, command, monkeyp
     assert answer.out.startswith("note: On first, second, additive and given are the same setting")
 
 
-def test_the_scorer_of_the_tutorial_runs_to_the_page(work_folder, command, shared_server, no_pictures):
+def test_the_scorer_of_the_tutorial_runs_to_the_page(command, shared_server, no_pictures):
     """Its file, a first run of it with a tiny budget, and the check of its suite."""
     text = PAGE.read_text(encoding="utf-8")
     (code,) = re.findall(r"%%writefile plugins/thin_bilinear.py\n(.*?)```", text, re.DOTALL)
@@ -244,8 +236,7 @@ def test_the_scorer_of_the_tutorial_runs_to_the_page(work_folder, command, share
         for line in block.splitlines()
     ]
     assert [words[0] for words in lines] == ["experiment=mqar_small", "suite", "suite"]
-    (work_folder / "plugins").mkdir()
-    (work_folder / "plugins" / "thin_bilinear.py").write_text(code, encoding="utf-8")
+    write_plug_in("thin_bilinear", code)
     assert command(*lines[0], *TINY).code == 0
     assert command(*lines[1]).code == 0
     page = (HOME / "recall-check" / "thin_bilinear.md").read_text(encoding="utf-8")
