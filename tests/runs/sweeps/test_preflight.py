@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -129,19 +132,26 @@ class InlineServer:
     def close(self) -> None: ...
 
 
+def tasks_load_by(monkeypatch: pytest.MonkeyPatch, load: Callable[[Any], object]) -> None:
+    """Give each task a ``load`` that gets its options."""
+    monkeypatch.setattr(
+        preflight.registry, "build", lambda kind, options: SimpleNamespace(load=functools.partial(load, options))
+    )
+
+
 def test_data_and_settings_are_prepared_once(monkeypatch):
     """Settings alternate between two tasks, of which one has a file that is refused."""
     read, prepared = [], []
 
-    def load(config: Any) -> str:
-        read.append(config["task"]["train"])
-        if config["task"]["train"] == "bad":
+    def load(task: Any) -> str:
+        read.append(task["train"])
+        if task["train"] == "bad":
             raise UserError("bad: is bad")
         return "data"
 
     monkeypatch.setattr(preflight, "check_task_files", lambda task: None)
-    monkeypatch.setattr("attnx.training.train.load", load)
-    monkeypatch.setattr(preflight, "_prepare", lambda config, data: prepared.append((config["scorer"], data)))
+    tasks_load_by(monkeypatch, load)
+    monkeypatch.setattr(preflight, "_prepare", lambda config, data: prepared.append((config["scorer"], data[1])))
     overrides = [[f"scorer={s}", f"task.train={t}", f"seed={n}"] for s in "de" for t in ("good", "bad") for n in (1, 2)]
     configs = {
         overrides_key(job): {
@@ -163,11 +173,11 @@ def test_data_and_settings_are_prepared_once(monkeypatch):
 def test_unexpected_errors_are_left_to_the_job(monkeypatch):
     """Its log then has the traceback."""
 
-    def load(config: Any) -> None:
+    def load(task: Any) -> None:
         raise RuntimeError("I have fallen over")
 
     monkeypatch.setattr(preflight, "check_task_files", lambda task: None)
-    monkeypatch.setattr("attnx.training.train.load", load)
+    tasks_load_by(monkeypatch, load)
     check_jobs([["seed=1"]], {overrides_key(["seed=1"]): {"task": {"name": "g2p"}, "seed": 1}}, {}, InlineServer())
 
 
@@ -175,11 +185,11 @@ def test_settings_are_checked_with_few_drawn_examples(monkeypatch):
     """A million would take minutes; the settings that are trained keep them."""
     numbers: list[int] = []
 
-    def load(config: Any) -> None:
-        numbers.append(config["task"]["examples"])
+    def load(task: Any) -> None:
+        numbers.append(task["examples"])
         raise UserError("no data")
 
-    monkeypatch.setattr("attnx.training.train.load", load)
+    tasks_load_by(monkeypatch, load)
     for examples in (1_000_000, 300):
         job, task = ["seed=1"], {"name": "pointing", "examples": examples}
         with pytest.raises(UserError, match="no data"):
