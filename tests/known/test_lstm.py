@@ -363,7 +363,7 @@ def test_extreme_numbers_give_exact_gates():
     gates[2], cells[3, 2] = -float("inf"), float("nan")
     expected = torch.stack([torch.tensor([1.0, 1, 1, 1]), torch.tensor([0.0, 1, 1, 1]), torch.tensor([0.0, 0, -1, 0])])
     input_gate, forget, new, out = expected.unbind(1)
-    h, c = autograd.lstm_step(cells, gates)
+    h, c = bindings.lstm_step(cells, gates)
     expected_cell = forget * 3 + input_gate * new
     torch.testing.assert_close(c[:3], expected_cell[:, None].expand(3, 5))
     torch.testing.assert_close(h[:3], (out * expected_cell.tanh())[:, None].expand(3, 5))
@@ -382,7 +382,7 @@ def test_results_are_bit_identical_with_any_number_of_threads():
         result = []
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            result.append(autograd.lstm_step(cells, gates))
+            result.append(bindings.lstm_step(cells, gates))
     finally:
         torch.set_num_threads(num_threads)
     assert all(
@@ -404,7 +404,7 @@ def test_a_step_equals_torchs_step(way, monkeypatch):
         )
         for row in range(5)
     ]
-    h, c = autograd.lstm_step(cells, gates)
+    h, c = bindings.lstm_step(cells, gates)
     torch.testing.assert_close(h, torch.cat([state for state, _ in expected]))
     torch.testing.assert_close(c, torch.cat([cell for _, cell in expected]))
 
@@ -432,7 +432,7 @@ def test_a_step_sums_inputs_lookup_and_state(value, units, way, monkeypatch):
         gates += torch.cat(parts, 1).double() @ weights.double().t() if has[2] else 0
         input_gate, forget, new, out = gates.chunk(4, 1)
         c = forget.sigmoid() * cells + input_gate.sigmoid() * new.tanh()
-        actual = autograd.lstm_step(
+        actual = bindings.lstm_step(
             cells,
             added if has[1] else None,
             (table, ids) if has[0] else None,
@@ -454,7 +454,7 @@ def test_a_product_is_bit_identical_for_any_threads_and_rows(monkeypatch):
 
     def step_rows(rows: slice) -> Tensor:
         return torch.stack(
-            autograd.lstm_step(cells[rows], None, None, bindings.pack_weights(weights, 103), [state[rows]])
+            bindings.lstm_step(cells[rows], None, None, bindings.pack_weights(weights, 103), [state[rows]])
         )
 
     num_threads = torch.get_num_threads()
