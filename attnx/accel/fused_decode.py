@@ -14,8 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.accel.lstm.autograd import lstm_step
-from attnx.accel.lstm.bindings import PackedWeights, pack_weights
+from attnx.accel.lstm.bindings import PackedWeights, lstm_step, pack_weights
 from attnx.accel.modules import FastAttention, FastLinearOutput, FastMemoryCellLayer, fast_linear
 from attnx.attention import AttentionOutput, Memory, QueryContext
 from attnx.attention.no_attention import NoAttention

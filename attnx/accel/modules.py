@@ -22,7 +22,7 @@ from attnx.accel.attention.sdpa import Sdpa
 from attnx.accel.attention.window import WindowKernel
 from attnx.accel.lstm import autograd
 from attnx.accel.lstm.autograd import DirectionWeights, Lookup
-from attnx.accel.lstm.bindings import can_run_lstm, pack_weights, packed_linear
+from attnx.accel.lstm.bindings import can_run_lstm, lstm_step, pack_weights, packed_linear
 from attnx.accel.mixers import FAST_MIXERS
 from attnx.attention.attention import Attention
 from attnx.attention.multi_head import MultiHeadAttention
@@ -93,7 +93,7 @@ class FastMemoryCellLayer(MemoryCellLayer):
             return super().step(inputs, state)
         ((weight_ih, weight_hh, bias),) = self._directions()
         gates = torch.addmm(bias, concat(inputs), weight_ih.t()).addmm_(state[0], weight_hh.t())
-        return autograd.lstm_step(state[1], gates)
+        return lstm_step(state[1], gates)
 
     def _directions(self) -> list[DirectionWeights]:
         weights = self.all_weights

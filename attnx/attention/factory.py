@@ -14,7 +14,7 @@ from attnx import registry
 from attnx.attention.attention import Attention
 from attnx.attention.contracts import AttentionParts
 from attnx.attention.hops import Hops
-from attnx.attention.multi_head import MultiHeadAttention, head_width
+from attnx.attention.multi_head import MultiHeadAttention
 from attnx.attention.options import SHARED_SCOPE_OPTIONS, AttentionOptions, check_heads, unshared_keys
 from attnx.errors import UserError
 from attnx.registry import Depth, PartSpec, PositiveFloat, PositiveInt, Probability, Size, register
@@ -171,9 +171,11 @@ def build_multi_head(
     choices: PartChoices, query_size: int, memory_size: int, values_size: int, heads: int, options: AttentionOptions
 ) -> MultiHeadAttention:
     """Build heads with projections around them, even if there is but one."""
-    head_width(heads, values_size, "the width of the values")
-    width = head_width(heads, memory_size, "the width of the memory")
-    kv_heads = options.kv_heads or heads
+    for what, size in {"values": values_size, "memory": memory_size}.items():
+        if size % heads:
+            reason = f"does not divide the width of the {what}, {size}"
+            raise UserError(f"attention.heads={heads} {reason}; choose another number of heads")
+    width, kv_heads = memory_size // heads, options.kv_heads or heads
     single_heads = build_heads(choices, width, heads, options)
     first = single_heads[0].scorer
     if kv_heads < heads and first.project_keys(torch.zeros(1, 1, width)).requires_grad:

@@ -76,18 +76,17 @@ class Hops(nn.Module):
         rotation: Tensor | None = None,
     ) -> AttentionOutput:
         """As :meth:`Attention.forward`; every hop drops the weights of a ``dropout_mask`` that is passed."""
-        rotated: dict[str, Any] = {} if rotation is None else {"rotation": rotation}
-        reads = []
-        for _ in range(self.hops - 1):
-            read = self.attention(queries, memory, allowed_mask, steps, dropout_mask=dropout_mask, **rotated)
-            reads.append(read)
-            queries = self.refine(queries) + self.project(read.context)
-        last = self.attention(
-            queries, memory, allowed_mask, steps, need_weights=need_weights, dropout_mask=dropout_mask, **rotated
-        )
-        reads.append(last)
+        options: dict[str, Any] = {"dropout_mask": dropout_mask}
+        if rotation is not None:
+            options["rotation"] = rotation
+        reads: list[AttentionOutput] = []
+        for hop in range(1, self.hops + 1):
+            if reads:
+                queries = self.refine(queries) + self.project(reads[-1].context)
+            is_shown = need_weights and hop == self.hops
+            reads.append(self.attention(queries, memory, allowed_mask, steps, need_weights=is_shown, **options))
         penalty, log_prob = _sum([read.penalty for read in reads]), _sum([read.log_prob for read in reads])
-        return last._replace(penalty=penalty, log_prob=log_prob)
+        return reads[-1]._replace(penalty=penalty, log_prob=log_prob)
 
     if TYPE_CHECKING:  # a call of nn.Module takes and returns Any
         __call__ = forward

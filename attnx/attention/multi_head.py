@@ -13,7 +13,6 @@ from attnx.attention.attention import Attention
 from attnx.attention.inputs import check_query, check_states, query_mask, query_steps, zero_padding
 from attnx.attention.options import AttentionOptions
 from attnx.attention.types import AttentionHistory, AttentionInputs, AttentionOutput, Memory
-from attnx.errors import UserError
 from attnx.ops import apply_rope, unit_vectors
 
 
@@ -273,10 +272,3 @@ def _histories_of_heads(history: AttentionHistory) -> list[AttentionHistory]:
 def _stack_heads(heads: Iterable[Sequence[Tensor | None]]) -> list[Tensor | None]:
     """The fields of each head, (b, ...) or None -> of all, (b, h, ...) or None."""
     return [None if parts[0] is None else torch.stack(parts, dim=1) for parts in zip(*heads, strict=True)]
-
-
-def head_width(heads: int, size: int, what: str) -> int:
-    """The width of one head; a UserError if the heads do not divide ``size``."""
-    if size % heads:
-        raise UserError(f"attention.heads={heads} does not divide {what}, {size}; choose another number of heads")
-    return size // heads

@@ -85,14 +85,6 @@ def reject_part(
             raise UserError(f"{option}={name} {OTHER_STEPS[declaration]}, but {reason}; use another {kind}")
 
 
-def check_pairs(attention: str, **parts: PartSpec) -> None:
-    """Raise a UserError if an attention whose heads have two maps has a part that reads earlier steps or samples."""
-    if registry.describe("attention", attention).declarations.get("maps_per_head", 1) == 1:
-        return
-    for kind, spec in parts.items():
-        reject_part(kind, kind, registry.parse_spec(kind, spec)[0], f"a head of attention={attention} has two maps")
-
-
 def check_heads(options: Mapping[str, Any], scorer: object, min_projected_heads: int = 2) -> None:
     """Raise a UserError if the options of an ``attention`` node about heads contradict each other.
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -70,20 +69,7 @@ def variants(candidate: Candidate) -> list[Candidate]:
         {option.name: value}
         for option in candidate.info.options
         if option.name not in candidate.options
-        for value in _option_values(option.annotation)
+        for value in option.type.choices
         if value != option.default
     ]
     return [candidate, *(candidate.with_options(**change) for change in changes)]
-
-
-def _option_values(annotation: str) -> Sequence[Any]:
-    """The values of a ``bool`` or of a ``Literal``; none for any other type."""
-    if annotation == "bool":
-        return (False, True)
-    for node in ast.walk(ast.parse(annotation, mode="eval")):
-        if isinstance(node, ast.Subscript) and ast.unparse(node.value) in ("list", "Sequence"):
-            return ()
-        if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Literal":
-            values = ast.literal_eval(node.slice)
-            return values if isinstance(values, tuple) else (values,)
-    return ()

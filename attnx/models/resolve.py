@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from attnx import registry
-from attnx.attention.options import check_heads, check_pairs, reject_part
+from attnx.attention.options import OTHER_STEPS, check_heads, reject_part
 from attnx.errors import UserError
 from attnx.models.planner import KNOWN_IN_ADVANCE
 from attnx.registry.plugin_errors import report_plug_in_errors
@@ -88,8 +88,9 @@ def resolve_model(config: Config) -> ResolvedConfig:
         registry.fill_in("bias", bias)
     if not part.declarations.get("has_head_sites"):
         check_heads(config.get("attention", {}), config.get("scorer"))
-    if "scorer" in config and "normalizer" in config:
-        check_pairs(config["attention"]["name"], scorer=config["scorer"], normalizer=config["normalizer"])
+    if part_declarations(config, "attention").get("maps_per_head", 1) > 1:
+        reason = f"a head of attention={config['attention']['name']} has two maps"
+        reject_parts(config, ("scorer", "normalizer"), reason, *OTHER_STEPS)
     if not part.declarations.get("is_torch_free"):
         return ResolvedConfig(config)
     options: ModelConfig = registry.build("model", config["model"])

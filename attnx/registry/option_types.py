@@ -18,6 +18,7 @@ class OptionType:
     phrase: str
     accepts: Callable[[Any], bool]
     convert: Callable[[Any], Any] = copy.deepcopy  # so that changing a list does not change the default
+    choices: tuple[Any, ...] = ()  # the values that a ``bool`` or a ``Literal`` lists
 
 
 def _is_whole(value: Any) -> bool:
@@ -93,7 +94,7 @@ _PLAIN: dict[str, OptionType] = {
     "int": OptionType("a whole number", _is_whole),
     "float": _number("a number", lambda value: True),
     "str": OptionType("a word", lambda value: isinstance(value, str)),
-    "bool": OptionType("true or false", lambda value: isinstance(value, bool)),
+    "bool": OptionType("true or false", lambda value: isinstance(value, bool), choices=(False, True)),
     **{name: alias.__metadata__[0] for name, alias in ALIASES.items()},
     "None": OptionType("null", lambda value: value is None),
 }
@@ -120,6 +121,7 @@ def parse_type(node: ast.expr) -> OptionType:
                 phrase,
                 lambda value: any(option_type.accepts(value) for option_type in types),
                 lambda value: next(option_type for option_type in types if option_type.accepts(value)).convert(value),
+                types[0].choices + types[1].choices,
             )
         case ast.Subscript(value=ast.Name(id="Literal"), slice=literal):
             try:
@@ -131,7 +133,7 @@ def parse_type(node: ast.expr) -> OptionType:
             choices = choices if isinstance(choices, tuple) else (choices,)
             allowed = [(type(choice), choice) for choice in choices]
             phrase = f"{'one of ' if len(choices) > 1 else ''}{', '.join(map(str, choices))}"
-            return OptionType(phrase, lambda value: (type(value), value) in allowed)
+            return OptionType(phrase, lambda value: (type(value), value) in allowed, choices=choices)
         case ast.Subscript(value=ast.Name(id="list" | "Sequence"), slice=item):
             item_type = parse_type(item)
             return OptionType(

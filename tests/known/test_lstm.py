@@ -354,7 +354,7 @@ def test_extreme_numbers_give_exact_gates():
     gates[2], cells[3, 2] = -float("inf"), float("nan")
     expected = torch.stack([torch.tensor([1.0, 1, 1, 1]), torch.tensor([0.0, 1, 1, 1]), torch.tensor([0.0, 0, -1, 0])])
     input_gate, forget, new, out = expected.unbind(1)
-    h, c = autograd.lstm_step(cells, gates)
+    h, c = bindings.lstm_step(cells, gates)
     expected_cell = forget * 3 + input_gate * new
     torch.testing.assert_close(c[:3], expected_cell[:, None].expand(3, 5))
     torch.testing.assert_close(h[:3], (out * expected_cell.tanh())[:, None].expand(3, 5))
@@ -371,7 +371,7 @@ def test_results_are_bit_identical_with_any_number_of_threads(set_num_threads):
     results = []
     for number in (1, 2):
         set_num_threads(number)
-        results.append(autograd.lstm_step(cells, gates))
+        results.append(bindings.lstm_step(cells, gates))
     assert all(torch.equal(first, second) for first, second in zip(*results, strict=True))
 
 
@@ -389,7 +389,7 @@ def test_a_step_equals_torchs_step(way, monkeypatch):
         )
         for row in range(5)
     ]
-    h, c = autograd.lstm_step(cells, gates)
+    h, c = bindings.lstm_step(cells, gates)
     torch.testing.assert_close(h, torch.cat([state for state, _ in expected]))
     torch.testing.assert_close(c, torch.cat([cell for _, cell in expected]))
 
@@ -417,7 +417,7 @@ def test_a_step_sums_inputs_lookup_and_state(value, units, way, monkeypatch):
         gates += torch.cat(parts, 1).double() @ weights.double().t() if has[2] else 0
         input_gate, forget, new, out = gates.chunk(4, 1)
         c = forget.sigmoid() * cells + input_gate.sigmoid() * new.tanh()
-        actual = autograd.lstm_step(
+        actual = bindings.lstm_step(
             cells,
             added if has[1] else None,
             (table, ids) if has[0] else None,
@@ -439,7 +439,7 @@ def test_a_product_is_bit_identical_for_any_threads_and_rows(monkeypatch, set_nu
 
     def step_rows(rows: slice) -> Tensor:
         return torch.stack(
-            autograd.lstm_step(cells[rows], None, None, bindings.pack_weights(weights, 103), [state[rows]])
+            bindings.lstm_step(cells[rows], None, None, bindings.pack_weights(weights, 103), [state[rows]])
         )
 
     set_num_threads(1)

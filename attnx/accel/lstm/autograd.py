@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from attnx.accel.lstm.bindings import Direction, GateInputs, PackedWeights, can_run_lstm, segment_sum, step_in_c
+from attnx.accel.lstm.bindings import Direction, GateInputs, can_run_lstm, segment_sum
 
 MIN_LOOKUPS_PER_ROW = 2
 """Average number of lookups of a table's row from which on projecting the table once is faster."""
@@ -92,42 +92,6 @@ def lstm(
     weights = itertools.chain.from_iterable(directions)
     outputs, h, c = _PackedRecurrence.apply(steps, table, rows, inputs, h, c, *weights)  # type: ignore[no-untyped-call]
     return outputs, (h, c)
-
-
-def lstm_step(
-    cells: Tensor,
-    added: Tensor | None,
-    looked_up: tuple[Tensor, Tensor] | None = None,
-    weights: PackedWeights | None = None,
-    parts: Sequence[Tensor] = (),
-) -> tuple[Tensor, Tensor]:
-    """One step without gradients. The gates are the sum of what is added, looked up and multiplied.
-
-    Args:
-        cells: (b, d).
-        added: (b, 4d), None for nothing.
-        looked_up: a table (n, 4d) and the row of it (b,) int64 that each row adds.
-        weights: multiplied with the parts.
-        parts: at most two, side by side as wide as the weights.
-
-    Returns:
-        the next h and c.
-    """
-    is_in_c = can_run_lstm(cells)
-    if parts and weights is not None and (weights.tiles is None or not is_in_c):
-        widths = [part.shape[1] for part in parts]
-        for part, weight in zip(parts, torch.split(weights.plain, widths, 1), strict=True):
-            added = part @ weight.t() if added is None else torch.addmm(added, part, weight.t())
-        parts = ()
-    if is_in_c:
-        return step_in_c(cells, added, looked_up, weights, parts)
-    if looked_up is not None:
-        rows = looked_up[0].index_select(0, looked_up[1])
-        added = rows if added is None else added + rows
-    assert added is not None, "gates have a summand"
-    input_gate, forget_gate, candidate, output_gate = added.chunk(4, -1)
-    next_cells = (forget_gate.sigmoid() * cells).addcmul_(input_gate.sigmoid(), candidate.tanh())
-    return output_gate.sigmoid() * next_cells.tanh(), next_cells
 
 
 class _PackedBatch(NamedTuple):

@@ -198,26 +198,47 @@ def pack_weights(weights: Tensor, rows: int) -> PackedWeights:
     return PackedWeights(weights, tiles)
 
 
-def step_in_c(
+def lstm_step(
     cells: Tensor,
     added: Tensor | None,
-    looked_up: tuple[Tensor, Tensor] | None,
-    weights: PackedWeights | None,
-    parts: Sequence[Tensor],
+    looked_up: tuple[Tensor, Tensor] | None = None,
+    weights: PackedWeights | None = None,
+    parts: Sequence[Tensor] = (),
 ) -> tuple[Tensor, Tensor]:
-    """One step: cells (b, d) and the gates' summands, as :func:`attnx.accel.lstm.autograd.lstm_step` documents them.
+    """One step without gradients. The gates are the sum of what is added, looked up and multiplied.
+
+    Args:
+        cells: (b, d).
+        added: (b, 4d), None for nothing.
+        looked_up: a table (n, 4d) and the row of it (b,) int64 that each row adds.
+        weights: multiplied with the parts.
+        parts: at most two, side by side as wide as the weights.
 
     Returns:
         the next h and c.
     """
-    cells, tiles = cells.contiguous(), None if weights is None else weights.tiles
-    assert not parts or tiles is not None, "products are in C where weights are packed"
-    parts = [part if part.stride(1) == 1 else part.contiguous() for part in parts]
+    is_in_c = can_run_lstm(cells)
+    if parts and weights is not None and (weights.tiles is None or not is_in_c):
+        widths = [part.shape[1] for part in parts]
+        for part, weight in zip(parts, torch.split(weights.plain, widths, 1), strict=True):
+            added = part @ weight.t() if added is None else torch.addmm(added, part, weight.t())
+        parts = ()
+    if not is_in_c:
+        if looked_up is not None:
+            rows = looked_up[0].index_select(0, looked_up[1])
+            added = rows if added is None else added + rows
+        assert added is not None, "gates have a summand"
+        input_gate, forget_gate, candidate, output_gate = added.chunk(4, -1)
+        next_cells = (forget_gate.sigmoid() * cells).addcmul_(input_gate.sigmoid(), candidate.tanh())
+        return output_gate.sigmoid() * next_cells.tanh(), next_cells
+    cells, parts = cells.contiguous(), [part if part.stride(1) == 1 else part.contiguous() for part in parts]
     added = added if added is None or added.stride(1) == 1 else added.contiguous()
     table, ids = (None, None) if looked_up is None else (looked_up[0].contiguous(), looked_up[1].contiguous())
     states, next_cells, order = torch.empty_like(cells), torch.empty_like(cells), torch.arange(len(cells))
     strided = states, states, cells if added is None else added
-    operands = StepOperands(table, ids, added is not None, tiles=tiles if parts else None, parts=parts)
+    tiles = weights.tiles if weights is not None and parts else None
+    assert not parts or tiles is not None, "products are in C where weights are packed"
+    operands = StepOperands(table, ids, added is not None, tiles=tiles, parts=parts)
     struct = _step_struct(cells.shape, 0, strided, order, operands)
     pointers = _state_pointers(states, next_cells)
     gates = None if added is None else added.data_ptr()
