@@ -19,7 +19,6 @@ SOURCE = torch.tensor([[3, 19, 7, 2, 11, 17, 5], [5, 13, 22, 0, 0, 0, 0]])
 SOURCE_MASK = SOURCE != 0
 INPUTS = torch.tensor([[1, 5, 3, 8], [1, 7, 13, 2]])
 TAG = torch.tensor([2, 0])
-TEXTS = ("sentences", "pairs")  # which encoders declare that they read
 EXTRA_POSITIONS = 3  # of padding, appended to a source
 # Schedules and batches sum gradients in different orders.
 TOLERANCE = {"rtol": 1e-7, "atol": 1e-9}
@@ -74,7 +73,7 @@ class ModelLaws(Laws):
         """A small model that contains the candidate."""
         if candidate.kind == "model" and candidate.declaration("needs_other_data", False):
             raise LawSkipped("the laws use symbols, but this model reads or outputs other data")
-        if candidate.kind == "encoder" and any(candidate.declaration(f"reads_{what}", False) for what in TEXTS):
+        if candidate.kind == "encoder" and any(candidate.declaration(name, False) for name in ("needs_sentences", "needs_pairs")):
             raise LawSkipped("only a classifier reads sentences or pairs of texts")
         yield cls(model_with(candidate))
         if candidate.kind == "query" and candidate.declaration("needs") == "prev_state":

@@ -69,8 +69,8 @@ class Filter(NamedTuple):
         return any(matches(value, text) for value in values for text in self.values) != (self.sign == "!=")
 
 
-def parse_filter(word: str, now: float | None = None) -> Filter:
-    """Parse a filter: a key, a sign, and values separated by commas; ``2d`` counts back from ``now``.
+def parse_filter(word: str) -> Filter:
+    """Parse a filter: a key, a sign, and values separated by commas; ``2d`` counts back from now.
 
     Raises:
         UserError: it is no ``KEY=VALUE``, there is no value, or one that is not a number where numbers are compared.
@@ -87,7 +87,7 @@ def parse_filter(word: str, now: float | None = None) -> Filter:
     if sign not in COMPARISONS:
         # Commas within brackets separate no values.
         return Filter(key, sign, tuple(part.strip() for part in re.findall(r"(?:\[[^\]]*\]|[^,])+", text)))
-    return Filter(key, sign, (text,), _parse_quantity(key, text, word, time.time() if now is None else now))
+    return Filter(key, sign, (text,), _parse_quantity(key, text, word))
 
 
 def matches(value: Any, text: str) -> bool:
@@ -165,13 +165,13 @@ def sort_key(key: str, value: Any) -> tuple[bool, bool, Any]:
     return (False, False, value) if is_quantity(value) else (False, True, value_text(value))
 
 
-def _parse_quantity(key: str, text: str, word: str, now: float) -> float:
-    """A number in seconds or bytes, or a plain one; of ``created`` a time, before ``now`` by a span or by its date."""
+def _parse_quantity(key: str, text: str, word: str) -> float:
+    """A number in seconds or bytes, or a plain one; of ``created`` a time, before now by a span or by its date."""
     units, phrase = UNITS.get(key, ({"": 1}, "a number"))
     match = re.fullmatch(r"(.*?) ?([a-z]*)", text.lower())
     if match and is_number(match[1]) and match[2] in units:
         number = float(match[1]) * units[match[2]]
-        return now - number if key == "created" else number
+        return time.time() - number if key == "created" else number
     if key == "created":
         try:
             return datetime.fromisoformat(text).timestamp()

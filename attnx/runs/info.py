@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -91,6 +92,14 @@ def check_format(file: Path, number: object) -> None:
         raise UserError(f"{file}: format must be a whole number from 1 to {FORMAT}, not {number!r}")
     if number > FORMAT:
         raise UserError(f"{file}: format {number} is newer than the {FORMAT} known here; update attnx")
+
+
+def parse_iso_time(text: str) -> datetime | None:
+    """A time in ISO 8601, to compare with those of other zones; None if the text is none."""
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        return None
 
 
 def plugin_digests(info: Mapping[str, Any]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn, Self
 from attnx.errors import UserError
 from attnx.files.bounded_files import read_mapping
 from attnx.files.file_lock import is_lock_held, is_lock_left, lock_while
-from attnx.runs.info import RunStatus, read_config, read_info
+from attnx.runs.info import RunStatus, parse_iso_time, read_config, read_info
 from attnx.runs.layout import CHECKPOINTS, CONFIG_YAML, LAST, METRICS, PROGRESS, README, RUN_JSON, RUN_LOCK
 from attnx.runs.results import BaselineDifference, Curve, Interval, Results, read_curves, read_results
 from attnx.runs.sweep import is_sweep, sweep_of
@@ -135,10 +135,7 @@ class Run:
     @property
     def created(self) -> datetime | None:
         """When the run was created, if run.json says so."""
-        try:
-            return datetime.fromisoformat(self.info["created"]).astimezone()
-        except (KeyError, TypeError, ValueError, OverflowError):
-            return None
+        return parse_iso_time(self.info.get("created") or "")
 
     @property
     def recorded_status(self) -> RunStatus | None:

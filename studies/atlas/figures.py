@@ -11,9 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from attnx.reports.sweep.comparison import Comparison
+from attnx.reports.sweep.comparison import Comparison, LengthRates
 from attnx.reports.sweep.effects import Effect, factors, has_factors, repeated_settings, restrict
-from attnx.reports.sweep.length_rates import LengthRates
 from attnx.reports.sweep.metrics import Metric
 from studies.atlas.changes import find_baseline
 

@@ -11,8 +11,7 @@ import pytest
 from attnx.errors import UserError
 from attnx.reports.run.evaluated_examples import EvaluatedExamples, LengthErrors
 from attnx.reports.sweep.ablations import ablations, parse_reference
-from attnx.reports.sweep.comparison import comparisons
-from attnx.reports.sweep.length_rates import group_lengths
+from attnx.reports.sweep.comparison import comparisons, group_lengths
 from attnx.reports.sweep.markdown import ablation_section, length_section
 from attnx.reports.sweep.report import Report
 from attnx.reports.sweep.run_record import RunRecord

@@ -121,8 +121,6 @@ function badge(index) {
 
 // --- the table -------------------------------------------------------------------------------------------------------
 
-const VALUE = "value:";
-
 // A column: how it is called, what it sorts by, its cell; `wide` ones are left out on a phone.
 function columns() {
   const { keys, chosen_keys: chosenKeys, costs } = comparison();
@@ -130,7 +128,7 @@ function columns() {
     { id: "rank", label: "#", kind: "rank", of: (row) => rankOf(row.setting), cell: rankCell },
     { id: "setting", label: "setting", kind: "setting", of: (row) => settingOf(row).name, cell: (row) => [nameButton(row)] },
     ...keys.map((key, index) => ({
-      id: VALUE + index, label: key, kind: "wide", of: (row) => settingOf(row).values[index],
+      id: `value:${index}`, label: key, kind: "wide", of: (row) => settingOf(row).values[index],
       cell: (row) => [index ? settingOf(row).values[index] : nameButton(row, settingOf(row).values[0])],
     })),
     ...chosenKeys.map((key, index) => ({
@@ -654,17 +652,13 @@ function meet(event) {
 
 const options = (menu, texts) => menu.replaceChildren(...texts.map(([value, text]) => make("option", { value }, text)));
 
-function showVerdict() {
-  find("verdict").replaceChildren(...metric().verdict.map((sentence) => make("p", {}, ...marked(sentence))));
-}
-
 function showMetric() {
   const { rows } = metric();
   metric().ranks = new Map(rows.map((row, rank) => [row.setting, rank]));
   const within = domain(rows.flatMap((row) => runsOf(row.setting).map((run) => run.values[metric().key]).filter((value) => value !== undefined)));
   const near = rows.filter((row) => within[0] <= row.mean && row.mean <= within[1]); // what lies far from the rest ends at the edge
   metric().domain = padded(holding(within, near.flatMap(endsOf)));
-  showVerdict();
+  find("verdict").replaceChildren(...metric().verdict.map((sentence) => make("p", {}, ...marked(sentence))));
   showTable();
   showEffects();
   const { superseded } = comparison();

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
@@ -97,7 +97,7 @@ class Standings:
     suite: Suite
     entries: Sequence[Entry]
     challenger: str = ""
-    notes: Sequence[str] = field(default=())
+    notes: Sequence[str] = ()
 
     @property
     def mechanisms(self) -> list[str]:
@@ -182,7 +182,7 @@ class Standings:
         sentences = [f"{first}."]
         if self.overall and (against := against_best(self.overall, name)):
             sentences = [f"{first}: {against}."]
-        verdicts = {"better": [], "worse": [], "neither": []}  # type: dict[str, list[str]]
+        verdicts: dict[str, list[str]] = {"better": [], "worse": [], "neither": []}
         for task, ranking in self.rankings.items():
             verdicts[verdict(ranking, name)].append(task)
         words = {"better": "better than every other on", "worse": "worse than the best other on"}

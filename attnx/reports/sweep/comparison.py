@@ -1,19 +1,23 @@
-"""Groups runs into comparisons, one per test, and ranks settings by each metric."""
+"""Groups runs into comparisons, one per test: settings ranked by each metric, and their error rates by length."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import fmean
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from attnx.config.view import choice_text, value_text
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import count_phrase
+from attnx.reports.metric_names import COUNTED, metric_base
+from attnx.reports.run.evaluated_examples import SYMBOLS, sum_lengths
 from attnx.reports.sweep.conclusions import choice_in_validation, conclude
 from attnx.reports.sweep.effects import Effect, Effects, Factor, Interaction, effects, factors
-from attnx.reports.sweep.length_rates import LengthRates, length_rates
 from attnx.reports.sweep.metrics import list_metrics
 from attnx.reports.sweep.ranking import Ranking, rank_settings
 from attnx.reports.sweep.run_record import STEPS, RunRecord
@@ -24,6 +28,8 @@ from attnx.runs.info import RunStatus
 TRIED = "tried"  # the column that counts from how many values one was chosen
 MAX_CHOICES = 4  # choices named in one sentence
 STILL_IMPROVING = 0.01  # of the metric, from the validation before the last to the last
+OUTPUT_METRICS = (*COUNTED, "bleu", "chrf", "ter")  # which compare outputs with references
+LENGTH_GROUPS = 4  # of lengths, with about equally many examples
 
 
 @dataclass
@@ -54,6 +60,20 @@ class RankingAnalysis(Ranking):
     def effects_summary(self) -> list[str]:
         """Sentences about both."""
         return self._effects.summary
+
+
+class LengthRates(NamedTuple):
+    """The error rate in percent of each setting of a ranking by groups of source lengths, the mean over seeds."""
+
+    label: str  #: what the rate is of, symbols or sequences; languages are together
+    groups: list[tuple[int, int]]  #: the first and the last length of each group
+    examples: list[int]  #: the test examples of each group
+    rates: dict[int, list[float]]  #: by the index of the setting, in the order of the ranking
+
+    @property
+    def labels(self) -> list[str]:
+        """The groups as text: ``2 to 5``."""
+        return [str(low) if low == high else f"{low} to {high}" for low, high in self.groups]
 
 
 class Comparison(NamedTuple):
@@ -143,6 +163,50 @@ def _compare(runs: Sequence[RunRecord], unfinished: Sequence[RunRecord], best_ov
     task = " ".join(filter(None, [str(first.choices.get("task", "")), file]))
     title = count_phrase(count, "test example") + (f" of {task}" if task else "")
     return Comparison(title, keys, constant, settings, analyzed, superseded, lengths, chosen_keys)
+
+
+def length_rates(ranking: Ranking) -> LengthRates | None:
+    """Rates of what the ranking's metric counts, symbols or sequences, or else of symbols.
+
+    None if a run's errors by length are unknown; if sources have other lengths in some runs, as by another tokenizer;
+    or if no metric compares outputs with references: of points in any order, or of continuations, edits say nothing.
+    """
+    counted = COUNTED.get(metric_base(ranking.metric.key, COUNTED), SYMBOLS)
+    counts = {row.setting_index: [run.examples.length_errors for run in row.setting.runs] for row in ranking.rows}
+    names = {name for row in ranking.rows for run in row.setting.runs for name in run.results}
+    has_rates = any(metric_base(name, OUTPUT_METRICS) for name in names)
+    if not has_rates or not all(by_length for runs in counts.values() for by_length in runs):
+        return None
+    first, *further = (
+        {length: errors.examples for length, errors in by_length.items()}
+        for runs in counts.values()
+        for by_length in runs
+    )
+    if any(lengths != first for lengths in further):
+        return None
+    groups = group_lengths(first)
+    rates = {
+        setting: [fmean(sum_lengths(errors, group).rate(counted) for errors in runs) for group in groups]
+        for setting, runs in counts.items()
+    }
+    examples = [sum(count for length, count in first.items() if low <= length <= high) for low, high in groups]
+    return LengthRates(f"{counted.removesuffix('s')} error rate", groups, examples, rates)
+
+
+def group_lengths(examples: Mapping[int, int]) -> list[tuple[int, int]]:
+    """Neighboring lengths in groups of about equally many examples, given the examples of each length.
+
+    >>> group_lengths({2: 10, 3: 10, 4: 20, 5: 20, 9: 1, 11: 19})
+    [(2, 3), (4, 4), (5, 5), (9, 11)]
+    """
+    lengths = sorted(examples)
+    shares = np.cumsum([examples[length] for length in lengths]) / sum(examples.values())
+    centers = shares - np.diff(shares, prepend=0) / 2  # a length belongs to the group in which its middle example lies
+    codes = np.minimum((centers * LENGTH_GROUPS).astype(int), LENGTH_GROUPS - 1)
+    members = [
+        [length for length, code in zip(lengths, codes, strict=True) if code == group] for group in range(LENGTH_GROUPS)
+    ]
+    return [(group[0], group[-1]) for group in members if group]
 
 
 def missing_combinations(compared: Sequence[Factor]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from attnx.files.parse_number import count_phrase, is_number
 from attnx.reports.markdown import cell_text
 from attnx.reports.run.evaluated_examples import EvaluatedExamples
-from attnx.runs.info import RunStatus
+from attnx.runs.info import RunStatus, parse_iso_time
 from attnx.runs.results import Curve, Interval
 
 STEPS = "steps"  # the result: how many a run trained for
@@ -53,11 +53,8 @@ class RunRecord:
 
     @property
     def created_at(self) -> datetime | None:
-        """When it was created, to compare with runs of other time zones; None if that is unknown."""
-        try:
-            return datetime.fromisoformat(self.created).astimezone()
-        except ValueError:
-            return None
+        """When it was created; None if that is unknown."""
+        return parse_iso_time(self.created)
 
     @property
     def filtered_values(self) -> dict[str, Any]:
