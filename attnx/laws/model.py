@@ -73,7 +73,8 @@ class ModelLaws(Laws):
         """A small model that contains the candidate."""
         if candidate.kind == "model" and candidate.declaration("needs_other_data", False):
             raise LawSkipped("the laws use symbols, but this model reads or outputs other data")
-        if candidate.kind == "encoder" and any(candidate.declaration(name, False) for name in ("needs_sentences", "needs_pairs")):
+        reads_texts = candidate.declaration("needs_sentences", False) or candidate.declaration("needs_pairs", False)
+        if candidate.kind == "encoder" and reads_texts:
             raise LawSkipped("only a classifier reads sentences or pairs of texts")
         yield cls(model_with(candidate))
         if candidate.kind == "query" and candidate.declaration("needs") == "prev_state":

@@ -55,6 +55,14 @@ def test_a_part_obeys_the_laws_of_its_kind(candidate):
     assert not any(failures), failures
 
 
+@pytest.mark.parametrize("kind", [kind for kind in CLASSES if any(law.laws is ModelLaws for law in kind_laws(kind))])
+def test_a_part_stands_in_a_model_or_its_laws_there_are_skipped(kind):
+    for candidate in CANDIDATES:
+        if candidate.kind == kind:
+            with suppress(LawSkipped):
+                assert [*ModelLaws.cases(candidate)], candidate
+
+
 def test_the_kinds_that_are_checked_have_laws():
     assert {*CLASSES} == {*CHECKED_KINDS}
 
