@@ -32,6 +32,8 @@ from attnx.registry.synonyms import suggest_known
 LONG_NUMBER = re.compile(rf"\d{{{MAX_DIGITS + 1}}}")
 # What a file that replaces a choice has in its list of defaults.
 OVERRIDE = "a file replaces a choice by '- override /{}: NAME' in its defaults"
+# The launcher and the sweeper that have options.
+HAVE_OPTIONS = {"launcher": "slurm", "sweeper": "search"}
 # Keys of Hydra's folders, and what to write instead.
 FOLDERS = {
     "hydra.run": "a run lies in multirun/runs; write folder=FOLDER to name another folder",
@@ -167,6 +169,8 @@ def _unknown_in_file(path: str, overrides: Sequence[str]) -> str:
     head, _, name = path.rpartition(".")
     if head in ("hydra.launcher", "hydra.sweeper"):
         kind = head.removeprefix("hydra.")
+        if name in HYDRA_OPTIONS[kind]:
+            return f"the chosen hydra/{kind} has no option {name!r}; it belongs to hydra/{kind}={HAVE_OPTIONS[kind]}"
         return f"hydra/{kind} has no option {name!r}{suggest(name, HYDRA_OPTIONS[kind])}"
     return f"{path} is not set; +{path}=VALUE adds an option of Optuna's" if head.startswith("hydra.sweeper.") else ""
 

@@ -18,12 +18,12 @@ from attnx.runs.sweep import Sweep
 CHOICES = {"launcher": "processes and slurm", "sweeper": "grid and search"}
 
 # Options of Hydra's launchers and sweepers that are numbers or words. The others are commands, classes or variables.
-LAUNCHER_OPTIONS = (
-    "detach partition account qos constraint timeout_min nodes tasks_per_node "
-    "cpus_per_task gpus_per_node mem_gb array_parallelism max_num_timeout signal_delay_s"
-)
-SAFE_KEYS = {f"hydra.launcher.{name}" for name in LAUNCHER_OPTIONS.split()}
-SAFE_KEYS |= {f"hydra.sweeper.{name}" for name in ("n_trials", "seed")}
+SAFE_KEYS = {
+    f"hydra.{kind}.{name}"
+    for kind, options in HYDRA_OPTIONS.items()
+    for name, value_type in options.items()
+    if value_type is not None
+}
 PARAMS_PREFIX = "hydra.sweeper.params."
 SEARCH_PREFIXES = ("hydra.sweeper.sampler.", "hydra.sweeper.pruner.")
 QUOTES = "'\""

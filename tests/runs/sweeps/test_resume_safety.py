@@ -84,6 +84,7 @@ def test_an_entry_that_could_run_code_is_refused(entry, write_record, refuse, mo
         "hydra/launcher=slurm",
         "hydra/sweeper=search",
         "hydra.launcher.partition=gpu",
+        "hydra.launcher.name=mine",
         "hydra.launcher.timeout_min=60",
         "hydra.sweeper.n_trials=20",
         "+hydra.sweeper.params.decoder.hidden_size='7,11'",

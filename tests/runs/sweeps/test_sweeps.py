@@ -471,6 +471,9 @@ def test_a_launcher_needs_its_options_and_its_cluster(refuse, work_folder, monke
     file.write_text("cluster: null\npartition: gpu\nnods: 2\n", encoding="utf-8")
     line = refuse("-m", "--config-dir", "conf", "hydra/launcher=big", "seed=1,2")
     assert line == "attnx: hydra/launcher has no option 'nods'; did you mean nodes?\n"
+    for option, owner in {"launcher.detach": "launcher=slurm", "sweeper.n_trials": "sweeper=search"}.items():
+        line = refuse("-m", "seed=1,2", f"hydra.{option}=1")
+        assert line.endswith(f"has no option {option.partition('.')[2]!r}; it belongs to hydra/{owner}\n")
     monkeypatch.setenv("PATH", str(work_folder))
     line = refuse("-m", "hydra/launcher=slurm", "seed=1,2")
     assert line.startswith("attnx: hydra/launcher=slurm: this machine has no srun; start it where")
