@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from attnx.config.view import dotted_keys
 from attnx.errors import UserError
@@ -107,7 +106,6 @@ def _load(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
     examples = EvaluatedExamples()
     with suppress(OSError, UserError, ValueError, KeyError):  # what cannot be read hides no result
         examples = read_examples(run.path) if status == RunStatus.FINISHED else examples
-    texts: dict[str, Any] = {name: info.get(name) or "" for name in ("monitor", "created", "budget", "machine")}
     error = (job and job.error) or info.get("error") or run.progress.error or ""
     return RunRecord(
         path=run.path,
@@ -119,9 +117,12 @@ def _load(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
         intervals=run.intervals,
         curves={column: curve for column, curve in curves.items() if curve},
         maximize=bool(info.get("maximize")),
-        **texts,
+        monitor=str(info.get("monitor") or ""),
+        created=str(info.get("created") or ""),
+        budget=str(info.get("budget") or ""),
         commit=commit[:COMMIT_LENGTH] + ("+" if commit and git.get("changed") else ""),
-        data=info.get("fingerprint") or "",
+        machine=str(info.get("machine") or ""),
+        data=str(info.get("fingerprint") or ""),
         examples=examples,
         log=log if log.is_file() else None,
         error="" if status == RunStatus.FINISHED else str(error),
