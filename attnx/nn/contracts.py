@@ -6,7 +6,7 @@ Plug-ins keep them without inheriting; :mod:`attnx.laws` tests that they do.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -147,51 +147,34 @@ class GreedyStep(NamedTuple):
     is_last: Tensor  # (b,) bool, whether the sequence ends with it
 
 
-class MarkedStates(nn.Module):
-    """Each marked step has its own state."""
-
-    def forward(self, states: Tensor, mask: Tensor) -> Tensor:
-        """(b, t, size) and a mask (b, t) of n steps -> (n, size), in the order of rows."""
-        return states[mask]
-
-
 class TargetSpec(Protocol):
-    """One step of a sequence: its shape, embedding, loss and predictions. It has no weights: those are the model's.
+    """One step of a sequence: its shape, embedding, loss and predictions. It has no weights: those are the model's."""
 
-    Targets inherit it for the methods that are alike for symbols and for numbers.
-    """
+    @property
+    def width(self) -> int:
+        """Size of the output layer."""
 
-    if TYPE_CHECKING:  # a dataclass would take a property for the default of its field
-
-        @property
-        def width(self) -> int:
-            """Size of the output layer."""
-
-        @property
-        def steps(self) -> int | None:
-            """The number of steps of every output; None if each ends where it says so."""
+    @property
+    def steps(self) -> int | None:
+        """The number of steps of every output; None if each ends where it says so."""
 
     def prepare(self, source: Tensor, target: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """A source (b, s, ...) and its target (b, t, ...), None where it is not known, as the model gets them."""
-        return source, target
 
     def restore(self, outputs: Tensor, source: Tensor) -> Tensor:
         """Undo :meth:`prepare`: outputs (b, n, t, ...) of the model for a source that was not prepared."""
-        return outputs
 
     def embedding(self, size: int) -> nn.Module:
         """A new layer from steps (b, t, ...) to vectors (b, t, size)."""
 
     def marked_states(self, size: int) -> nn.Module:
         """A new layer from states (b, t, size) and a mask (b, t) of n steps to what their outputs read (n, size)."""
-        return MarkedStates()
 
     def start_input(self, rows: int, device: torch.device) -> Tensor:
         """(rows, ...) the decoder's input at the first step."""
 
     def decoder_inputs(self, source: Tensor, target: Tensor) -> Tensor:
         """What the decoder reads with a known target (b, t, ...): the start, and each step but the last."""
-        return torch.cat([self.start_input(len(target), target.device)[:, None], target[:, :-1]], dim=1)
 
     def step_losses(self, outputs: Tensor, target: Tensor, target_mask: Tensor, label_smoothing: float = 0.0) -> Tensor:
         """Outputs (b, t, width), target (b, t, ...) and mask (b, t), False at padding -> (b, t), 0 at padding."""

@@ -8,11 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.nn.contracts import GreedyStep, TargetSpec
+from attnx.nn.contracts import GreedyStep
+from attnx.nn.targets.shared import SharedTarget
 
 
 @dataclass(frozen=True)
-class Numbers(TargetSpec):
+class Numbers(SharedTarget):
     """Rows of scaled numbers (b, t, f); an output is one row, followed by the logit of this row being the last.
 
     Formula: ``loss = sum_t mean_f (y_tf - o_tf)^2 - log p(e_t), p(e_t = 1) = sigmoid(o_t,f+1)``, e_t = 1 at the last t

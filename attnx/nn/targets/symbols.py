@@ -9,11 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnx.data.vocabulary import BOS, EOS, PAD
-from attnx.nn.contracts import GreedyStep, TargetSpec
+from attnx.nn.contracts import GreedyStep
+from attnx.nn.targets.shared import SharedTarget
 
 
 @dataclass(frozen=True)
-class Symbols(TargetSpec):
+class Symbols(SharedTarget):
     """Symbols as ids (b, t), predicted from logits.
 
     Formula: ``p(y_t) = softmax(o_t), loss = -sum_t log p(y_t)``

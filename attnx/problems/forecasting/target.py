@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from attnx.nn.contracts import GreedyStep, TargetSpec
+from attnx.nn.contracts import GreedyStep
+from attnx.nn.targets.shared import SharedTarget
 
 
 @dataclass(frozen=True)
-class ForecastTarget(TargetSpec):
+class ForecastTarget(SharedTarget):
     """A fixed number of rows of scaled numbers (b, t, f); an output is one row, or one row per quantile.
 
     Formula: ``loss = sum_t mean_f (y_tf - o_tf)^2``, or of quantiles ``sum_t mean_fq max(q e, (q - 1) e), e = y - o_q``
