@@ -63,7 +63,9 @@ class FastEmbedding(nn.Embedding):
 def unchanged_lookup(rows: Tensor) -> Lookup | None:
     """The lookup that a tensor is the output of, unless it was changed in place, or a hook waits for its gradient."""
     lookup: Lookup | None = getattr(rows, "lookup", None)
-    return None if lookup is None or rows._version != lookup.version or rows._backward_hooks else lookup
+    if lookup is None or rows.is_inference() or rows._version != lookup.version:
+        return None
+    return None if rows._backward_hooks else lookup
 
 
 class FastMemoryCellLayer(MemoryCellLayer):

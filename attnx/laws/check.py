@@ -166,7 +166,9 @@ def check_plug_ins(config: Mapping[str, Any]) -> None:
     """
     for kind, name, options in used_parts(config):
         info = registry.describe(kind, name)
-        for law in kind_laws(kind, quick=True) if info.origin != "core" and kind in CLASSES else ():
+        if info.origin == "core" or kind not in CLASSES:
+            continue
+        for law in kind_laws(kind, quick=True):
             with suppress(LawSkipped):
                 if failure := law_failure(law, Candidate(kind, name, options), torch.float32):
                     raise UserError(f"{failure}; {advice(info)}")

@@ -49,7 +49,7 @@ def product_dtype(tensor: Tensor) -> torch.dtype:
 
 def is_tracing() -> bool:
     """Whether a model is being traced, compiled, exported, vectorized or differentiated forwards."""
-    traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+    traced = torch.compiler.is_compiling() or _is_jit_tracing()
     return traced or torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
@@ -156,7 +156,7 @@ def entmax(scores: Tensor, allowed_mask: Tensor, alpha: float | Tensor = 1.5) ->
 
     def normalize(masked: Tensor) -> Tensor:
         expanded = alpha_minus_1.expand(*masked.shape[:-1], 1)
-        if torch._C._get_tracing_state() is not None:  # a traced program holds no function of ours
+        if _is_jit_tracing():  # a traced program holds no function of ours
             return _entmax_weights(masked, expanded)
         weights: Tensor = _Entmax.apply(masked, expanded)  # type: ignore[no-untyped-call]
         return weights
@@ -198,6 +198,11 @@ class _Entmax(torch.autograd.Function):
         return steepness * centered, (curve * centered).sum(-1, keepdim=True)
 
 
+def _is_jit_tracing() -> bool:
+    """Whether a program is being made of what is computed."""
+    return bool(torch.jit.is_tracing())  # type: ignore[attr-defined, no-untyped-call]
+
+
 def _entmax_weights(scores: Tensor, alpha_minus_1: Tensor) -> Tensor:
     """The weights by u, the logarithm of the largest of them, for which they sum to 1.
 
@@ -209,7 +214,7 @@ def _entmax_weights(scores: Tensor, alpha_minus_1: Tensor) -> Tensor:
     """
     gaps = scores - scores.amax(-1, keepdim=True)
     eps, tiny = torch.finfo(gaps.dtype).eps, torch.finfo(gaps.dtype).tiny
-    traced = torch._C._get_tracing_state() is not None  # then the steps must serve any scores, and a million of them
+    traced = _is_jit_tracing()  # then the steps must serve any scores, and a million of them
     positions = 2**20 if traced else gaps.shape[-1]
     max_steps = math.ceil(math.log2(positions) - math.log2(eps) / 2) + 1
     peak, weights = torch.zeros_like(gaps[..., :1]), gaps
