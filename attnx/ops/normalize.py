@@ -49,7 +49,7 @@ def product_dtype(tensor: Tensor) -> torch.dtype:
 
 def is_tracing() -> bool:
     """Whether a model is being traced, compiled, exported, vectorized or differentiated forwards."""
-    traced = torch.compiler.is_compiling() or _is_jit_tracing()
+    traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
     return traced or torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
