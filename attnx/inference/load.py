@@ -22,7 +22,7 @@ from attnx.errors import UserError
 from attnx.files.printable import printable
 from attnx.inference.checkpoint import load_weights
 from attnx.inference.trained_run import TrainedRun as TrainedRun
-from attnx.inference.validate import SIDES, checkpoint_files, read_complete_run, refuse_unlike
+from attnx.inference.validate import checkpoint_files, read_complete_run, refuse_unlike
 from attnx.models.resolve import DataSizes, ResolvedConfig, resolve_model
 from attnx.nn.pretrained import load_vectors
 from attnx.registry import PartSpec
@@ -104,7 +104,7 @@ def load_run(folder: str | Path, checkpoint: str = "best", decoding: PartSpec | 
         FeatureScaler.load(vocabulary / features)
         if (vocabulary / features).is_file()
         else Vocabulary.load(vocabulary / symbols)
-        for symbols, features in SIDES.values()
+        for symbols, features in layout.SIDES.values()
     )
     tags = load_symbols(vocabulary / layout.TAGS) if (vocabulary / layout.TAGS).is_file() else ()
     limit = OutputLimit.load(vocabulary / layout.OUTPUT_LIMIT)

@@ -24,10 +24,6 @@ AVERAGE = "average"
 KINDS_TO_OPEN = ("task", "model", "decoding")
 KINDS_TO_TRAIN = (*KINDS_TO_OPEN, "optimizer", "lr_schedule", "trainer")
 NOTHING_LEFT = "{}: finished; there is nothing left to do"
-SIDES = {
-    "source": (layout.SOURCE_SYMBOLS, layout.SOURCE_FEATURES),
-    "target": (layout.TARGET_SYMBOLS, layout.TARGET_FEATURES),
-}
 
 
 def read_complete_run(folder: Path | str, checkpoint: str = "best") -> Run:
@@ -42,7 +38,7 @@ def read_complete_run(folder: Path | str, checkpoint: str = "best") -> Run:
         raise UserError(f"{folder!r}: name one run folder; several are opened as an ensemble by open_ensemble")
     path = Path(folder)
     run = read_configured_run(path)
-    for side, files in SIDES.items():
+    for side, files in layout.SIDES.items():
         if not any((path / layout.VOCABULARY / file).is_file() for file in files):
             raise UserError(
                 f"{path / layout.VOCABULARY / files[0]}: no such file; the run's {side} vocabulary is missing"

@@ -44,6 +44,7 @@ SOURCE_SYMBOLS: Final = "source.json"
 TARGET_SYMBOLS: Final = "target.json"
 SOURCE_FEATURES: Final = "features.json"
 TARGET_FEATURES: Final = "target_features.json"
+SIDES: Final = {"source": (SOURCE_SYMBOLS, SOURCE_FEATURES), "target": (TARGET_SYMBOLS, TARGET_FEATURES)}
 TAGS: Final = "tags.json"
 OUTPUT_LIMIT: Final = "output_limit.json"
 BLEU_OPTIONS: Final = "bleu.json"

@@ -155,7 +155,7 @@ class Classification(SequenceTask):
         texts = text.split("\t") if self.columns.texts == 2 else [text]
         if len(texts) != self.columns.texts:
             raise UserError(f"{text!r} has {count_phrase(len(texts), 'column')}; expected two texts with a tab between")
-        symbols = [split_sentences(text, self.lower) for text in texts]
+        symbols = [split_words_and_marks(text, self.lower) for text in texts]
         if not all(symbols):
             problem = "is empty" if self.columns.texts == 1 else "has an empty text"
             raise UserError(f"{text!r} {problem}; there is nothing to read")
@@ -170,12 +170,12 @@ def _first_text(pair: Pair) -> str:
     return " ".join(takewhile(lambda symbol: symbol != SEPARATOR, pair.source))
 
 
-def split_sentences(text: str, lower: bool = True) -> Symbols:
+def split_words_and_marks(text: str, lower: bool = True) -> Symbols:
     """Split a text into words and marks; each sentence ends with a full stop, behind its ``!`` or ``?``.
 
     A run of marks that end a sentence is one end. A last sentence without an end gets a full stop, too.
 
-    >>> split_sentences("Won £3.50!! Call now...  It's free")
+    >>> split_words_and_marks("Won £3.50!! Call now...  It's free")
     ('won', '£', '3.50', '!', '.', 'call', 'now', '.', "it's", 'free', '.')
     """
     symbols: list[str] = []
@@ -247,7 +247,7 @@ def _read_fields(row: TableRow, columns: Columns, lower: bool) -> Pair:
         hint = hint or (separator_hint(line) if len(fields) == 1 else "")
         raise UserError(f"{where}: {count_phrase(len(fields), 'column')}; {expected}{hint}; the line is {quoted(line)}")
     label = fields.pop(0 if columns.label == "first" else -1)
-    texts = [split_sentences(field, lower) for field in fields]
+    texts = [split_words_and_marks(field, lower) for field in fields]
     if not all(texts) or not label:
         missing = "label" if all(texts) else "text" if len(texts) == 1 else f"{'second' if texts[0] else 'first'} text"
         raise UserError(f"{where}: the {missing} is empty; {expected}; the line is {quoted(line)}")

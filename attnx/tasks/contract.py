@@ -20,7 +20,7 @@ from attnx.errors import UserError
 from attnx.metrics.per_tag import update_all
 from attnx.nn.contracts import TargetSpec
 from attnx.nn.targets.build import step_spec
-from attnx.runs.layout import OUTPUT_LIMIT, SOURCE_FEATURES, SOURCE_SYMBOLS, TARGET_FEATURES, TARGET_SYMBOLS
+from attnx.runs.layout import OUTPUT_LIMIT, SIDES
 
 TaskOutput: TypeAlias = list[str] | Matrix
 """What a model writes for an example: symbols, or a matrix (t, f) in the data's units."""
@@ -58,10 +58,7 @@ class SequenceData:
 
     def save_sides(self, folder: Path) -> None:
         """Write the vocabulary or the scales of each side, as a run folder has them."""
-        for side, symbols, features in (
-            (self.source, SOURCE_SYMBOLS, SOURCE_FEATURES),
-            (self.target, TARGET_SYMBOLS, TARGET_FEATURES),
-        ):
+        for side, (symbols, features) in zip((self.source, self.target), SIDES.values(), strict=True):
             side.save(folder / (symbols if isinstance(side, Vocabulary) else features))
         self.output_limit.save(folder / OUTPUT_LIMIT)
 

@@ -15,7 +15,7 @@ from attnx.errors import UserError
 from attnx.laws.small import small_config, small_model
 from attnx.metrics.labels import Accuracy, MacroF1
 from attnx.nn.contracts import EncoderOutput
-from attnx.tasks.classification import Classification, Columns, read_labeled_texts, split_sentences
+from attnx.tasks.classification import Classification, Columns, read_labeled_texts, split_words_and_marks
 from attnx.tasks.loss import token_loss
 
 TEXTS = ["it rains", "the sun shines! now", "rain, rain", "sun. sun", "what rain?", "a sunny day", "it is wet", "dry"]
@@ -29,15 +29,15 @@ def write_texts(path: Path, count: int = 80) -> str:
 
 
 def test_a_sentence_ends_with_a_full_stop():
-    assert split_sentences("Why?!  No.") == ("why", "!", "?", ".", "no", ".")
-    assert split_sentences("Pay £1,000.50 to Mr X", lower=False) == ("Pay", "£", "1,000.50", "to", "Mr", "X", ".")
-    assert split_sentences(" ") == ()
+    assert split_words_and_marks("Why?!  No.") == ("why", "!", "?", ".", "no", ".")
+    assert split_words_and_marks("Pay £1,000.50 to Mr X", lower=False) == ("Pay", "£", "1,000.50", "to", "Mr", "X", ".")
+    assert split_words_and_marks(" ") == ()
 
 
 def test_a_word_keeps_its_combining_marks():
     """In any script and Unicode form; a variation selector stays with its emoji's side."""
-    assert split_sentences("हिन्दी भाषा cafe\u0301's") == ("हिन्दी", "भाषा", "cafe\u0301's", ".")
-    assert split_sentences("\u2764\ufe0flove") == ("\u2764", "\ufe0f", "love", ".")
+    assert split_words_and_marks("हिन्दी भाषा cafe\u0301's") == ("हिन्दी", "भाषा", "cafe\u0301's", ".")
+    assert split_words_and_marks("\u2764\ufe0flove") == ("\u2764", "\ufe0f", "love", ".")
 
 
 def test_either_column_may_be_the_label(tmp_path):

@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not runs:
         raise UserError(f"{' '.join(arguments.folders)}: holds no finished run to measure")
     if not arguments.no_latency:
-        _measure(runs, sorted(arguments.contexts))
+        _measure(runs, sorted(set(arguments.contexts)))
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in HEAD:
         table.add_column(column, justify="left" if column == "run" else "right")
