@@ -8,24 +8,28 @@ const DIVERGING = {
   light: ["#8c3b00", "#f0a35e", "#ffffff", "#6aa9d8", "#08417a"],
   dark: ["#ffc48a", "#b9651b", "#12161c", "#2b78b8", "#a8d8ff"],
 };
+const decoded = new WeakMap(); // strips to their bytes
 
-// The bytes of a step's vector.
 function levels(strip, step) {
-  const text = atob(strip.bytes).slice(step * strip.width, (step + 1) * strip.width);
-  return [...Int8Array.from(text, (letter) => letter.charCodeAt(0))];
+  if (!decoded.has(strip)) {
+    const text = atob(strip.bytes);
+    decoded.set(strip, Int8Array.from(text, (letter) => letter.charCodeAt(0)));
+  }
+  return decoded.get(strip).subarray(step * strip.width, (step + 1) * strip.width);
 }
 
 const dot = (first, second) => first.reduce((sum, number, index) => sum + number * second[index], 0);
+const bytesOf = (strip, step) => [...levels(strip, step)];
 
 function norm(strip, step) {
-  const numbers = levels(strip, step);
+  const numbers = bytesOf(strip, step);
   return Math.sqrt(dot(numbers, numbers)) * strip.scale / LARGEST_LEVEL;
 }
 
 // The cosine of a step's vector and that of the step before; null at the first step, and of zeros.
 function cosineToLast(strip, step) {
   if (!step) return null;
-  const [now, last] = [levels(strip, step), levels(strip, step - 1)];
+  const [now, last] = [bytesOf(strip, step), bytesOf(strip, step - 1)];
   const lengths = Math.sqrt(dot(now, now) * dot(last, last));
   return lengths ? dot(now, last) / lengths : null;
 }
