@@ -167,6 +167,7 @@ def _compose_and_run(argv: Sequence[str]) -> int:
     """Train, sweep or show a configuration."""
     from attnx.cli.training_args import TrainingParser
     from attnx.config.compose import canonicalize_overrides, compose
+    from attnx.inference.validate import refuse_equal_cost
     from attnx.runs.sweep import reject_repeated
 
     arguments = TrainingParser().parse(argv)
@@ -190,12 +191,7 @@ def _compose_and_run(argv: Sequence[str]) -> int:
     if launched_rank() and not any(re.match(r"[+~]*trainer(\.devices)?[=@]", word) for word in overrides):
         overrides = ["trainer=ddp", *overrides]
     config = compose(overrides, config_dir)
-    equal = [f"match={config['match']}"] if config["match"] else []
-    equal += ["budget=flops"] if config["budget"] == "flops" else []
-    if equal:
-        raise UserError(
-            f"{equal[0]} makes the jobs of a sweep cost the same, and this is one run; add -m, or leave it out"
-        )
+    refuse_equal_cost(config)
     if not overrides:
         four = " ".join(f"{kind}={config[kind]['name']}" for kind in ("task", "scorer", "scope", "normalizer"))
         print(f"attnx: training the default composition, {four}; attnx list shows the choices", flush=True)

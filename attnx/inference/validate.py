@@ -105,6 +105,20 @@ def check_complete(config: Mapping[str, Any], needed: Sequence[str]) -> dict[str
     return complete
 
 
+def refuse_equal_cost(config: Mapping[str, Any]) -> None:
+    """Refuse what makes the jobs of a sweep cost the same in the configuration of one run.
+
+    Raises:
+        UserError: it has ``match`` or ``budget=flops``.
+    """
+    equal = [f"match={config['match']}"] if config.get("match") else []
+    equal += ["budget=flops"] if config.get("budget") == "flops" else []
+    if equal:
+        raise UserError(
+            f"{equal[0]} makes the jobs of a sweep cost the same, and this is one run; add -m, or leave it out"
+        )
+
+
 def _refuse_missing_keys(config: Mapping[str, Any], kinds: Sequence[str]) -> None:
     for kind in kinds:
         if kind not in config:

@@ -120,7 +120,7 @@ def train_or_resume(config: Mapping[str, Any], overrides: Sequence[str]) -> None
         Interrupted: the job was asked to stop; it can be resumed.
     """
     from attnx.reports.build_all import build_reports
-    from attnx.training.fit import fit, resume
+    from attnx.training.fit import fit_job, resume
 
     folder = Path(config["folder"])
     folder.mkdir(parents=True, exist_ok=True)
@@ -135,7 +135,7 @@ def train_or_resume(config: Mapping[str, Any], overrides: Sequence[str]) -> None
     if has_checkpoint:
         resume(folder)
     else:
-        fit(config, overrides)
+        fit_job(config, overrides)
 
 
 def reject_edited_plugins(sweep: Path, config: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from attnx import registry
 from attnx.errors import UserError, check_words
 from attnx.inference.checkpoint import check_resumable
 from attnx.inference.load import TrainedRun, load_run, open_run
-from attnx.inference.validate import KINDS_TO_TRAIN, NOTHING_LEFT, check_complete, read_resumable_run
+from attnx.inference.validate import KINDS_TO_TRAIN, NOTHING_LEFT, check_complete, read_resumable_run, refuse_equal_cost
 from attnx.registry.plugin_code import reject_parts_of_this_process
 from attnx.reports.build_all import build_reports
 from attnx.reports.run.tables import file_list, results_table, start_table
@@ -57,9 +57,20 @@ def fit(
         words = config.split() if isinstance(config, str) else config if isinstance(config, list) else ["scorer=dot"]
         raise UserError(f"fit takes a configuration from compose: attnx.fit(attnx.compose({words!r}))")
     check_words(overrides, "overrides", "fit(config, ['scorer=dot'])")
+    refuse_equal_cost(config)
+    return fit_job(config, overrides, console, is_verbose)
+
+
+def fit_job(
+    config: Mapping[str, Any],
+    overrides: Sequence[str] = (),
+    console: Console | None = None,
+    is_verbose: bool = False,
+) -> TrainedRun:
+    """Train a run, or a job of a sweep, whose cost was made equal before: see :func:`fit`."""
     config = resolve_devices(check_complete(config, KINDS_TO_TRAIN))
     if needs_processes(config["trainer"]) and rank_info().world_size == 1:
-        return _train_in_ranks(partial(fit, config, overrides, is_verbose=is_verbose), config)
+        return _train_in_ranks(partial(fit_job, config, overrides, is_verbose=is_verbose), config)
     prepared = prepare(config)
     with create_run_folder(prepared, overrides) as folder, record_failure(folder, config["trainer"]):
         return _start(prepared, folder, console or Console(), is_verbose)

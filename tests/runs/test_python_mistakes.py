@@ -46,6 +46,9 @@ def test_a_changed_configuration_is_checked(words):
     )
     assert refusal_message(attnx.fit, {**config, "speed": 3}) == "'speed' is not a key of a run; remove it"
     assert refusal_message(attnx.fit, {**config, "seed": "one"}) == "seed=one: expected a whole number, 0 or more"
+    for key, value in (("match", "flops"), ("budget", "flops")):
+        message = f"{key}={value} makes the jobs of a sweep cost the same, and this is one run; add -m, or leave it out"
+        assert refusal_message(attnx.fit, {**config, key: value}) == message
     config["trainer"]["batch_size"] = 0
     assert refusal_message(attnx.fit, config).startswith("trainer.batch_size=0: expected a whole number, 1 or more")
     assert not Path("multirun").exists()
