@@ -21,6 +21,7 @@ from attnx.config.suite_file import read_suite
 from attnx.errors import ExitCode, UserError
 from studies.atlas.reverse import write_reverse
 from studies.attnx_process import Deadline, run_attnx
+from studies.confirm.beyond import read_beyond
 from studies.confirm.comparisons import check_names, compare, read_planned, read_runs
 from studies.confirm.page import fill_page
 from studies.confirm.repeats import read_repeated
@@ -54,7 +55,8 @@ def main() -> int:
     answers = compare(planned, runs)
     for one in answers:
         print(one.sentence)
-    page = fill_page(PAGE.read_text(encoding="utf-8"), suites, answers, runs, read_repeated(suites), PROBLEMS)
+    uncounted = read_repeated(suites), read_beyond(suites)
+    page = fill_page(PAGE.read_text(encoding="utf-8"), suites, answers, runs, uncounted, PROBLEMS)
     PAGE.write_text(page, encoding="utf-8")
     return ExitCode.FINISHED
 

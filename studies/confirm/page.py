@@ -17,9 +17,10 @@ from attnx.config.suite_file import Suite
 from attnx.reports.markdown import table
 from attnx.reports.significant_digits import digits_for, p_text
 from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL
-from attnx.reports.suite.standings import Entry, Standings, row_of
+from attnx.reports.suite.standings import row_of
 from attnx.reports.sweep.ranking import Ranking
 from attnx.reports.sweep.run_record import RunRecord
+from studies.confirm.beyond import BEYOND_HEAD, beyond_rows, standings_by_task
 from studies.confirm.comparisons import BETTER, EQUAL, WORSE, Compared, Planned, Runs, compare
 from studies.confirm.repeats import REPEAT_HEAD, repeat_rows
 from studies.page_tables import replace_tables
@@ -30,15 +31,22 @@ CPU_SECONDS, PARAMETERS = "train_cpu_seconds", "parameters"
 
 
 def fill_page(
-    page: str, suites: Sequence[Suite], answers: Sequence[Compared], runs: Runs, repeated: Runs, problems: Path
+    page: str,
+    suites: Sequence[Suite],
+    answers: Sequence[Compared],
+    runs: Runs,
+    uncounted: Sequence[Runs],
+    problems: Path,
 ) -> str:
-    """The page with its tables made anew."""
+    """The page with its tables made anew; ``uncounted`` are the runs of equal seeds, and those of rates beyond."""
     rows, notes = advice_rows(suites, runs, problems)
+    repeated, beyond = uncounted
     texts = {
         "confirmed": "\n\n".join([table(ADVICE_HEAD, rows), *notes]),
         "common": "\n\n".join(common_tables(suites, runs)),
         "questions": table(FOUND_HEAD, [_found_row(one) for one in answers]),
         "expectations": expectations_text(answers),
+        "beyond": table(BEYOND_HEAD, beyond_rows(suites, runs, beyond)),
         "repeats": table(REPEAT_HEAD, repeat_rows(suites, runs, repeated)),
     }
     return replace_tables(page, texts)
@@ -46,16 +54,12 @@ def fill_page(
 
 def rank_tasks(suites: Sequence[Suite], runs: Runs) -> dict[str, Ranking]:
     """The settings of each ``SUITE/TASK`` that has counted runs, best first."""
-    rankings = {}
-    for suite in suites:
-        entries = [
-            Entry(task, name, words, runs.get((f"{suite.name}/{task}", name), []))
-            for task in suite.tasks
-            for name, words in suite.baselines.items()
-        ]
-        for task, ranking in Standings(suite, entries).rankings.items():
-            rankings[f"{suite.name}/{task}"] = ranking
-    return rankings
+    return {
+        f"{suite.name}/{task}": ranking
+        for suite in suites
+        for task, standings in standings_by_task(suite, runs).items()
+        for ranking in standings.rankings.values()
+    }
 
 
 def advice_rows(suites: Sequence[Suite], runs: Runs, problems: Path) -> tuple[list[list[str]], list[str]]:

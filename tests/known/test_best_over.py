@@ -68,8 +68,18 @@ def test_validation_chooses_and_the_test_reports(sweep):
         in verdict
     )
     assert "Fewer than 3 were tried of **dot** (2): more tries find better values, also by chance." in verdict
+    assert not any("one beyond may be better" in sentence for sentence in verdict)  # two rates have no middle
     assert comparison.superseded == 0
     assert [effect.name for effect in comparison.rankings[0].effects] == ["scorer"]
+
+
+def test_a_best_value_at_an_end_of_those_tried_is_named(sweep, write):
+    write("additive", 0.1, 0, 7.0, 9.0)
+    write("dot", 0.002, 0, 9.0, 9.0)
+    text = "The best `optimizer.lr` of {} is the lowest or the highest tried: one beyond may be better."
+    assert text.format("**additive**") in only(sweep, "optimizer.lr").rankings[0].verdict
+    write("dot", 0.03, 0, 5.0, 9.0)
+    assert text.format("**additive**; **dot**") in only(sweep, "optimizer.lr").rankings[0].verdict
 
 
 def test_several_choices_are_chosen_together(sweep):

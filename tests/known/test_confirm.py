@@ -19,6 +19,7 @@ from attnx.reports.sweep.settings import Setting
 from attnx.runs.info import RunStatus
 from studies.atlas.figures import BLUE, GRAY
 from studies.confirm.__main__ import HERE, PAGE, PROBLEMS, RESULTS, SUITES
+from studies.confirm.beyond import beyond_rows, read_beyond, standings_by_task, write_beyond
 from studies.confirm.comparisons import (
     BETTER,
     EQUAL,
@@ -165,10 +166,10 @@ def test_the_page_advises_where_a_task_is_whole(tmp_path):
     (_, (_, taken, *_)), notes = advice_rows([read_suite(str(file))], table, problems)
     assert (taken, notes) == ("`dot`: `scorer=dot`", [])
     table["g2p/english", "none"] = runs(10.0, 10.2, 10.1, 10.3)
-    names = ("confirmed", "common", "questions", "expectations", "repeats")
+    names = ("confirmed", "common", "questions", "expectations", "beyond", "repeats")
     page = "a" + "".join(f"\n\n<!-- {name} -->\n\nstale\n\n<!-- end -->\n\nb" for name in names)
     answers = compare([Planned("g2p/english", "none", "dot", BETTER, "us")], table)
-    filled = fill_page(page, [read_suite(str(file))], answers, table, {}, problems)
+    filled = fill_page(page, [read_suite(str(file))], answers, table, ({}, {}), problems)
     assert "stale" not in filled
     assert "| g2p/english | `none` against `dot` | better: us | **worse** |" in filled
     assert filled.startswith("a\n\n<!-- confirmed -->\n\n| your problem | take |")
@@ -179,7 +180,7 @@ def test_the_tables_of_the_page_are_those_of_the_results():
     suites, page = [read_suite(str(file)) for file in FILES], PAGE.read_text(encoding="utf-8")
     counted = read_runs(sorted(RESULTS.glob("*.csv")), suites)
     answers = compare(read_planned(HERE / "comparisons.yaml"), counted)
-    assert fill_page(page, suites, answers, counted, read_repeated(suites), PROBLEMS) == page
+    assert fill_page(page, suites, answers, counted, (read_repeated(suites), read_beyond(suites)), PROBLEMS) == page
 
 
 def test_the_page_counts_the_seeds_that_reverse_without_an_error():
@@ -307,6 +308,49 @@ def suite(tmp_path):
     }
     file.write_text(yaml.safe_dump(fields), encoding="utf-8")
     return read_suite(str(file))
+
+
+def test_rates_beyond_an_end_of_the_search_are_tried(tmp_path):
+    """Of each setting whose best one is the lowest or the highest; compared in validation, with equal seeds."""
+    file = tmp_path / "words.yaml"
+    fields = {
+        "base": ["model.dropout=0.2"],
+        "tasks": {"english": ["task=g2p"], "french": []},
+        "baselines": {"dot": ["scorer=dot"], "mlp": ["scorer=mlp"], "none": ["attention=none"]},
+        "search": {"optimizer.lr": [0.001, 0.004, 0.016]},
+        "seeds": 2,
+    }
+    file.write_text(yaml.safe_dump(fields), encoding="utf-8")
+    suite = read_suite(str(file))
+
+    def at_rate(rate: float, *pers: float) -> list[RunRecord]:
+        curves = [{"valid_per": {1: 90.0, 2: per}} for per in pers]
+        return [
+            replace(run, choices={"optimizer.lr": rate}, curves=curve)
+            for run, curve in zip(seed_runs(*pers), curves, strict=True)
+        ]
+
+    counted = {
+        ("words/english", "dot"): at_rate(0.001, 5.0, 6.0),
+        ("words/english", "mlp"): at_rate(0.016, 8.0, 9.0),
+        ("words/english", "none"): at_rate(0.004, 9.0, 9.0),
+        ("words/french", "dot"): at_rate(0.004, 9.0, 9.0),
+    }
+    by_task = standings_by_task(suite, counted)
+    assert write_beyond(by_task["french"], "french", tmp_path / "beyond") is None
+    further = read_suite(str(write_beyond(by_task["english"], "english", tmp_path / "beyond")))
+    assert further.baselines == {
+        "dot": ["scorer=dot", "optimizer.lr=0.00025"],
+        "mlp": ["scorer=mlp", "optimizer.lr=0.064"],
+    }
+    assert (further.name, further.tasks, further.base) == ("words-english", {"english": ["task=g2p"]}, suite.base)
+    assert (further.grid, [*further.counted_seeds]) == ([[]], [2])
+    beyond = {
+        ("words-english/english", "dot"): at_rate(0.00025, 5.1),
+        ("words-english/english", "mlp"): at_rate(0.064, 7.5),
+    }
+    assert beyond_rows([suite], counted, beyond) == [["words/english", "2 of 3", "1 of 2", "`mlp`: 7.50, not 8.00"]]
+    assert beyond_rows([suite], counted, {}) == [["words/english", "2 of 3", "0 of 0", ""]]
 
 
 def test_the_results_of_equal_seeds_are_compared(suite):

@@ -170,10 +170,10 @@ def test_a_failed_seed_is_named():
     assert [row[7] for row in table.rows] == ["2 of 3", "3"]
 
 
-def test_a_value_at_the_edge_of_the_search_is_named():
-    at_edge = Entry("easy", "capped", [], [run(2, 9.0, rate=0.1)])
-    assert FAR.edges(at_edge) == ["optimizer.lr"]
-    assert FAR.edges(FAR.entries[0]) == []
+def test_a_value_at_an_end_of_the_search_is_named():
+    at_end = Entry("easy", "capped", [], [run(2, 9.0, rate=0.1)])
+    assert FAR.keys_at_an_end(at_end) == ["optimizer.lr"]
+    assert FAR.keys_at_an_end(FAR.entries[0]) == []
 
 
 def test_the_runs_of_others_are_merged(tmp_path):

@@ -19,10 +19,8 @@ from attnx.reports.sweep.comparison import unequal_conditions
 from attnx.reports.sweep.metrics import COSTS, list_metrics, run_value
 from attnx.reports.sweep.ranking import RankedSetting, Ranking, rank_settings
 from attnx.reports.sweep.run_record import RunRecord
-from attnx.reports.sweep.settings import Setting, override_choice
+from attnx.reports.sweep.settings import Setting, override_choice, range_ends
 from attnx.runs.info import RunStatus
-
-MIN_GRID = 3  # values of a key of which the first and the last are an edge
 
 
 def choose_run(runs: Sequence[RunRecord]) -> RunRecord | None:
@@ -203,12 +201,14 @@ class Standings:
                 tasks.setdefault(sentence, []).append(task)
         return [f"{', '.join(names)}: {sentence}" for sentence, names in tasks.items()]
 
-    def edges(self, entry: Entry) -> list[str]:
-        """The keys whose chosen value is the first or the last that was tried, so that a further one may be better."""
-        chosen = entry.chosen([*self.suite.search])
-        grid = {key: [override_choice(key, value) for value in tried] for key, tried in self.suite.search.items()}
-        wide = {key: tried for key, tried in grid.items() if len(tried) >= MIN_GRID}
-        return [key for key, value in chosen.items() if key in wide and value in (wide[key][0], wide[key][-1])]
+    def keys_at_an_end(self, entry: Entry) -> list[str]:
+        """The keys whose chosen value is the lowest or the highest that was tried, so that one beyond may be better."""
+        search = self.suite.search
+        return [
+            key
+            for key, value in entry.chosen([*search]).items()
+            if value in range_ends(override_choice(key, tried) for tried in search[key])
+        ]
 
 
 def _rank(runs_of: Mapping[str, Sequence[RunRecord]]) -> Ranking:

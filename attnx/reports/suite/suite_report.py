@@ -95,10 +95,10 @@ def suite_tables(standings: Standings) -> list[Table]:
             rows.append([*cells, *(chosen.get(key, "") for key in search)])
         head = ["rank", "mechanism", f"{metric.label}{f', {metric.unit}' if metric.unit else ''}", "95 % interval"]
         tables.append(Table(task, [*head, "behind", "95 % interval", "p", "seeds", *standings.suite.search], rows))
-    edges = [(entry, standings.edges(entry)) for entry in standings.entries]
-    rows = [[entry.task, entry.mechanism, ", ".join(keys)] for entry, keys in edges if keys]
-    note = "A value beyond the first or the last may be better: add it to the suite's search and run the same command."
-    tables.append(Table("Chosen at the edge of what was tried", ["task", "mechanism", "key"], rows, note))
+    ends = [(entry, standings.keys_at_an_end(entry)) for entry in standings.entries]
+    rows = [[entry.task, entry.mechanism, ", ".join(keys)] for entry, keys in ends if keys]
+    note = "One beyond may be better: add it to the suite's search and run the same command."
+    tables.append(Table("The lowest or the highest that was tried", ["task", "mechanism", "key"], rows, note))
     rows = [[entry.task, entry.mechanism, entry.status] for entry in standings.entries if entry.status]
     tables.append(Table("What did not work", ["task", "mechanism", "what happened"], rows))
     suite = standings.suite

@@ -17,6 +17,7 @@ from attnx.reports.sweep.run_record import EARLIEST, RunRecord
 ABSENT = "\N{EN DASH}"
 UNCLEAR_VALUES = ("null", "true", "false", "standard", "none")  # without their key
 MAX_NAMES = 3  # settings named in one sentence
+MIN_RANGE = 3  # numbers of which the least and the greatest are ends
 
 
 class Setting(NamedTuple):
@@ -122,6 +123,18 @@ def first_few(names: Sequence[str]) -> str:
     return "; ".join([*names[:MAX_NAMES], *([f"and {surplus} more"] if surplus > 0 else [])])
 
 
+def range_ends(values: Iterable[str]) -> list[str]:
+    """The least and the greatest of three numbers or more, beyond which a better one may lie; beyond 0 there is none.
+
+    >>> range_ends(["0.01", "0.1", "0.001"]), range_ends(["0", "0.1", "0.2"]), range_ends(["dot", "mlp", "cosine"])
+    (['0.001', '0.1'], ['0.2'], [])
+    """
+    tried = list(dict.fromkeys(values))
+    if len(tried) < MIN_RANGE or not all(map(is_number, tried)):
+        return []
+    return [end for end in (min(tried, key=float), max(tried, key=float)) if float(end)]
+
+
 def choose_best(
     runs: Sequence[RunRecord], unfinished: Sequence[RunRecord], keys: Sequence[str], chosen_keys: Sequence[str]
 ) -> tuple[list[Setting], list[str]]:
@@ -161,6 +174,12 @@ def choose_best(
         sentences.append(
             f"Fewer than {max(counts)} were tried of {first_few(fewer)}: more tries find better values, also by chance."
         )
+    for place, key in enumerate(chosen_keys):
+        ends = {values: range_ends(setting.values[len(keys) + place] for setting in groups[values]) for values in best}
+        if at_end := [f"**{item.name}**" for item in kept_settings if item.best_values[place] in ends[item.values]]:
+            sentences.append(
+                f"The best `{key}` of {first_few(at_end)} is the lowest or the highest tried: one beyond may be better."
+            )
     if left_out:
         sentences.append(f"Left out, since they were not validated: {first_few(left_out)}.")
     return kept_settings, sentences
