@@ -119,7 +119,7 @@ def resume(folder: str | Path, console: Console | None = None) -> TrainedRun:
             return load_run(path)
         with lock_run(path), record_failure(path, {}):
             return _finish(path, console)
-    begun = {"init_from": None} if _has_checkpoint(run) else {}  # the run to begin with may be gone by now
+    begun = {"init_from": None} if _has_any_checkpoint(run) else {}  # the run to begin with may be gone by now
     config = resolve_devices({**run.config, "folder": str(path), **begun})
     if needs_processes(config["trainer"]) and rank_info().world_size == 1:
         return _train_in_ranks(partial(resume, path), config)
@@ -129,14 +129,14 @@ def resume(folder: str | Path, console: Console | None = None) -> TrainedRun:
         return _continue(run, prepared, console)
 
 
-def _has_checkpoint(run: Run) -> bool:
+def _has_any_checkpoint(run: Run) -> bool:
     return "step_plan" in run.info and any((run.path / CHECKPOINTS).glob("*.ckpt"))
 
 
 def _continue(run: Run, prepared: PreparedRun, console: Console) -> TrainedRun:
     """Train from the last checkpoint, or from the beginning without one."""
     path, trainer = run.path, prepared.config["trainer"]
-    has_checkpoint = _has_checkpoint(run)
+    has_checkpoint = _has_any_checkpoint(run)
     if has_checkpoint:
         last = path / CHECKPOINTS / LAST
         if not last.is_file():

@@ -25,12 +25,12 @@ class DropoutMasks(NamedTuple):
     readouts: Tensor | None  # (b, t, r)
 
     def at_step(self, step: int) -> DropoutMasks:
-        """The masks of one step; those of the weights keep a query axis of 1."""
+        """The masks of one step; those of the weights keep a query axis of 1. Readouts are masked after all steps."""
         return DropoutMasks(
             tokens=None if self.tokens is None else self.tokens[:, step],
             layers=tuple(None if mask is None else mask[:, step] for mask in self.layers),
             weights=None if self.weights is None else self.weights[..., step : step + 1, :],
-            readouts=None if self.readouts is None else self.readouts[:, step],
+            readouts=None,
         )
 
 

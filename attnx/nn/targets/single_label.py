@@ -35,8 +35,7 @@ class SingleLabelTarget(Symbols):
 
     def predict(self, outputs: Tensor) -> Tensor:
         """Logits -> log-probabilities; -inf for special tokens."""
-        log_probs = torch.log_softmax(outputs[..., FIRST_LABEL_ID:], dim=-1)
-        return F.pad(log_probs, (FIRST_LABEL_ID, 0), value=-torch.inf)
+        return label_log_probs(outputs)
 
     def end_log_probs(self, log_probs: Tensor) -> Tensor:
         """Log-probabilities of the step after the label, of the same shape: EOS is certain."""
@@ -47,6 +46,12 @@ class SingleLabelTarget(Symbols):
         """The likeliest label, which ends the sequence."""
         step = super().greedy(predictions)
         return step._replace(is_last=torch.ones_like(step.is_last))
+
+
+def label_log_probs(logits: Tensor) -> Tensor:
+    """Logits (..., symbols) -> log-probabilities, -inf for special tokens."""
+    log_probs = torch.log_softmax(logits[..., FIRST_LABEL_ID:], dim=-1)
+    return F.pad(log_probs, (FIRST_LABEL_ID, 0), value=-torch.inf)
 
 
 class LabelState(NamedTuple):

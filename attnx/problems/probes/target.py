@@ -12,6 +12,7 @@ from attnx.data.vocabulary import SPECIALS
 from attnx.nn.contracts import GreedyStep
 from attnx.nn.position_encoding import sinusoidal
 from attnx.nn.sublayers import NORMS
+from attnx.nn.targets.single_label import label_log_probs
 from attnx.nn.targets.symbols import Symbols
 
 
@@ -37,8 +38,7 @@ class StepLabels(Symbols):
 
     def predict(self, outputs: Tensor) -> Tensor:
         """Logits -> log-probabilities; -inf for special tokens."""
-        log_probs = torch.log_softmax(outputs[..., len(SPECIALS) :], dim=-1)
-        return F.pad(log_probs, (len(SPECIALS), 0), value=-torch.inf)
+        return label_log_probs(outputs)
 
     def greedy(self, predictions: Tensor) -> GreedyStep:
         """The likeliest symbol of each row (n, width); no step is the last."""
