@@ -82,6 +82,16 @@ def test_a_best_value_at_an_end_of_those_tried_is_named(sweep, write):
     assert text.format("**additive**; **dot**") in only(sweep, "optimizer.lr").rankings[0].verdict
 
 
+def test_a_first_setting_at_an_end_of_a_range_is_named(sweep, write):
+    sentence = "The first has the lowest or the highest `optimizer.lr` tried: one beyond may be better."
+    assert only(sweep).rankings[0].rows[0].setting.values == ("additive", "0.03")
+    assert sentence in only(sweep).rankings[0].verdict
+    assert sentence not in only(sweep, "optimizer.lr").rankings[0].verdict  # which says it of each setting
+    for seed in range(2):
+        write("mlp", 0.01, seed, 7.0, 3.0 + seed)
+    assert sentence not in only(sweep).rankings[0].verdict
+
+
 def test_several_choices_are_chosen_together(sweep):
     (setting,) = only(sweep, "optimizer.lr", "scorer").settings
     assert (setting.cells, setting.name) == (("dot", "0.004", "5"), "default")

@@ -21,7 +21,7 @@ from attnx.reports.sweep.effects import Effect, Effects, Factor, Interaction, ef
 from attnx.reports.sweep.metrics import list_metrics
 from attnx.reports.sweep.ranking import Ranking, rank_settings
 from attnx.reports.sweep.run_record import STEPS, RunRecord
-from attnx.reports.sweep.settings import Setting, choose_best, group_by_setting, short_keys
+from attnx.reports.sweep.settings import ABSENT, Setting, choose_best, group_by_setting, range_ends, short_keys
 from attnx.reports.varied_keys import DATA, varied_keys
 from attnx.runs.info import RunStatus
 
@@ -155,6 +155,7 @@ def _compare(runs: Sequence[RunRecord], unfinished: Sequence[RunRecord], best_ov
     analyzed = []
     for place, ranking in enumerate(rankings):  # the main one says what others find
         verdict = conclude(ranking, [] if place else rankings[1:]) + ([] if place else choice_in_validation(rankings))
+        verdict += best_at_an_end(keys, ranking) if has_learned else []
         analyzed.append(RankingAnalysis(**vars(ranking), verdict=[*verdict, *conditions], factors=compared))
     first = runs[0]
     count = first.examples.num_examples or int(first.results.get("test_examples", 0))
@@ -207,6 +208,18 @@ def group_lengths(examples: Mapping[int, int]) -> list[tuple[int, int]]:
         [length for length, code in zip(lengths, codes, strict=True) if code == group] for group in range(LENGTH_GROUPS)
     ]
     return [(group[0], group[-1]) for group in members if group]
+
+
+def best_at_an_end(keys: Sequence[str], ranking: Ranking) -> list[str]:
+    """The choices of which the best setting has the lowest or the highest of three numbers or more."""
+    names = []
+    for place, key in enumerate(keys):
+        tried = [value for row in ranking.rows if (value := row.setting.values[place]) != ABSENT]
+        if ranking.rows and ranking.rows[0].setting.values[place] in range_ends(tried):
+            names.append(f"`{key}`")
+    if not names:
+        return []
+    return [f"The first has the lowest or the highest {' and '.join(names)} tried: one beyond may be better."]
 
 
 def missing_combinations(compared: Sequence[Factor]) -> list[str]:
