@@ -29,7 +29,7 @@ def format_value(value: object, interval: tuple[float, float] | None = None) -> 
     """
     if not isinstance(value, float) or not math.isfinite(value):
         return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
-    return _fixed(value, _digits(value, interval))
+    return format_fixed(value, _digits(value, interval))
 
 
 def format_count(count: float) -> str:
@@ -37,11 +37,26 @@ def format_count(count: float) -> str:
 
     >>> format_count(8_455_241), format_count(51_200), format_count(3.2e10), format_count(512)
     ('8.46 M', '51.2 k', '32 G', '512')
+    >>> format_count(999_700), format_count(999_400)
+    ('1 M', '999 k')
     """
     for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
+        if count >= 0.9995 * size:  # which is rounded to 1
+            return f"{max(1.0, count / size):.3g} {unit}"
     return f"{count:.3g}"
+
+
+def format_fixed(value: float, digits: int) -> str:
+    """A number with so many digits after the point, or more if it would be written as zero.
+
+    >>> format_fixed(1234.5, 0), format_fixed(0.034, 0), format_fixed(0.0, 1)
+    ('1,234', '0.03', '0.0')
+    """
+    if value and abs(value) < MIN_FIXED:
+        return f"{value:.2g}"
+    if value and not round(abs(value), digits):
+        digits = _places(value, 1)
+    return f"{value + 0.0:,.{digits}f}"
 
 
 def format_with_interval(value: float, low: float, high: float) -> str:
@@ -60,7 +75,7 @@ def format_interval(low: float, high: float) -> str:
     ('29.6 to 35.4', '1,200 to 1,800')
     """
     digits = _digits(max(abs(low), abs(high)), (low, high))
-    return f"{_fixed(low, digits)} to {_fixed(high, digits)}"
+    return f"{format_fixed(low, digits)} to {format_fixed(high, digits)}"
 
 
 def format_difference(difference: float, low: float, high: float) -> str:
@@ -70,7 +85,7 @@ def format_difference(difference: float, low: float, high: float) -> str:
     ('+0.0075 (+0.0031 to +0.0122)', '-1.0 (-2.5 to +0.5)')
     """
     digits = _digits(difference, (low, high))
-    texts = [f"{'+' * (value > 0)}{_fixed(value, digits)}" for value in (difference, low, high)]
+    texts = [f"{'+' * (value > 0)}{format_fixed(value, digits)}" for value in (difference, low, high)]
     return "{} ({} to {})".format(*texts)
 
 
@@ -103,15 +118,6 @@ def _digits(value: float, interval: tuple[float, float] | None) -> int:
         if math.isfinite(high - low) and high > low and not math.isclose(low, high):
             return digits_for(low, high)
     return 2 if not abs(value) < 1 or value == 0 else _places(value, 4)
-
-
-def _fixed(value: float, digits: int) -> str:
-    """A number with so many digits after the point, or more if it would be written as zero."""
-    if value and abs(value) < MIN_FIXED:
-        return f"{value:.2g}"
-    if value and not round(abs(value), digits):
-        digits = _places(value, 1)
-    return f"{value + 0.0:,.{digits}f}"
 
 
 def _places(value: float, significant: int) -> int:

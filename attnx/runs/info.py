@@ -43,6 +43,8 @@ class RunStatus(StrEnum):
 
 # Statuses of started runs.
 STARTED = (RunStatus.RUNNING, RunStatus.FINISHED, RunStatus.FAILED, RunStatus.INTERRUPTED, RunStatus.PRUNED)
+# Statuses of runs that may still finish.
+OPEN_STATUSES = (RunStatus.WAITING, RunStatus.RUNNING, RunStatus.INTERRUPTED, RunStatus.STOPPED)
 # Statuses that a resumed sweep skips.
 DONE_STATUSES = (RunStatus.FINISHED, RunStatus.PRUNED)
 # Statuses in sweep.json.

@@ -236,6 +236,85 @@ def test_a_setting_with_a_failed_seed_does_not_win(write):
     assert ranking.verdict[0].endswith("1 of its 4 seeds failed, which is a failure of the setting.")
 
 
+@pytest.mark.parametrize("status", ["waiting", "running", "interrupted"])
+def test_a_seed_that_may_still_finish_is_no_failure(status, write):
+    folders = write_seeds(write, {"dot": (7.0, 7.1, 7.2), "mlp": (9.0, 9.1, 9.2)})
+    folders += [write(f"{name}3", None, 3, scorer=name, status=status) for name in ("dot", "mlp")]
+    ranking = only(folders).rankings[0]
+    verdict = " ".join(ranking.verdict)
+    assert (ranking.has_winner, ranking.why_no_winner) == (False, "1 of its 4 seeds has not finished")
+    assert "Seeds have not finished of **dot** (1 of 4); **mlp** (1 of 4): means are over the others." in verdict
+    assert "failed" not in verdict
+    assert [row.seed_count for row in ranking.rows] == ["3 of 4", "3 of 4"]
+
+
+def test_what_may_not_win_is_compared_two_sided(write):
+    """And adjusted for all pairs, as its sentence says."""
+    values = {"dot": (10.4, 10.03, 10.11), "mlp": (10.63, 10.5, 11.0), "cosine": (11.48, 11.01, 11.3)}
+    winner = only(write_seeds(write, values)).rankings[0]
+    loser = only([*write_seeds(write, values), write("dot3", None, 3, scorer="dot")]).rankings[0]
+    assert (winner.has_winner, loser.has_winner) == (True, False)
+    assert loser.rows[1].difference.p > winner.rows[1].difference.p
+    assert loser.rows[1].difference.low < winner.rows[1].difference.low
+    assert "adjusted for all pairs of settings" in " ".join(loser.verdict)
+
+
+def test_settings_without_variance_are_ranked_by_their_values(write):
+    """Three equal seeds of one setting, and one of each other one: they are compared over test examples."""
+    folders = [write(f"dot{seed}", 30.0, seed, [1] * 30 + [0] * 70, scorer="dot", metric="wer") for seed in range(3)]
+    folders += [
+        write(name, float(wrong), 1, [1] * wrong + [0] * (100 - wrong), scorer=name, metric="wer")
+        for name, wrong in (("mlp", 10), ("cosine", 20))
+    ]
+    ranking = only(folders).rankings[0]
+    assert [row.setting.name for row in ranking.rows] == ["mlp", "cosine", "dot"]
+    assert [row.difference and round(row.difference.difference) for row in ranking.rows] == [None, 10, 20]
+    assert "With one seed each" not in " ".join(ranking.verdict)
+    assert "are the seeds of a setting one run?" in " ".join(ranking.verdict)
+
+
+def test_what_has_no_predictions_is_not_compared(write):
+    folders = [
+        write(name, float(wrong), 1, [1] * wrong + [0] * (100 - wrong), scorer=name, metric="wer")
+        for name, wrong in (("dot", 5), ("mlp", 30))
+    ]
+    folders.append(write("cosine", 90.0, 1, [1] * 90 + [0] * 10, scorer="cosine", metric="wer"))
+    (folders[-1] / RESAMPLED).unlink()
+    ranking = only(folders).rankings[0]
+    assert ([row.setting.name for row in ranking.uncompared], ranking.undecided) == (["cosine"], [])
+    assert ranking.verdict[0].startswith("The weights of **dot** score best on these test examples")
+    assert "Not compared, since predictions were not saved: **cosine**." in ranking.verdict
+
+
+def test_one_setting_with_several_seeds_is_compared_with_nothing(write):
+    """Not first, and in no table better than others, of which one seed says nothing."""
+    folders = [*write_seeds(write, {"dot": (10.0, 10.5, 11.0)}), write("mlp", 5.0, scorer="mlp")]
+    folders.append(write("cosine", 5.5, scorer="cosine"))
+    ranking = only(folders).rankings[0]
+    assert ranking.verdict[0].startswith("**dot** alone has several seeds: PER 10.5")
+    assert "the best of the others is **mlp**, PER 5.0 % with one seed." in ranking.verdict[0]
+    (effect,) = ranking.effects
+    assert (effect.test, [level.difference for level in effect.levels]) == (None, [None] * 3)
+
+
+def test_a_small_error_beside_large_ones_is_not_written_as_zero(write):
+    values = {"dot": (0.3, 0.35, 0.4), "mlp": (0.7, 0.8, 0.75), "a": (20.0, 90.0, 99.0), "b": (30.0, 80.0, 99.0)}
+    ranking = only(write_seeds(write, values | {"c": (25.0, 70.0, 99.0)})).rankings[0]
+    assert ranking.metric.digits == 0
+    assert ranking.verdict[0].startswith("Take **dot**, which won: PER 0.4 ± 0.05 % over 3 seeds")
+
+
+def test_equal_numbers_have_no_effects(write):
+    """What remains of rounding is no variance, against which everything would be significant."""
+    names = [f"s{number}" for number in range(5)]
+    grid = product(names, ["global", "local", "history"], ["adam", "sgd"])
+    folders = [write("-".join(one), 100.0, scorer=one[0], scope=one[1], optimizer=one[2]) for one in grid]
+    ranking = only(folders).rankings[0]
+    assert len(ranking.effects) == 3
+    assert all(effect.test is None for effect in ranking.effects)
+    assert all(level.difference is None for effect in ranking.effects for level in effect.levels)
+
+
 def test_other_metrics_that_disagree_are_named(write):
     """By WER the second setting is better, and significantly so."""
     values = {"dot": ((7.0, 40.0), (7.1, 40.4), (7.2, 40.8)), "mlp": ((9.0, 20.0), (9.1, 20.2), (9.2, 20.4))}
@@ -870,4 +949,4 @@ def test_an_interval_of_accuracies_ends_where_nothing_is_right(values, lowest):
     scale = choose_scale(metric, values, examples=100)
     assert scale.invert(50.0) == lowest
     assert [scale.invert(float(place)) for place in scale.apply(values)] == pytest.approx(values)
-    assert metric.format(-0.001) == "0.00"
+    assert metric.format(-1e-9) == "0.00"

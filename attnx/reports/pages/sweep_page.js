@@ -32,7 +32,12 @@ function fixed(value, digits) {
   return writers.get(digits).format(value);
 }
 
-const formatValue = (value) => fixed(value, metric().digits);
+// None is written as zero but what rounding made of one.
+function formatValue(value) {
+  const { digits } = metric(), unit = 10 ** -digits, size = Math.abs(value);
+  if (size <= 1e-4 * unit) return fixed(0, digits);
+  return fixed(value, size < unit / 2 ? Math.ceil(-Math.log10(size)) : digits);
+}
 // What stands beside an axis: a name, and its unit if that is a sign.
 const titled = ({ label, unit }) => (unit?.startsWith("%") ? `${label}, %` : label);
 // Math.min(...values) and Math.max(...values) fail with a hundred thousand values.

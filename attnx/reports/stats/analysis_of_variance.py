@@ -26,6 +26,7 @@ from attnx.reports.stats.multiple_comparisons import (
 )
 
 SETTINGS: Final = "settings"
+UNKNOWN: Final = "unknown"
 TOLERANCE: Final = 1e-9
 Term = tuple[int, ...]
 """A main effect, ``(0,)`` of the first choice, or an interaction, ``(0, 2)`` of the first and the third."""
@@ -88,6 +89,9 @@ class Fit:
         self.design, self.means = np.concatenate(blocks, axis=1), means
         parameters, _, rank, _ = np.linalg.lstsq(self.design, means, rcond=None)
         self.rank, self.squares = int(rank), float(np.square(means - self.design @ parameters).sum())
+        rounding = len(means) * np.finfo(float).eps * float(np.abs(means).max())
+        if self.squares <= len(means) * rounding**2:  # the fit is exact
+            self.squares = 0.0
 
     @cached_property
     def inverse(self) -> Numbers:
@@ -108,7 +112,7 @@ def analyze(columns: Sequence[NDArray[np.int_]], sizes: Sequence[int], groups: G
 
     Each setting counts once, with the mean of its seeds, and the error is the variance of settings about the model: an
     effect is significant if it stands out from what the other choices make of it. Where the model fits all settings, as
-    in a sweep of one choice, the error is the variance over seeds.
+    in a sweep of one choice, the error is the variance over seeds, unknown if a setting has one seed.
 
     ``columns`` has the index of each choice's level in each setting, ``sizes`` the numbers of levels; less is better.
     Source: Searle 1971, Linear Models, chapter 7 (type II); levels by Tukey and Kramer (1956).
@@ -131,14 +135,14 @@ def analyze(columns: Sequence[NDArray[np.int_]], sizes: Sequence[int], groups: G
         tests |= {term: test._replace(adjusted_p=p) for (term, test), p in zip(by_term.items(), adjusted, strict=True)}
     present = [np.unique(column).tolist() for column in columns]
     levels = [_level_means(fit, term, levels, error) for term, levels in zip(main, present, strict=True)]
-    return Analysis(tests, levels, error.source)
+    return Analysis(tests, levels, error.source if error.degrees and error.variance > 0 else UNKNOWN)
 
 
 def _error(fit: Fit, groups: Groups) -> Error:
-    """The variance of settings about a model, or if it fits all of them, over their seeds."""
+    """The variance of settings about a model, or if it fits all of them, over their seeds, of which all have two."""
     if degrees := len(groups) - fit.rank:
         return Error(fit.squares / degrees, degrees, SETTINGS)
-    degrees = sum(len(group) - 1 for group in groups)
+    degrees = sum(len(group) - 1 for group in groups) if min(map(len, groups)) > 1 else 0
     share = float(np.mean([1 / len(group) for group in groups]))
     return Error(sum(map(sum_of_squares, groups)) / degrees * share if degrees else 0.0, degrees, SEEDS)
 

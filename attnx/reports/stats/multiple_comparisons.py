@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from statistics import fmean, stdev
 from typing import Final, NamedTuple
 
@@ -39,13 +38,13 @@ def moderate_variances(groups: Groups) -> ModeratedVariances:
     The variances s_i^2 with d_i degrees of freedom are taken for draws around a prior variance s_0^2 with d_0 degrees
     of freedom, both estimated from the logarithms of the variances; half of d_0 counts. The moderated variance is
     ``(d_0 / 2 s_0^2 + d_i s_i^2) / (d_0 / 2 + d_i)``, with as many degrees of freedom as the denominator says, but no
-    more than all groups have. A group of one value has the prior's variance and degrees of freedom, at least 1.
+    more than all groups have. Groups have two values or more.
 
     Source: Smyth 2004, equations 3, 4 and section 6.2, https://doi.org/10.2202/1544-6115.1027
     """
     degrees = np.array([len(group) - 1 for group in groups], dtype=np.float64)
     squares = np.array([sum_of_squares(group) for group in groups])
-    variances = squares / np.maximum(degrees, 1)
+    variances = squares / degrees
     varies = squares > 0
     if not varies.any():
         return ModeratedVariances(np.zeros(len(groups)), np.zeros(len(groups)))
@@ -54,9 +53,8 @@ def moderate_variances(groups: Groups) -> ModeratedVariances:
     weight = min(PRIOR_SHARE * prior_degrees, total)
     if prior_degrees >= MAX_PRIOR_DEGREES:  # the variances are as equal as chance makes equal ones
         prior = float(squares[varies].sum()) / total
-    moderated = (weight * prior + squares) / np.maximum(weight + degrees, 1)
-    moderated = np.where(varies, moderated, np.where(degrees > 0, 0.0, prior))
-    return ModeratedVariances(moderated, np.clip(weight + degrees, 1, total))
+    moderated = np.where(varies, (weight * prior + squares) / (weight + degrees), 0.0)
+    return ModeratedVariances(moderated, np.minimum(weight + degrees, total))
 
 
 def sum_of_squares(values: Sequence[float]) -> float:
@@ -104,7 +102,7 @@ class Comparisons(NamedTuple):
     is_sole_best: bool  #: whether the best is better than each other group
 
 
-def compare_with_best(groups: Groups) -> Comparisons:
+def compare_with_best(groups: Groups, may_win: bool = True) -> Comparisons:
     """The difference of each group's mean from the least one, the best.
 
     The best was chosen by the same numbers, so a difference must exceed the largest one of *all* pairs by chance. Its
@@ -113,8 +111,8 @@ def compare_with_best(groups: Groups) -> Comparisons:
     and the others compared again, until none is worse: groups far behind, whose variances are often larger, too, say
     nothing about those in front (step-down, Romano and Wolf 2005, https://doi.org/10.1198/016214504000000539).
 
-    That the best is better than all others is one statement, and needs less (``_is_sole_best``); where it holds,
-    the differences allow for the largest one from the best alone, and are one-sided.
+    That the best is better than all others is one statement, and needs less (``_is_sole_best``); where it holds, and
+    the best ``may_win``, the differences allow for the largest one from the best alone, and are one-sided.
 
     Groups must have two values, and some must vary.
     """
@@ -128,7 +126,7 @@ def compare_with_best(groups: Groups) -> Comparisons:
         pair_errors = np.hypot.outer(errors, errors)
         largest = largest_of_all_pairs(draws, pair_errors)
         gaps, leads = [means[i] - means[best] for i in active], _standardize(draws - draws[:, :1], pair_errors[0])
-        if is_sole_best := _is_sole_best([groups[i] for i in active], pair_errors[0], leads):
+        if is_sole_best := may_win and _is_sole_best([groups[i] for i in active], pair_errors[0], leads):
             largest = leads.max(axis=1)
         for i, gap, error in zip(active[1:], gaps[1:], pair_errors[0, 1:], strict=True):
             result.differences[i] = difference_by_chance(gap, error, largest)
@@ -165,15 +163,19 @@ def _is_sole_best(groups: Groups, errors: Numbers, by_chance: Numbers) -> bool:
 def compare_with_control(groups: Groups) -> list[MeanDifference | None]:
     """The difference of each further group's mean from the first's, the control; None if no test is possible.
 
-    As :func:`compare_with_best`, with the largest difference from the control, which was chosen beforehand.
+    As :func:`compare_with_best`, with the largest difference from the control, which was chosen beforehand. One value
+    says nothing about others: a group of one is not compared.
     """
-    errors, degrees, draws = _simulate_errors(groups)
-    if not degrees.any():
-        return [None] * (len(groups) - 1)
-    gaps = [fmean(group) - fmean(groups[0]) for group in groups[1:]]
-    pair_errors = np.hypot(errors[1:], errors[0])
-    largest = np.abs(_standardize(draws[:, 1:] - draws[:, :1], pair_errors)).max(axis=1, initial=0.0)
-    return [*map(partial(difference_by_chance, largest=largest), gaps, pair_errors)]
+    differences: list[MeanDifference | None] = [None] * len(groups)
+    compared = [place for place, group in enumerate(groups) if len(group) > 1]
+    errors, degrees, draws = _simulate_errors([groups[place] for place in compared])
+    if compared[:1] == [0] and degrees.any():
+        pair_errors = np.hypot(errors[1:], errors[0])
+        largest = np.abs(_standardize(draws[:, 1:] - draws[:, :1], pair_errors)).max(axis=1, initial=0.0)
+        for place, error in zip(compared[1:], pair_errors, strict=True):
+            gap = fmean(groups[place]) - fmean(groups[0])
+            differences[place] = difference_by_chance(gap, float(error), largest)
+    return differences[1:]
 
 
 def compare_draws_with_best(values: Sequence[float], draws: Numbers) -> list[MeanDifference | None]:
@@ -237,7 +239,7 @@ def _simulate_errors(groups: Groups) -> tuple[Numbers, Numbers, Numbers]:
     variances, degrees = moderate_variances(groups)
     errors = np.sqrt(variances / [len(group) for group in groups])
     random, shape = np.random.default_rng(0), (count_draws(len(groups)), len(groups))
-    chi_squares = random.chisquare(np.maximum(degrees, 1), shape) / np.maximum(degrees, 1)
+    chi_squares = random.chisquare(np.maximum(degrees, 1), shape) / np.maximum(degrees, 1)  # 0 where nothing varies
     return errors, degrees, errors * random.normal(size=shape) / np.sqrt(chi_squares)
 
 
@@ -252,8 +254,8 @@ def _lead(difference: float, error: float) -> float:
 
 
 def _is_behind(group: Sequence[float], best: Sequence[float]) -> bool:
-    """Whether a group's mean is above the best's by Welch's test; a group of one value has no variance of its own."""
-    if min(len(group), len(best)) < 2 or not sum_of_squares(group) + sum_of_squares(best):
+    """Whether a group's mean is above the best's by Welch's test; by their means if neither varies."""
+    if not sum_of_squares(group) + sum_of_squares(best):
         return fmean(group) > fmean(best)
     first, second = ((fmean(values), stdev(values), len(values)) for values in (group, best))
     p = stats.ttest_ind_from_stats(*first, *second, equal_var=False, alternative="greater").pvalue

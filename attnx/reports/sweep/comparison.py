@@ -109,7 +109,7 @@ def comparisons(records: Sequence[RunRecord], best_over: Sequence[str] = ()) -> 
     groups: dict[tuple[Any, ...], list[RunRecord]] = {}
     for run in runs:
         # A test is its examples, or if they were not saved the task's settings.
-        task = {key: value for key, value in run.choices.items() if key.partition(".")[0] == "task"}
+        task = {key: choice_text(value) for key, value in run.choices.items() if key.partition(".")[0] == "task"}
         test = run.test or repr((task, run.results.get("test_examples")))
         groups.setdefault((run.monitor, run.maximize, test), []).append(run)
     unfinished = [run for run in records if run.status != RunStatus.FINISHED and run.choices]

@@ -18,6 +18,10 @@ ONE_SEED = (
     "With one seed each, this compares the trained weights, not the settings: other seeds may give another order. "
     "Train with `seed=1,2,3` to compare the settings."
 )
+EQUAL_SEEDS = (
+    "No setting varies over its seeds, so this compares the trained weights on these test examples: are the seeds of a "
+    "setting one run?"
+)
 MORE_SEEDS = "add some to `seed=` and run the same command; finished jobs are skipped."
 
 
@@ -37,18 +41,12 @@ def conclude(ranking: Ranking, further: Sequence[Ranking] = ()) -> list[str]:
         return [f"{only}, so there is nothing to compare: {value}.", *notes]
     if equality := _equality(ranking):
         return [*equality, *notes]
-    if all(row.difference is None for row in followers):
-        reason = "there is one seed each, and no predictions to count this metric from"
-        if any(len(row.values) > 1 for row in ranking.rows):
-            reason = "no setting varies over its seeds"
-        first = f"{name} is first with {value}, but the differences cannot be tested: {reason}."
-        return [
-            " ".join([first, *_other_metrics(ranking, further)]),
-            "Train each setting with several seeds, `seed=1,2,3`.",
-            *notes,
-        ]
+    if len(ranking.uncompared) == len(followers):
+        untested = " ".join([_untested(ranking, value), *_other_metrics(ranking, further)])
+        return [untested, "Train each setting with several seeds, `seed=1,2,3`.", *notes]
     advice = " ".join([_advice(ranking, value, _choice_in_validation(further)), *_other_metrics(ranking, further)])
-    sources = _both_sources(ranking) if ranking.has_seeds else [ONE_SEED]
+    has_one_each = all(len(row.values) == 1 for row in ranking.rows)
+    sources = _both_sources(ranking) if ranking.has_seeds else [ONE_SEED if has_one_each else EQUAL_SEEDS]
     return [advice, _certainty(ranking), *_remedy(ranking), *sources, *_place_of_defaults(ranking), *notes]
 
 
@@ -68,6 +66,24 @@ def _equality(ranking: Ranking) -> list[str]:
     if ranking.is_alike:
         return [f"{start} in every run: training was too short to tell them apart, or this test is too small or easy."]
     return []
+
+
+def _untested(ranking: Ranking, value: str) -> str:
+    """What can be said where no difference can be tested, and why."""
+    best, metric = ranking.rows[0], ranking.metric
+    if ranking.has_seeds:  # those with one seed are behind, whatever their values
+        single = min(ranking.rows[1:], key=lambda row: ranking.scale.sign * row.mean)
+        return (
+            f"{ranking.name(best)} alone has several seeds: {value}. One seed says nothing about others, so nothing is "
+            f"compared; the best of the others is {ranking.name(single)}, {_value(single, metric)}."
+        )
+    reason = "there is one seed each"
+    if any(len(row.values) > 1 for row in ranking.rows):
+        reason = "no setting varies over its seeds"
+    return (
+        f"{ranking.name(best)} is first with {value}, but the differences cannot be tested: {reason}, and there are no "
+        "predictions to count this metric from."
+    )
 
 
 def _advice(ranking: Ranking, value: str, validated: int | None) -> str:
@@ -136,7 +152,7 @@ def amount(ranking: Ranking, difference: float) -> str:
 
 def _certainty(ranking: Ranking) -> str:
     """How many settings are worse, and by what test."""
-    total = sum(len(row.values) > 1 for row in ranking.rows[1:]) if ranking.has_seeds else len(ranking.rows) - 1
+    total = len(ranking.rows) - 1 - len(ranking.uncompared)
     worse = total - len(ranking.undecided)
     verb, others = "is" if worse else "is not", f"{worse} of the other {total}"
     if total == 1:
@@ -240,7 +256,12 @@ def unusable_values(ranking: Ranking) -> list[str]:
     partial = [
         f"{ranking.name(row)} ({lacking} of {row.setting.num_seeds})"
         for row in ranking.rows
-        if (lacking := row.setting.num_seeds - len(row.values))
+        if (lacking := row.setting.num_seeds - len(row.setting.open_seeds) - len(row.values))
+    ]
+    still_open = [
+        f"{ranking.name(row)} ({len(row.setting.open_seeds)} of {row.setting.num_seeds})"
+        for row in ranking.rows
+        if row.setting.open_seeds
     ]
     sentences = [f"Not ranked, since {label} is no number: {first_few(names)}."] if names else []
     if partial:
@@ -248,13 +269,16 @@ def unusable_values(ranking: Ranking) -> list[str]:
             f"Seeds failed, or their {label} is no number, of {first_few(partial)}: means are over the others, and a "
             "setting with such a seed cannot win."
         )
+    if still_open:
+        sentences.append(f"Seeds have not finished of {first_few(still_open)}: means are over the others.")
     return sentences
 
 
 def unequal_seeds(ranking: Ranking) -> list[str]:
     """Settings that are not compared, have fewer seeds than others, or do not vary over them, and what follows."""
     if not ranking.has_seeds:
-        return []
+        names = [] if len(ranking.uncompared) == len(ranking.rows) - 1 else [*map(ranking.name, ranking.uncompared)]
+        return [f"Not compared, since predictions were not saved: {first_few(names)}."] if names else []
     repeated = [row for row in ranking.rows if len(row.values) > 1]
     single = [ranking.name(row) for row in ranking.rows if len(row.values) == 1]
     constant = [ranking.name(row) for row in repeated if len({*row.values.values()}) == 1]

@@ -12,7 +12,7 @@ import numpy as np
 
 from attnx.files.parse_number import count_phrase, is_number
 from attnx.reports.significant_digits import p_text
-from attnx.reports.stats.analysis_of_variance import SETTINGS, FTest, LevelMean, analyze
+from attnx.reports.stats.analysis_of_variance import SETTINGS, UNKNOWN, FTest, LevelMean, analyze
 from attnx.reports.stats.multiple_comparisons import SEEDS, SIGNIFICANCE_LEVEL, MeanDifference
 from attnx.reports.sweep.metrics import Scale
 from attnx.reports.sweep.ranking import Ranking
@@ -26,6 +26,8 @@ ERRORS = {
     "significant if it holds whatever else is chosen. Each setting counts once, with the mean of its seeds.",
     SEEDS: "The error of intervals and tests is the variance over seeds, since the model of these effects fits all "
     "settings.",
+    UNKNOWN: "Nothing is tested: all settings have the same number, or the model of these effects fits all of them and "
+    "some have one seed, which says nothing about others.",
 }
 
 

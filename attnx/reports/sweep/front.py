@@ -99,7 +99,7 @@ def matched_sentence(comparison: Comparison) -> Iterator[str]:
     costs = [point.cost for point in cost_points(comparison, AGAINST[match])] if match in AGAINST else []
     if costs:
         low, high, what = min(costs), max(costs), COSTS[AGAINST[match]]
-        apart = f"{low:,.0f} to {high:,.0f}, {100 * (high / low - 1):.1f} % apart"
+        apart = f"{low:,.0f} to {high:,.0f}" + (f", {100 * (high / low - 1):.1f} % apart" if low else "")
         yield f"Widths were solved for equal {what} (match={match}): {apart}."
 
 

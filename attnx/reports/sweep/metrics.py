@@ -21,7 +21,7 @@ from attnx.reports.metric_names import (
     metric_label,
     metric_unit,
 )
-from attnx.reports.significant_digits import p_value
+from attnx.reports.significant_digits import format_fixed, p_value
 from attnx.reports.stats.multiple_comparisons import MeanDifference
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.runs.results import CONTEXTS
@@ -50,6 +50,7 @@ COSTS = {
 }
 """Results that say what a run costs, and their names."""
 INTERVAL = "{} to {}"
+ROUNDING = 1e-4  # of the last digit that is shown
 MAX_LOGARITHM = 700.0  # of a number that can be written
 
 
@@ -73,8 +74,8 @@ class Metric(NamedTuple):
         return MAX_PERCENT if is_percent(self.key) else None
 
     def format(self, value: float) -> str:
-        """A value as text."""
-        return f"{value:z,.{self.digits}f}"
+        """A value as text; none is written as zero but what rounding made of one."""
+        return format_fixed(value if abs(value) > ROUNDING * 10**-self.digits else 0.0, self.digits)
 
     @property
     def percent_sign(self) -> str:

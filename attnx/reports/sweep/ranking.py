@@ -20,7 +20,6 @@ from attnx.reports.stats.multiple_comparisons import (
     Numbers,
     compare_draws_with_best,
     compare_with_best,
-    moderate_variances,
 )
 from attnx.reports.sweep.metrics import MAX_VALUE, Metric, Scale, choose_scale, run_value
 from attnx.reports.sweep.run_record import RunRecord
@@ -89,8 +88,12 @@ class Ranking:
     @property
     def undecided(self) -> list[RankedSetting]:
         """Settings after the first that do not differ significantly from it, of those that are compared."""
-        rows = [row for row in self.rows[1:] if len(row.values) > 1 or not self.has_seeds]
-        return [row for row in rows if row.difference is None or row.difference.p >= SIGNIFICANCE_LEVEL]
+        return [row for row in self.rows[1:] if row.difference and row.difference.p >= SIGNIFICANCE_LEVEL]
+
+    @property
+    def uncompared(self) -> list[RankedSetting]:
+        """Settings after the first whose difference from it is not tested."""
+        return [row for row in self.rows[1:] if row.difference is None]
 
     @property
     def has_winner(self) -> bool:
@@ -114,9 +117,12 @@ class Ranking:
     @property
     def why_no_winner(self) -> str:
         """Why the first setting could not win, whatever its lead; empty if it could."""
-        best, total = self.rows[0], self.rows[0].setting.num_seeds
-        failed = total - len(best.values)
-        return f"{failed} of its {total} seeds failed, which is a failure of the setting" if failed else ""
+        setting = self.rows[0].setting
+        total, still_open = setting.num_seeds, len(setting.open_seeds)
+        if failed := total - still_open - len(self.rows[0].values):
+            return f"{failed} of its {total} seeds failed, which is a failure of the setting"
+        verb = "has" if still_open == 1 else "have"
+        return f"{still_open} of its {total} seeds {verb} not finished" if still_open else ""
 
     def scale_mean(self, row: RankedSetting) -> float:
         """The mean on the scale, which is the one that the row's interval is of."""
@@ -135,8 +141,8 @@ class Ranking:
 def rank_settings(settings: Sequence[Setting], metric: Metric) -> Ranking:
     """Rank settings by a metric, and compare them with the best.
 
-    Settings without it are left out. Where some have several seeds, those with one come last, and are not compared: one
-    value says nothing about others.
+    Settings without it are left out. Where some vary over several seeds, those with one come last, and are not
+    compared: one value says nothing about others.
     """
     rows = []
     for index, setting in enumerate(settings):
@@ -145,15 +151,16 @@ def rank_settings(settings: Sequence[Setting], metric: Metric) -> Ranking:
         rows += [RankedSetting(index, setting, usable)] if usable else []
     examples = max((run.results.get("test_examples", 1.0) for setting in settings for run in setting.runs), default=1.0)
     scale = choose_scale(metric, [value for row in rows for value in row.values.values()], examples)
-    rows.sort(key=lambda row: (len(row.values) == 1, fmean(row.on_scale(scale))))
+    has_seeds = any(len({*row.on_scale(scale)}) > 1 for row in rows)
+    rows.sort(key=lambda row: (has_seeds and len(row.values) == 1, fmean(row.on_scale(scale))))
     groups = [row.on_scale(scale) for row in rows]
-    repeated = [group for group in groups if len(group) > 1]
     draws = {} if len(rows) < 2 else _draws(rows, metric, scale)
-    ranking = Ranking(settings, metric, rows, scale)
-    if moderate_variances(repeated).degrees.any():
-        compared = compare_with_best(repeated)
+    ranking = Ranking(settings, metric, rows, scale, has_seeds=has_seeds)
+    if has_seeds:
+        repeated = [group for group in groups if len(group) > 1]
+        compared = compare_with_best(repeated, may_win=ranking.has_learned and not ranking.why_no_winner)
         ranking.rows = _rows_over_seeds(rows, repeated, compared, draws, scale)
-        ranking.has_seeds, ranking.is_sole_best = True, compared.is_sole_best and len(repeated) > 1
+        ranking.is_sole_best = compared.is_sole_best and len(repeated) > 1
     elif rows:
         differences = _compare_on_examples(rows, groups, draws)
         ranking.is_sole_best = all(gap is not None and gap.p < SIGNIFICANCE_LEVEL for gap in differences[1:])

@@ -13,6 +13,7 @@ from attnx.files.parse_number import is_number
 from attnx.registry.part import MULTI_SELECT_KINDS
 from attnx.reports.sweep.metrics import MAX_VALUE, run_value
 from attnx.reports.sweep.run_record import EARLIEST, RunRecord
+from attnx.runs.info import OPEN_STATUSES, RunStatus
 
 ABSENT = "\N{EN DASH}"
 UNCLEAR_VALUES = ("null", "true", "false", "standard", "none")  # without their key
@@ -24,7 +25,8 @@ class Setting(NamedTuple):
     """Runs that differ by their seed alone, in the order of seeds, named by the choices in which settings differ.
 
     ``values`` are the varied choices as text; a dash if a part has no such option. ``unfinished_seeds`` are of
-    runs of this setting that failed, or did not finish for another reason. ``is_default`` says whether the
+    runs of this setting that failed, or did not finish for another reason; ``open_seeds`` are those of them that may
+    still finish: they wait, run, or can be resumed. ``is_default`` says whether the
     varied choices are attnx's defaults. ``best_values`` are those that validation chose, out of so many ``tried``.
     """
 
@@ -35,6 +37,7 @@ class Setting(NamedTuple):
     is_default: bool = False
     best_values: tuple[str, ...] = ()
     tried: int = 1
+    open_seeds: Sequence[Any] = ()
 
     @property
     def num_seeds(self) -> int:
@@ -82,20 +85,24 @@ def group_by_setting(
     # A run's folder comes after its row in a table: it has the examples.
     for run in sorted(runs, key=lambda run: (run.created_at or EARLIEST, run.examples.num_examples)):
         by_values.setdefault(values_of(run), {})[run.seed] = run
-    unfinished_seeds: dict[tuple[str, ...], set[Any]] = {}
+    unfinished_seeds: dict[tuple[str, ...], dict[Any, RunStatus]] = {}
     for run in unfinished:
-        unfinished_seeds.setdefault(values_of(run), set()).add(run.seed)
+        unfinished_seeds.setdefault(values_of(run), {})[run.seed] = run.status
     defaults = tuple(default_choice(key) or ABSENT for key in keys)
-    return [
-        Setting(
-            setting_name(keys, values),
-            values,
-            [by_seed[seed] for seed in in_order(by_seed)],
-            in_order(unfinished_seeds.get(values, set()) - by_seed.keys()),
-            values == defaults,
+    settings = []
+    for values, by_seed in by_values.items():
+        lacking = {seed: status for seed, status in unfinished_seeds.get(values, {}).items() if seed not in by_seed}
+        settings.append(
+            Setting(
+                setting_name(keys, values),
+                values,
+                [by_seed[seed] for seed in in_order(by_seed)],
+                in_order(lacking),
+                values == defaults,
+                open_seeds=in_order(seed for seed, status in lacking.items() if status in OPEN_STATUSES),
+            )
         )
-        for values, by_seed in by_values.items()
-    ]
+    return settings
 
 
 def chosen_values(keys: Sequence[str], setting: Setting) -> dict[str, str]:
@@ -162,6 +169,7 @@ def choose_best(
     kept_settings = [
         setting._replace(
             unfinished_seeds=best[setting.values].unfinished_seeds,
+            open_seeds=best[setting.values].open_seeds,
             best_values=best[setting.values].values[len(keys) :],
             tried=len(groups[setting.values]),
         )
@@ -189,4 +197,5 @@ def _score(setting: Setting, monitor: str) -> tuple[bool, float] | None:
     """Whether a seed has failed, and the mean in validation, less being better; None if it was not measured."""
     values = [value for run in setting.runs if (value := run_value(run, monitor)) is not None]
     values = [-value if setting.runs[0].maximize else value for value in values if abs(value) < MAX_VALUE]
-    return (len(values) < setting.num_seeds, fmean(values)) if values else None
+    has_failed = len(values) < setting.num_seeds - len(setting.open_seeds)
+    return (has_failed, fmean(values)) if values else None
