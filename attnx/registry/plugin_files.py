@@ -1,7 +1,8 @@
 """Finds plug-ins, each a file or a package, and imports them as ``attnx.plugins.NAME``.
 
-The folders are those in ``$ATTNX_PLUGINS`` and ``plugins/`` in the working folder. A folder or a file counts only if
-the user owns it and others may not write to it, since its code is run.
+The folders are those in ``$ATTNX_PLUGINS`` and ``plugins/`` in the working folder, unless that is the folder of a run or
+a sweep, whose copies may come from somebody else. A folder or a file counts only if the user owns it and others may not
+write to it, since its code is run.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from types import CodeType, ModuleType
 
 PACKAGE = "attnx.plugins"
 INIT = "__init__.py"
+OWN_FOLDER = "plugins"
+RECORDS = ("run.json", "sweep.json")
+"""What the folder of a run or of a sweep holds."""
 # The source that each plug-in module was imported from; its file may have been written since.
 _sources: dict[str, bytes] = {}
 
@@ -98,13 +102,19 @@ class PluginSearch:
 
 def configured_folders() -> tuple[Path, ...]:
     """The plug-in folders, whether or not they exist and are safe: ``$ATTNX_PLUGINS``, then ``plugins/``."""
-    return _folders_from(os.getcwd(), os.environ.get("ATTNX_PLUGINS", ""))
+    entries = [*filter(None, os.environ.get("ATTNX_PLUGINS", "").split(os.pathsep))]
+    return _folders_from(os.getcwd(), (*entries, *([] if _is_in_record() else [OWN_FOLDER])))
+
+
+def _is_in_record() -> bool:
+    """Whether the working folder is that of a run or a sweep."""
+    return any(map(os.path.isfile, RECORDS))
 
 
 @functools.lru_cache(maxsize=8)
-def _folders_from(current: str, variable: str) -> tuple[Path, ...]:
+def _folders_from(current: str, entries: tuple[str, ...]) -> tuple[Path, ...]:
     """The plug-in folders, seen from the current one: they are asked for whenever a part is described."""
-    return tuple(Path(current, entry) for entry in (*filter(None, variable.split(os.pathsep)), "plugins"))
+    return tuple(Path(current, entry) for entry in entries)
 
 
 def folders() -> list[Path]:
@@ -117,6 +127,8 @@ def searched() -> str:
     """Where plug-ins were searched, for a message on one that was not found."""
     variable = os.environ.get("ATTNX_PLUGINS")
     places = f"$ATTNX_PLUGINS ({variable}) and plugins/" if variable else "plugins/, and $ATTNX_PLUGINS is not set"
+    if _is_in_record():
+        places = f"$ATTNX_PLUGINS ({variable or 'not set'}) alone, since this is the folder of a run or a sweep"
     return f"plug-ins were searched in {places}"
 
 

@@ -110,6 +110,29 @@ def test_changed_code_is_reported_and_the_copy_is_usable(command, succeed, monke
     assert "has changed since this run was trained" not in again.err
 
 
+@pytest.mark.parametrize("record", ["run.json", "sweep.json"])
+def test_the_copies_in_the_working_folder_are_not_run(record, monkeypatch):
+    """Neither from within a run nor from within a sweep, unless the user names the folder."""
+    folder = Path("theirs").absolute()
+    Path("one").rename(folder)
+    ran = folder / "ran"
+    for file in (folder / "plugins").glob("*.py"):
+        file.write_text(f"open({str(ran)!r}, 'w').close()\n{file.read_text()}", encoding="utf-8")
+    shutil.copy(folder / "run.json", folder.parent / record)
+    shutil.move(folder / "plugins", folder.parent / "theirs_plugins")
+    shutil.rmtree("plugins")
+    Path("theirs_plugins").rename("plugins")
+    registry.forget_changed()
+    with pytest.raises(UserError, match=r"its scorer 'mine' was a plug-in part"):
+        open_run("theirs")
+    assert "alone, since this is the folder of a run or a sweep" in registry.unknown("scorer", "mine", [])
+    assert not ran.exists()
+    monkeypatch.setenv("ATTNX_PLUGINS", "plugins")
+    registry.forget_changed()
+    open_run("theirs")
+    assert ran.exists()
+
+
 def test_python_warns_of_changed_code_and_uses_the_current_file(capsys):
     first = log_probabilities()
     assert capsys.readouterr().err == ""
