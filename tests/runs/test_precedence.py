@@ -95,6 +95,24 @@ def test_a_replaced_choice_loses_its_options(user_configs):
     assert compose(["experiment=mine", "recipe=luong_global"], user_configs)["scope"] == plain
 
 
+@pytest.mark.parametrize(
+    ("words", "kind", "names"),
+    [
+        (["query=previous_state"], "query", ["previous_state"]),
+        (["query=[previous_state,token]"], "query", ["previous_state", "token"]),
+        (["logger=[]", "query=token"], "logger", []),
+        (["+logger=tensorboard", "query=token"], "logger", ["tensorboard"]),
+        (["logger=[]", "+logger.wandb.project=mine", "query=token"], "logger", ["wandb"]),
+    ],
+)
+def test_a_choice_of_several_replaces_what_a_file_gave_options(words, kind, names, user_configs):
+    """What the command line gives options stays."""
+    text = "defaults: [override /query: [self_attentive], override /logger: [wandb]]"
+    text += "\nquery: {self_attentive: {rows: 3}}\nlogger: {wandb: {project: ours}}"
+    write_configs(user_configs, {"experiment/several": f"{HEADER}{text}"})
+    assert list(compose(["experiment=several", *words], user_configs)[kind]) == names
+
+
 def test_a_given_option_is_never_dropped(user_configs):
     with pytest.raises(UserError, match="'additive' has no option 'depth'"):
         compose(["recipe=mine", "scorer=additive", "scorer.depth=2"], user_configs)
