@@ -1,8 +1,8 @@
 """Finds plug-ins, each a file or a package, and imports them as ``attnx.plugins.NAME``.
 
-The folders are those in ``$ATTNX_PLUGINS`` and ``plugins/`` in the working folder, unless that is the folder of a run or
-a sweep, whose copies may come from somebody else. A folder or a file counts only if the user owns it and others may not
-write to it, since its code is run.
+The folders are those in ``$ATTNX_PLUGINS`` and ``plugins/`` in the working folder, unless that is the folder of a run
+or a sweep, whose copies may come from somebody else. A folder or a file counts only if the user owns it and others may
+not write to it, since its code is run.
 """
 
 from __future__ import annotations
