@@ -182,7 +182,7 @@ def _check_packages(request: SweepRequest) -> None:
     if request.is_search:
         require_package("optuna", "optuna", "a search")
         for kind in ("sampler", "pruner"):
-            if part := request.search[kind]:
+            if part := request.search.get(kind):
                 build_optuna_part(kind, part)
 
 

@@ -177,12 +177,10 @@ def compose(overrides: Sequence[str] = (), config_dir: str | None = None) -> dic
 
 
 def _compose(overrides: Sequence[str], config_dir: str | None) -> dict[str, Any]:
-    from hydra import compose as hydra_compose
-
-    from attnx.config.hydra_session import hydra_session, plain_config
+    from attnx.config.hydra_session import compose_by_hydra, hydra_session, plain_config
 
     with hydra_session(overrides, config_dir):
-        plain = plain_config(hydra_compose("config", [*overrides]))
+        plain = plain_config(compose_by_hydra(overrides))
     return check_config(plain, overrides)
 
 
@@ -252,10 +250,13 @@ def reject_ambiguous(overrides: Sequence[str]) -> None:
         key, _, value = override.partition("=")
         if key not in GROUPS:
             continue
+        names = re.findall(r"[^\[\],\s]+", value)
         first_letter = r"[^{]" if key in MULTI_SELECT_KINDS else r"[^{[]"
-        if not re.match(first_letter, value) or NON_STRING.fullmatch(value):
-            raise UserError(f"{override}: expected one name; choose from {', '.join(group_choices(key))}")
+        is_nested = "[" in value[1:] or any(map(NON_STRING.fullmatch, names))
+        if not re.match(first_letter, value) or is_nested:
+            expected = "names" if value.startswith("[") and key in MULTI_SELECT_KINDS else "one name"
+            raise UserError(f"{override}: expected {expected}; choose from {', '.join(group_choices(key))}")
         if value.startswith("/") or ".." in value.split("/"):
             raise UserError(f"{override}: expected a plain name; choose from {', '.join(group_choices(key))}")
         if value.startswith("["):
-            reject_duplicates(key, re.findall(r"[^\[\],\s]+", value), key)
+            reject_duplicates(key, names, key)

@@ -96,6 +96,8 @@ def _value_error(text: str, overrides: Sequence[str]) -> str:
         return OVERRIDE.format(twice[1])
     if absent := re.match(r"Could not override '(\w+)'", text):
         return f"your config.yaml replaces that of attnx, and has no {absent[1]} in its defaults"
+    if "Cannot merge DictConfig with ListConfig" in text:
+        return "a list cannot replace a choice of several; " + OVERRIDE.format("KIND").replace("NAME", "[NAME]")
     if text.startswith("Could not delete"):
         words = [override for override in overrides if override.startswith("~")]
         return f"{' '.join(words)}: a choice cannot be removed; write another one, as in scorer=dot, or logger=[]"
@@ -167,6 +169,9 @@ def _unknown_in_file(path: str, overrides: Sequence[str]) -> str:
     if group in PRESETS and not any(override.lstrip("+~").startswith(f"{group}/") for override in overrides):
         return OVERRIDE.format(kind)
     head, _, name = path.rpartition(".")
+    if "hydra.sweeper.params" in (path, head):
+        key = name if head.endswith("params") else "KEY"
+        return f"{path} is not set; +hydra.sweeper.params.{key}=VALUES adds what is varied"
     if head in ("hydra.launcher", "hydra.sweeper"):
         kind = head.removeprefix("hydra.")
         if name in HYDRA_OPTIONS[kind]:

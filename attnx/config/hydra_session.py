@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from hydra import initialize_config_dir
+from hydra import compose, initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.object_type import ObjectType
 from hydra.core.plugins import Plugins
@@ -48,6 +48,18 @@ def hydra_session(overrides: Sequence[str], config_dir: str | None = None) -> It
         raise
     except (HydraException, OmegaConfBaseException, YAMLError, OSError, RecursionError, ValueError) as error:
         raise UserError(translate_hydra_error(error, overrides, config_dir)) from error
+
+
+def compose_by_hydra(overrides: Sequence[str], return_hydra_config: bool = False) -> Any:
+    """What Hydra composes, in a session; with its own configuration if that is asked for.
+
+    Raises:
+        HydraException: it cannot, or fails at a value that it does not expect.
+    """
+    try:
+        return compose("config", [*overrides], return_hydra_config=return_hydra_config)
+    except (AssertionError, AttributeError, TypeError) as error:
+        raise HydraException(f"Hydra cannot read {' '.join(overrides)}: {error}") from error
 
 
 class PartSource(ConfigSource):

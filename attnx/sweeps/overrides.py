@@ -79,25 +79,24 @@ def hydra_config(overrides: Sequence[str], config_dir: str | None = None) -> dic
     Raises:
         UserError: the overrides cannot be composed.
     """
-    from hydra import compose
     from omegaconf import OmegaConf
 
-    from attnx.config.hydra_session import hydra_session
+    from attnx.config.hydra_session import compose_by_hydra, hydra_session
 
     with hydra_session(overrides, config_dir):
-        config = compose("config", canonicalize_overrides(overrides), return_hydra_config=True)
+        config = compose_by_hydra(canonicalize_overrides(overrides), return_hydra_config=True)
         return {"hydra": OmegaConf.to_container(config.hydra)}
 
 
 def _expand(overrides: Sequence[str]) -> SweepRequest:
-    from hydra import compose
+    from attnx.config.hydra_session import compose_by_hydra
 
     parser = override_parser(has_globs=True)
     first_job = _first_values(parser.parse_overrides(list(overrides)))
     if first_job is None:
         return SweepRequest([])
     reject_ambiguous(canonicalize_overrides(without_hydra_overrides(first_job)))
-    node = compose("config", first_job, return_hydra_config=True).hydra
+    node = compose_by_hydra(first_job, return_hydra_config=True).hydra
     launcher, sweeper = _options(node, "launcher"), _options(node, "sweeper")
     overrides = [*(f"{name}={value}" for name, value in (sweeper.get("params") or {}).items()), *overrides]
     parsed = parser.parse_overrides(overrides)

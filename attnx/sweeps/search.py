@@ -48,8 +48,8 @@ class OptunaSearch:
         self.study = optuna.create_study(storage=storage, study_name="attnx", direction="minimize", load_if_exists=True)
         trials, states = self.study.get_trials(deepcopy=False), optuna.trial.TrialState
         seed = options["seed"] + len(trials)  # another one than earlier commands had
-        self.study.sampler = build_optuna_part("sampler", {**options["sampler"], "seed": seed})
-        self.study.pruner = build_optuna_part("pruner", options["pruner"] or {"name": "NopPruner"})
+        self.study.sampler = build_optuna_part("sampler", options.get("sampler"), seed=seed)
+        self.study.pruner = build_optuna_part("pruner", options.get("pruner") or "NopPruner")
         for trial in trials:
             if trial.state == states.RUNNING:  # interrupted; its job goes on in a new trial of the same values
                 self.study.tell(trial.number, state=states.FAIL)
@@ -150,8 +150,8 @@ def read_search_space(overrides: Sequence[str]) -> tuple[dict[str, Any], list[st
     return space, fixed
 
 
-def build_optuna_part(kind: str, part: Mapping[str, Any]) -> Any:
-    """Build a ``sampler`` or ``pruner`` of Optuna from its name and options.
+def build_optuna_part(kind: str, part: object, **further: int) -> Any:
+    """Build a ``sampler`` or ``pruner`` of Optuna from its name, or a mapping of its name and options.
 
     Raises:
         UserError: Optuna has no such class, or it has no such option or value.
@@ -160,7 +160,8 @@ def build_optuna_part(kind: str, part: Mapping[str, Any]) -> Any:
 
     module, place = {"sampler": optuna.samplers, "pruner": optuna.pruners}[kind], f"hydra.sweeper.{kind}"
     names = [name for name in module.__all__ if name.lower().endswith(kind) and not name.startswith("Base")]
-    name, options = str(part.get("name")), {key: value for key, value in part.items() if key != "name"}
+    named = part if isinstance(part, Mapping) else {"name": part}
+    name, options = str(named.get("name")), {**{key: value for key, value in named.items() if key != "name"}, **further}
     if name not in names:
         raise UserError(f"{place}.name={name}: Optuna has no such {kind}{suggest(name, names)}")
     parameters = inspect.signature(getattr(module, name)).parameters

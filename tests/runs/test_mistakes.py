@@ -187,6 +187,15 @@ CONFIGURATIONS = {
     "hydra.run.dir=here": ["hydra.run.dir=here", "folder=FOLDER"],
     "--cfg job hydra.run.dir=here": ["hydra.run.dir=here", "folder=FOLDER"],
     "-m scorer=dot,scaled hydra.run.dir=here": ["hydra.run.dir=here", "folder=FOLDER"],
+    "query=[1]": ["query=[1]: expected names; choose from current_state"],
+    "query=[token,[last_context]]": ["query=[token,[last_context]]: expected names; choose from current_state"],
+    "'model.keys_from=\"layer:²\"' encoder.layers=3": ["model.keys_from=layer:²: expected states"],
+    "-m 'hydra.sweeper.params={seed: \"1,2\"}'": ["hydra.sweeper.params is not set; +hydra.sweeper.params.KEY=VALUES"],
+    "-m hydra/sweeper=search hydra.sweeper.sampler=Random 'optimizer.lr=interval(0.1,1)'": [
+        "hydra.sweeper.sampler.name=Random: Optuna has no such sampler; did you mean RandomSampler"
+    ],
+    "-m hydra/sweeper=search '~hydra.sweeper.pruner' 'optimizer.lr=interval(0.1,1)' task.train=not.tsv": ["not.tsv"],
+    "-m '+hydra.sweeper.params.seed=\"1,2,3\"' task.train=not.tsv": ["not.tsv: no such file"],
     "hydra/launcher=slurm": ["hydra/launcher=slurm has no effect on a single run", "-m"],
     "list scorers": ["no part or kind 'scorers'", "did you mean scorer"],
     "list mine": ["no part or kind 'mine'", "plug-ins were searched in plugins/"],

@@ -143,6 +143,7 @@ REPLACED = "a file replaces a choice by '- override /scorer: NAME' in its defaul
         (f"{HEADER}defaults: [override scorer: dot]", f"{{file}}: {REPLACED}"),
         (f"{HEADER}defaults: [/scorer: dot]", f"{{file}}: {REPLACED}"),
         (f"{HEADER}foo: bar", "{file}: unknown key 'foo'"),
+        (f"{HEADER}query: [token]", "{file}: a list cannot replace a choice of several; a file replaces a choice by"),
         (f"{HEADER}experiment: other", "{file}: a file replaces a choice by '- override /experiment: NAME'"),
         ("defaults: [override /scorer: dot]", f"{{file}}: {FIRST_LINE}"),
         ("trainer: {max_steps: 5}", f"{{file}}: {FIRST_LINE}"),

@@ -207,7 +207,7 @@ def _source(config: Config, option: str, choice: str) -> str:
         return choice
     word, _, number = choice.partition(":")
     layers = config["encoder"].get("layers", 1)
-    if word != "layer" or not number.isdigit():
+    if word != "layer" or not (number.isascii() and number.isdecimal()):
         raise UserError(f"model.{option}={choice}: expected {', '.join(choices)} or layer:N")
     if int(number) >= layers:
         raise UserError(f"model.{option}={choice}: the encoder has {layers} layer(s), counted from layer:0")
