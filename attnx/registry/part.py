@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,6 +54,9 @@ NAME_RULE = f"a part's name is one word of letters, digits, _ and -, and none of
 CONDITION: Final = re.compile(r"(\w+)(!?=)(\S+)")
 # Keys beside the parts on which an option may depend, as on options of its own part.
 CONDITION_KEYS: Final = ("accel",)
+# Declarations of conditions, for options of the part or of others, and of functions by paths, which may be relative.
+CONDITIONS: Final = {"read_if", "leaves_unread_if"}
+FUNCTIONS: Final = {"check_options", "figures"}
 
 
 # What parts of each kind must declare, as class attributes; it is read before anything is imported.
@@ -111,7 +115,7 @@ class Part:
     @property
     def package(self) -> str:
         """The package of the part's module, to which the names of modules that it declares are relative."""
-        return self.module if self.file.name == plugin_files.INIT else self.module.rpartition(".")[0]
+        return plugin_files.package(self.module, self.file)
 
     def doc_line(self, word: str) -> str:
         """The text after ``word:`` in the docstring; every part has ``Formula`` and ``Source``."""
@@ -155,13 +159,58 @@ def check_conditions(conditions: Any, options: Collection[str], place: str) -> N
     if not isinstance(conditions, Mapping):
         raise UserError(f'{place}: read_if is {conditions!r}; expected conditions by option, {{"a": "b!=1"}}')
     for key, alternatives in conditions.items():
-        words = " ".join([alternatives] if isinstance(alternatives, str) else map(str, alternatives)).split()
-        read = [word.partition("=")[0].removesuffix("!") for word in words]
-        names = [str(key).partition("=")[0], *(name for name in read if name not in CONDITION_KEYS)]
-        if wrong := next((word for word in words if not CONDITION.fullmatch(word)), None):
+        names = [_option(key), *_options_read(alternatives)]
+        if wrong := next((word for word in _words(alternatives) if not CONDITION.fullmatch(word)), None):
             raise UserError(f"{place}: read_if has {wrong!r}; write OPTION=VALUE, OPTION=A|B or OPTION!=VALUE")
         if unknown := next((name for name in names if name not in options), None):
             raise UserError(f"{place}: read_if names {unknown!r}, which is no option")
+
+
+def _words(alternatives: Any) -> list[str]:
+    """The words of alternatives of conditions; of anything else, words that are no conditions."""
+    is_list = isinstance(alternatives, list | tuple | set)
+    return " ".join(map(str, alternatives if is_list else [alternatives])).split()
+
+
+def _option(word: object) -> str:
+    """The option that a condition is on, or whose value it names."""
+    return str(word).partition("=")[0].removesuffix("!")
+
+
+def _options_read(alternatives: Any) -> list[str]:
+    """The options of the part itself that alternatives of conditions are on."""
+    return [name for word in _words(alternatives) if (name := _option(word)) not in CONDITION_KEYS]
+
+
+def inherit(
+    declared: Mapping[str, Any], options: Collection[str], checked: Collection[str], package: str
+) -> dict[str, Any]:
+    """What a part with these options inherits of what a base in a package declares.
+
+    Conditions on options that the part lacks are left out, and so is the check of the base's options, ``checked``, if
+    it lacks one; the paths of functions are made absolute.
+    """
+    inherited = dict(declared)
+    if not {*checked} <= {*options}:
+        inherited.pop("check_options", None)
+    for name in CONDITIONS & inherited.keys():
+        if isinstance(conditions := inherited[name], Mapping):
+            inherited[name] = {
+                key: alternatives
+                for key, alternatives in conditions.items()
+                if {*_options_read(alternatives), *([_option(key)] if name == "read_if" else [])} <= {*options}
+            }
+    return inherited | {name: _absolute(inherited[name], package) for name in FUNCTIONS & inherited.keys()}
+
+
+def _absolute(path: Any, package: str) -> Any:
+    """The path of a function, or paths by name, that can be imported from any package."""
+    if isinstance(path, Mapping):
+        return {key: _absolute(value, package) for key, value in path.items()}
+    try:
+        return resolve_name(path, package) if isinstance(path, str) else path
+    except ImportError:  # beyond the package, as the import of the function will say
+        return path
 
 
 def undeclared(part: Part) -> str:

@@ -167,6 +167,11 @@ def module_file(place: Path) -> Path | None:
     return next((file for file in (place / INIT, place.with_name(f"{place.name}.py")) if file.is_file()), None)
 
 
+def package(module: str, file: Path) -> str:
+    """The package to which names in a module are relative: its own, or the module itself if it is a package."""
+    return module if file.name == INIT else module.rpartition(".")[0]
+
+
 def relative_place(module: str, file: Path) -> str:
     """The place of a module's file in its plug-in folder, ``mine/part.py``, or with its installed package."""
     place = module.removeprefix(f"{PACKAGE}.").replace(".", "/")

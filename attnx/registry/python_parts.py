@@ -6,6 +6,7 @@ import ast
 import inspect
 import linecache
 import re
+import sys
 import textwrap
 import types
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from attnx.errors import UserError
 from attnx.registry.option_types import ALIASES
-from attnx.registry.part import BY_HAND, NO_LITERAL, Part, make_option
+from attnx.registry.part import BY_HAND, NO_LITERAL, Part, inherit, make_option
 
 
 def describe_class(kind: str, name: str, item: Callable[..., Any]) -> Part:
@@ -36,7 +37,11 @@ def describe_class(kind: str, name: str, item: Callable[..., Any]) -> Part:
             options.append(make_option(parameter.name, annotation, parameter.default))
         except (ValueError, SyntaxError) as error:
             raise UserError(f"the {kind} {name!r}, option {parameter.name!r}: {error}") from None
-    code = code_of_item(item)
+    code, names = code_of_item(item), [option.name for option in options]
+    declarations: dict[str, Any] = {}
+    for base in reversed(_lineage(item)[1:]):
+        checked = [member.name for member in _constructor(base) if member.default is not inspect.Parameter.empty]
+        declarations |= inherit(_literals(base), names, checked, _package(base))
     return Part(
         kind=kind,
         name=name,
@@ -46,14 +51,19 @@ def describe_class(kind: str, name: str, item: Callable[..., Any]) -> Part:
         doc=inspect.cleandoc(item.__doc__ or ""),
         options=tuple(options),
         injected_params=tuple(injected),
-        declarations={
-            key: value
-            for owner in reversed(_lineage(item))
-            for key, value in vars(owner).items()
-            if key[0] != "_" and is_literal(value)
-        },
+        declarations=declarations | _literals(item),
         origin=BY_HAND,
     )
+
+
+def _literals(item: Callable[..., Any]) -> dict[str, Any]:
+    """The public attributes of a class or function, not of its bases, that can be written as literals."""
+    return {key: value for key, value in vars(item).items() if key[0] != "_" and is_literal(value)}
+
+
+def _package(item: Callable[..., Any]) -> str:
+    """The package to which paths that a class declares are relative."""
+    return getattr(sys.modules.get(item.__module__), "__package__", None) or ""
 
 
 def code_of_item(item: Callable[..., Any]) -> types.CodeType | None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.metadata
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from attnx.registry import plugin_files
-from attnx.registry.definitions import Definition, parameters, parse
-from attnx.registry.part import KINDS, NAME_RULE, NO_LITERAL, Option, Part, is_part_name, make_option
+from attnx.registry.definitions import Definition, parse
+from attnx.registry.lineage import lineage, parameters
+from attnx.registry.part import KINDS, NAME_RULE, NO_LITERAL, Option, Part, inherit, is_part_name, make_option
 
 # What is searched for parts that come with attnx: these modules and packages, and the folders of whole problems.
 CORE = (*KINDS.values(), "attnx.problems")
@@ -109,11 +111,16 @@ def read_parts(file: Path, module: str, origin: str) -> list[Part]:
             _read_part(Definition(node, source), decorator, origin)
             for node in source.tree.body
             if isinstance(node, ast.ClassDef | ast.FunctionDef)
-            for decorator in node.decorator_list
-            if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) in REGISTER
+            for decorator in _registrations(node)
         ]
     except RecursionError:
         raise ValueError(f"{file}:1: a class is its own base") from None
+
+
+def _registrations(node: ast.ClassDef | ast.FunctionDef) -> list[ast.Call]:
+    """The decorators that register a class or function."""
+    calls = [decorator for decorator in node.decorator_list if isinstance(decorator, ast.Call)]
+    return [call for call in calls if ast.unparse(call.func) in REGISTER]
 
 
 def _read_part(definition: Definition, decorator: ast.Call, origin: str) -> Part:
@@ -129,12 +136,26 @@ def _read_part(definition: Definition, decorator: ast.Call, origin: str) -> Part
     if not is_part_name(name):
         raise ValueError(f"{file}:{decorator.lineno}: {NAME_RULE}, not {name!r}")
     options, injected_params = _read_signature(definition)
-    declared = _read_declarations(definition, decorator)
-    inherited = [_class_attributes(base.node) for base in definition.bases()]
-    declarations = {key: value for literals in [*reversed(inherited), declared] for key, (value, _) in literals.items()}
+    declared = _read_declarations(definition, [decorator])
+    declarations = _inherited(definition, [option.name for option in options]) | _values(declared)
     lines = {key: line for key, (_, line) in declared.items()}
     doc = ast.get_docstring(node) or ""
     return Part(kind, name, module, file, node.lineno, doc, options, injected_params, declarations, origin, lines)
+
+
+def _inherited(definition: Definition, options: Collection[str]) -> dict[str, Any]:
+    """What the bases of a part with these options declare."""
+    declarations: dict[str, Any] = {}
+    for base in reversed(lineage(definition)[1:]):
+        declared = _values(_read_declarations(base, _registrations(base.node)))
+        signature = parameters(base) if "check_options" in declared else []
+        checked = [parameter.name for parameter in signature if parameter.default is not None]
+        declarations |= inherit(declared, options, checked, base.source.package)
+    return declarations
+
+
+def _values(declared: Mapping[str, tuple[Any, int]]) -> dict[str, Any]:
+    return {key: value for key, (value, _) in declared.items()}
 
 
 def _read_signature(definition: Definition) -> tuple[tuple[Option, ...], tuple[str, ...]]:
@@ -158,16 +179,20 @@ def _literal(default: ast.expr) -> Any:
         raise ValueError(NO_LITERAL) from None
 
 
-def _read_declarations(definition: Definition, decorator: ast.Call) -> dict[str, tuple[Any, int]]:
-    """The declarations of a part with their lines: literal class attributes and keywords of the decorator."""
-    declared = {}
-    for keyword in decorator.keywords:
-        try:
-            declared[str(keyword.arg)] = (ast.literal_eval(keyword.value), keyword.value.lineno)
-        except (ValueError, TypeError):
-            place = f"{definition.source.file}:{decorator.lineno}"
-            raise ValueError(f"{place}: write {keyword.arg} as a literal") from None
-    return {**declared, **_class_attributes(definition.node)}
+def _read_declarations(definition: Definition, decorators: Sequence[ast.Call]) -> dict[str, tuple[Any, int]]:
+    """What a class declares, with the lines: its literal attributes, and over them the keywords of decorators.
+
+    The decorator above the others is the last that Python calls.
+    """
+    declared = _class_attributes(definition.node)
+    for decorator in reversed(decorators):
+        for keyword in decorator.keywords:
+            try:
+                declared[str(keyword.arg)] = (ast.literal_eval(keyword.value), keyword.value.lineno)
+            except (ValueError, TypeError):
+                place = f"{definition.source.file}:{decorator.lineno}"
+                raise ValueError(f"{place}: write {keyword.arg} as a literal") from None
+    return declared
 
 
 def _class_attributes(node: ast.ClassDef | ast.FunctionDef) -> dict[str, tuple[Any, int]]:

@@ -103,6 +103,47 @@ def test_options_of_a_plug_in_are_checked(override, message):
         compose(["scorer=mine", override])
 
 
+INHERITING = """\
+from attnx.decoding.beam import Beam
+from attnx.problems.listops import listops
+from attnx.registry import register
+from attnx.tasks import g2p
+
+@register("task", "mine")
+class Mine(g2p.G2p): ...
+
+@register("decoding", "mine")
+class MyBeam(Beam): ...
+
+@register("task", "lists")
+class Lists(listops.ListOps): ...
+
+@register("task", "short_lists")
+class ShortLists(listops.ListOps):
+    def __init__(self, examples: int = 20) -> None:
+        super().__init__(examples=examples)
+"""
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["task=mine", "task.test=w.tsv"], "task.test=w.tsv has no effect beside task.train=null"),
+        (["decoding=mine", "decoding.length_penalty_alpha=0.3"], "no effect beside decoding.length_penalty=none"),
+        (["task=lists", "model=classifier", "task.max_args=1"], "task.max_args=1: a list has two arguments or more"),
+    ],
+)
+def test_a_part_that_inherits_is_checked_as_its_base_is(overrides, message):
+    write_plug_in("mine", INHERITING)
+    with pytest.raises(UserError, match=message):
+        compose(overrides)
+
+
+def test_a_part_without_an_option_of_its_base_is_not_checked_by_it():
+    write_plug_in("mine", INHERITING)
+    assert compose(["task=short_lists", "model=classifier"])["task"] == {"name": "short_lists", "examples": 20}
+
+
 def test_another_process_finds_a_plug_in_by_the_variable(words, small, fork_command):
     folder = write_plug_in("mine", SCORER.format(name="mine"), folder="elsewhere/parts").parent
     process = fork_command("scorer=mine", *small, "trainer.test_examples=1", "folder=one", ATTNX_PLUGINS=str(folder))
