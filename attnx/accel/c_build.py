@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from attnx.attention.options import parts_in_force
 from attnx.errors import in_a_line
 from attnx.files.process import read_cpuinfo
 
@@ -92,7 +93,7 @@ def without_c(config: Mapping[str, Any]) -> str | None:
     if any(isinstance(group, Mapping) and group.get("cell") == "lstm" for group in config.values()):
         sources.append(LSTM)
     attends = config.get("attention", {}).get("name", "none") != "none"
-    if attends and config.get("scorer", {}).get("name") == "additive":
+    if attends and "additive" in [part["name"] for part in parts_in_force(config, "scorer").parts]:
         sources.append(ADDITIVE)
     if not sources or config.get("accel", "auto") == "off":
         return None

@@ -15,7 +15,7 @@ from attnx.attention.attention import Attention
 from attnx.attention.contracts import AttentionParts
 from attnx.attention.hops import Hops
 from attnx.attention.multi_head import MultiHeadAttention
-from attnx.attention.options import SHARED_SCOPE_OPTIONS, AttentionOptions, check_heads, unshared_keys
+from attnx.attention.options import AttentionOptions, check_heads, shared_scope_options, unshared_keys
 from attnx.errors import UserError
 from attnx.registry import Depth, PartSpec, PositiveFloat, PositiveInt, Probability, Size, register
 
@@ -91,19 +91,7 @@ def build_attention(
     return attention
 
 
-@register(
-    "attention",
-    "standard",
-    read_if={"chunk_mib": "accel=auto"},
-    leaves_unread_if={
-        "scorer": "head_scorers!=null",
-        "model.self_scorer": "head_scorers!=null",
-        "model.cross_scorer": "head_scorers!=null",
-        "normalizer": "head_normalizers!=null",
-        "model.self_normalizer": "head_normalizers!=null",
-        "model.cross_normalizer": "head_normalizers!=null",
-    },
-)
+@register("attention", "standard", read_if={"chunk_mib": "accel=auto"})
 def build_standard(
     scorer: PartChoice,
     scope: PartChoice,
@@ -158,7 +146,7 @@ def build_standard(
     options = AttentionOptions(
         projection, dropout, bias, chunk_mib, softcap, kv_heads, qk_norm, head_scorers, head_scopes, head_normalizers
     )
-    check_heads({"heads": heads, **vars(options)}, scorer, min_projected_heads)
+    check_heads({"heads": heads, **vars(options)}, scorer, scope, min_projected_heads)
     attention: Attention | MultiHeadAttention
     if heads < min_projected_heads:
         attention = _build_single(choices, query_size, memory_size, options)
@@ -200,13 +188,9 @@ def build_heads(choices: PartChoices, width: int, heads: int, options: Attention
 
 def _with_sources(scope: PartSpec, of: PartChoice) -> PartSpec:
     """A scope that is listed for a head, with the sources of the one chosen for all, where it has such options."""
-    if isinstance(of, nn.Module):
-        own: Mapping[str, Any] = vars(of)
-    else:
-        own = registry.fill_in("scope", of)
     name, options = registry.parse_spec("scope", scope)
-    taken = {option.name for option in registry.describe("scope", name).options} & own.keys()
-    return name, {**{key: own[key] for key in SHARED_SCOPE_OPTIONS if key in taken}, **options}
+    known = {option.name for option in registry.describe("scope", name).options}
+    return name, {**options, **{key: value for key, value in shared_scope_options(of).items() if key in known}}
 
 
 def _build_single(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from attnx import registry
 from attnx.errors import UserError
@@ -29,6 +29,8 @@ class AttentionOptions:
 
 SHARED_SCOPE_OPTIONS = ("sources", "include_self")
 """The options of ``scope`` that the scopes which are listed for heads take from it."""
+DEFAULT_SOURCES = ["encoder"]
+"""The sources of a scope that names none."""
 HEAD_LISTS = {"scorer": "head_scorers", "scope": "head_scopes", "normalizer": "head_normalizers"}
 """The options that choose a part for each head, by kind."""
 
@@ -38,7 +40,8 @@ def head_parts(options: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
 
     Raises:
         UserError: an unknown part or option, a number of parts that does not divide the heads, a part that carries
-            something from step to step or samples positions, or scorers where heads share keys.
+            something from step to step or samples positions, scorers where heads share keys, or a scope with an option
+            that heads share.
     """
     key = HEAD_LISTS[kind]
     if not (specs := options.get(key)):
@@ -53,7 +56,74 @@ def head_parts(options: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
         )
     if kind == "scorer" and options.get("kv_heads") not in (None, heads):
         raise UserError(f"{option}: heads that share keys compare them alike; leave it out, or attention.kv_heads")
+    if kind == "scope":
+        _reject_shared_options(option, specs)
     return [resolve_part(option, kind, spec, f"that is possible for all heads alone, by {kind}") for spec in specs]
+
+
+def _reject_shared_options(option: str, scopes: Iterable[PartSpec]) -> None:
+    for name, options in (registry.parse_spec("scope", scope) for scope in scopes):
+        if own := [shared for shared in SHARED_SCOPE_OPTIONS if shared in options]:
+            raise UserError(f"{option}: {name} has {own[0]}, which heads share; leave it out, or set scope.{own[0]}")
+
+
+class PartsInForce(NamedTuple):
+    """The parts of a kind that attention is made of: those that are listed for its heads, or the one for all."""
+
+    kind: str
+    option: str  # which chooses them: ``scorer``, ``model.self_scorer`` or ``attention.head_scorers``
+    parts: Sequence[Mapping[str, Any]]  # the name and the options of each
+
+    def __str__(self) -> str:
+        names = [part["name"] for part in self.parts]
+        return f"{self.option}={names[0] if len(names) == 1 else '[' + ','.join(names) + ']'}"
+
+    def declared(self, declaration: str) -> list[Any]:
+        """What each of the parts declares; None where it does not."""
+        return [registry.describe(self.kind, part["name"]).declarations.get(declaration) for part in self.parts]
+
+
+def parts_in_force(config: Mapping[str, Any], kind: str, option: str = "") -> PartsInForce:
+    """The scorers, scopes or normalizers of a configuration; none without attention.
+
+    ``option`` is the one that chooses the part for all heads, if it is not the kind; raises as :func:`head_parts`.
+    """
+    if kind not in config:
+        return PartsInForce(kind, kind, [])
+    listed = head_parts(config.get("attention", {}), kind)
+    option = f"attention.{HEAD_LISTS[kind]}" if listed else option or kind
+    return PartsInForce(kind, option, listed or [config[kind]])
+
+
+def scope_sources(scope: PartSpec) -> list[str]:
+    """The sources of a scope: the option's, else the declared ones, else the encoder."""
+    part = registry.fill_in("scope", scope)
+    return list(
+        part.get("sources") or registry.describe("scope", part["name"]).declarations.get("sources") or DEFAULT_SOURCES
+    )
+
+
+def shared_scope_options(scope: object) -> dict[str, Any]:
+    """The options that heads share, of the scope that is chosen for all of them; it may be an instance."""
+    if isinstance(scope, str | tuple | Mapping):
+        include_self = registry.fill_in("scope", scope).get("include_self", False)
+        return {"sources": scope_sources(scope), "include_self": include_self}
+    return {
+        "sources": getattr(scope, "sources", DEFAULT_SOURCES),
+        "include_self": getattr(scope, "include_self", False),
+    }
+
+
+def check_head_scopes(options: Mapping[str, Any], scope: object) -> None:
+    """Raise a UserError if a scope that an ``attention`` node lists is defined by other sources than ``scope`` has."""
+    shared = list(shared_scope_options(scope)["sources"])
+    for part in head_parts(options, "scope"):
+        own = scope_sources(part)
+        if own != DEFAULT_SOURCES and {*own} != {*shared}:  # the others go over any sources
+            raise UserError(
+                f"attention.head_scopes={part['name']} is over [{','.join(own)}], but heads share the sources of "
+                f"scope, [{','.join(shared)}]; set scope={part['name']}, or list global"
+            )
 
 
 OTHER_STEPS = {
@@ -85,8 +155,8 @@ def reject_part(
             raise UserError(f"{option}={name} {OTHER_STEPS[declaration]}, but {reason}; use another {kind}")
 
 
-def check_heads(options: Mapping[str, Any], scorer: object, min_projected_heads: int = 2) -> None:
-    """Raise a UserError if the options of an ``attention`` node about heads contradict each other.
+def check_heads(options: Mapping[str, Any], scorer: object, scope: object, min_projected_heads: int = 2) -> None:
+    """Raise a UserError if the options of an ``attention`` node about heads contradict each other, or the parts.
 
     From ``min_projected_heads`` of them on heads have projections.
     """
@@ -94,6 +164,7 @@ def check_heads(options: Mapping[str, Any], scorer: object, min_projected_heads:
         return
     for kind in HEAD_LISTS:
         head_parts(options, kind)
+    check_head_scopes(options, scope)
     check_kv_heads(scorer, options["heads"], options.get("kv_heads"))
     if options["heads"] >= min_projected_heads:
         return

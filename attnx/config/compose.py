@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from attnx import registry
-from attnx.attention.options import SHARED_SCOPE_OPTIONS
 from attnx.config.groups import (
     GROUPS,
     PART_GROUPS,
@@ -31,7 +30,6 @@ from attnx.config.no_effect import (
     refuse_ineffective,
     with_other_values,
 )
-from attnx.config.view import value_text
 from attnx.data.paths import expand_path
 from attnx.errors import UserError, check_words, reject_duplicates
 from attnx.models.resolve import NoEffect, resolve_model
@@ -56,7 +54,7 @@ def check_config(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> di
     kinds = _ineffective_kinds(checked)
     used = {key: value for key, value in checked.items() if key not in kinds}
     parts = chosen_parts(used)
-    declared = dict(ineffective_options(parts, used)) | _ineffective_patience(used["trainer"]) | _replaced_scope(used)
+    declared = dict(ineffective_options(parts, used)) | _ineffective_patience(used["trainer"])
     refuse_ineffective(kinds | with_other_values(declared, parts), overrides, checked)
     _check_end(used)
     for part, _, options in parts:
@@ -114,15 +112,6 @@ def _ineffective_patience(trainer: Mapping[str, Any]) -> dict[str, NoEffect]:
         return {}
     cause, remedy = f"trainer.num_validations={validations}", f"set trainer.num_validations={patience + 2} or more"
     return {"trainer.patience": NoEffect(cause, remedy)}
-
-
-def _replaced_scope(config: Mapping[str, Any]) -> dict[str, NoEffect]:
-    """The options of the scope that the scopes of heads have of their own."""
-    if not (listed := config.get("attention", {}).get("head_scopes")) or "scope" not in config:
-        return {}
-    options = [option.name for option in registry.describe("scope", config["scope"]["name"]).options]
-    reason = NoEffect(f"attention.head_scopes={value_text(listed)}")
-    return {f"scope.{name}": reason for name in options if name not in SHARED_SCOPE_OPTIONS}
 
 
 def _check_end(config: Mapping[str, Any]) -> None:

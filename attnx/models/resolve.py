@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from attnx import registry
-from attnx.attention.options import OTHER_STEPS, check_heads, reject_part
+from attnx.attention.options import (
+    HEAD_LISTS,
+    OTHER_STEPS,
+    SHARED_SCOPE_OPTIONS,
+    check_heads,
+    parts_in_force,
+    reject_part,
+)
 from attnx.errors import UserError
 from attnx.models.planner import KNOWN_IN_ADVANCE
 from attnx.registry.plugin_errors import report_plug_in_errors
@@ -87,15 +94,34 @@ def resolve_model(config: Config) -> ResolvedConfig:
     if bias is not None:
         registry.fill_in("bias", bias)
     if not part.declarations.get("has_head_sites"):
-        check_heads(config.get("attention", {}), config.get("scorer"))
+        check_heads(config.get("attention", {}), config.get("scorer"), config.get("scope", "global"))
     if part_declarations(config, "attention").get("maps_per_head", 1) > 1:
         reason = f"a head of attention={config['attention']['name']} has two maps"
         reject_parts(config, ("scorer", "normalizer"), reason, *OTHER_STEPS)
-    if not part.declarations.get("is_torch_free"):
-        return ResolvedConfig(config)
-    options: ModelConfig = registry.build("model", config["model"])
-    with nullcontext() if part.origin == "core" else report_plug_in_errors(part):
-        return options.resolve(config)
+    resolved = ResolvedConfig(config)
+    if part.declarations.get("is_torch_free"):
+        options: ModelConfig = registry.build("model", config["model"])
+        with nullcontext() if part.origin == "core" else report_plug_in_errors(part):
+            resolved = options.resolve(config)
+    replaced = _replaced_by_heads(config, resolved.ineffective)
+    return replace(resolved, ineffective={**replaced, **resolved.ineffective}) if replaced else resolved
+
+
+def _replaced_by_heads(config: Config, ineffective: Collection[str]) -> dict[str, NoEffect]:
+    """The choices for all heads that parts listed for heads replace, unless the list is ``ineffective``, too."""
+    replaced: dict[str, NoEffect] = {}
+    for kind, option in HEAD_LISTS.items():
+        if {"attention", f"attention.{option}"} & {*ineffective}:
+            continue
+        in_force = parts_in_force(config, kind)
+        if in_force.option == kind:
+            continue
+        keys = [kind, f"model.self_{kind}", f"model.cross_{kind}"]
+        if kind == "scope":  # whose sources heads share
+            options = [known.name for known in registry.describe(kind, config[kind]["name"]).options]
+            keys = [f"{kind}.{name}" for name in options if name not in SHARED_SCOPE_OPTIONS]
+        replaced |= dict.fromkeys(keys, NoEffect(str(in_force)))
+    return replaced
 
 
 def part_declarations(config: Config, kind: str) -> dict[str, Any]:
@@ -135,13 +161,6 @@ def query_needs(config: Config) -> dict[str, str]:
     return needs
 
 
-def scope_sources(scope: Mapping[str, Any]) -> list[str]:
-    """The sources of a scope, given by name and options: the option's, else the declared ones, else the encoder."""
-    return list(
-        scope.get("sources") or registry.describe("scope", scope["name"]).declarations.get("sources") or ["encoder"]
-    )
-
-
 def require_attention(config: Config) -> None:
     """Raise a UserError if a model which cannot do without attention has none."""
     if config["attention"]["name"] == "none":
@@ -157,10 +176,15 @@ def reject_bias(config: Config, reason: str) -> None:
 
 
 def reject_parts(config: Config, kinds: Iterable[str], reason: str, *declarations: str) -> None:
-    """As :func:`reject_part`, of the chosen parts of these kinds; ``query`` may have several."""
+    """As :func:`reject_part`, of the parts of these kinds; ``query`` and the heads may have several."""
     for kind in kinds:
-        for name in config["query"] if kind == "query" else [config[kind]["name"]]:
-            reject_part(kind, kind, name, reason, declarations)
+        if kind == "query":
+            option, names = kind, [*config[kind]]
+        else:
+            in_force = parts_in_force(config, kind)
+            option, names = in_force.option, [part["name"] for part in in_force.parts]
+        for name in names:
+            reject_part(option, kind, name, reason, declarations)
 
 
 def reject_text_encoder(config: Config) -> None:

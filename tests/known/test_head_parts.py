@@ -9,13 +9,17 @@ from attnx import accel
 from attnx.attention.factory import build
 from attnx.config.compose import compose
 from attnx.laws.model import ModelLaws
+from attnx.laws.small import small_config
+from attnx.models.resolve import resolve_model
 from attnx.models.transformer.config import TransformerConfig
 from attnx.models.transformer.model import Transformer
 from attnx.models.transformer.sites import AttentionSite, TransformerParts
 from attnx.nn.targets.symbols import Symbols
+from tests.refusal import refused
 
 WIDTH, HEADS = 12, 4
 WINDOW = ("local", {"window": 0})
+LISTED_SCORERS = {"name": "standard", "heads": 2, "head_scorers": ["dot", "scaled"]}
 LISTS: list[dict[str, Any]] = [
     {"head_scopes": [WINDOW, "global"]},
     {"head_normalizers": ["softmax", ("sigmoid", {"bias": -1.0})]},
@@ -59,6 +63,34 @@ def test_the_sources_are_those_of_the_scope():
     assert [head.scope.sources for head in attention.heads] == [("decoder",)] * 2
 
 
+def test_a_listed_scope_has_the_sources_of_the_scope():
+    with refused("attention.head_scopes=history is over [decoder], but heads share the sources of scope, [encoder]..."):
+        build(heads=2, query_size=4, memory_size=4, head_scopes=["history", "global"])
+
+
+def test_the_schedule_is_that_of_the_listed_scorers():
+    """``scorer=coverage`` alone would read the weights of earlier steps."""
+    resolved: Any = resolve_model(small_config(scorer="coverage", attention=LISTED_SCORERS))
+    assert resolved.plan.schedule == "run_then_attend"
+
+
+def test_the_keys_are_read_by_the_listed_scorers():
+    """``scorer=gmm`` alone would not read them."""
+    model = {"name": "seq2seq", "keys_from": "inputs", "values_from": "states"}
+    resolved: Any = resolve_model(small_config(scorer="gmm", attention=LISTED_SCORERS, model=model))
+    assert resolved.keys_from == "inputs"
+    assert "model.keys_from" not in resolved.ineffective
+
+
+def test_the_listed_parts_of_a_transformer_are_checked_in_place_of_the_chosen_ones():
+    resolve_model(small_config(scorer="coverage", attention=LISTED_SCORERS, model={"name": "transformer"}))
+
+
+def test_a_site_given_by_name_is_causal_as_one_with_its_options_is():
+    history = ("history", {"sources": ["decoder"]})
+    assert [AttentionSite(scope=scope).is_causal for scope in ("history", history, "global")] == [True, True, False]
+
+
 @pytest.mark.usefixtures("float64")
 def test_a_transformer_decodes_as_it_trains():
     options = TransformerConfig("decoder_only", 16, layers=2, position_encoding="rotary", dropout=0.0)
@@ -74,6 +106,10 @@ def test_a_transformer_decodes_as_it_trains():
         "attention.heads=2 attention.head_scorers=[additive,dot] attention.head_normalizers=[softmax,sparsemax]",
         "attention.heads=2 scope=history attention.head_scopes=[{name:local,window:5},global]",
         "model=transformer scorer=scaled attention.heads=4 attention.head_scopes=[local,global]",
+        "attention.heads=2 scope=history attention.head_scopes=[history,local]",
+        "task=classification model=classifier attention.heads=2 "
+        "attention.head_scopes=[{name:local,center:predictive},global]",
+        "output=copy attention.heads=2 attention.head_normalizers=[softmax,sparsemax]",
     ],
 )
 def test_a_list_composes(words):

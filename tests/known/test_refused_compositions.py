@@ -26,13 +26,23 @@ REFUSED = {
         "attention.head_scorers=[dot,coverage]": "...coverage needs earlier attention weights...",
         "attention.head_normalizers=[softmax,monotonic]": "...monotonic carries something from step to step...",
         "scorer=dot attention.head_scorers=[dot,scaled]": "scorer=dot has no effect beside...",
+        "attention.head_scopes=[{name:local,include_self:true},global]": "attention.head_scopes: local has "
+        "include_self, which heads share; leave it out, or set scope.include_self",
+        "attention.head_scopes=[global,{name:local,sources:[decoder]}]": "attention.head_scopes: local has sources, "
+        "which heads share; leave it out, or set scope.sources",
+        "attention.head_scopes=[history,global]": "attention.head_scopes=history is over [decoder], but heads share "
+        "the sources of scope, [encoder]; set scope=history, or list global",
+        "scope=history attention.head_scopes=[encoder_decoder,global]": "...is over [encoder,decoder], but heads share "
+        "the sources of scope, [decoder]...",
         "recipe=pointer task=pointing": "...a pointer has one head...",
     },
     "attention.heads=2 model=transformer": {
         "model.position_encoding=rotary attention.head_scorers=[scaled,additive]": "...scorer=additive maps them "
         "first...",
-        "scorer=scaled attention.head_scopes=[global,history]": "...head_scopes with history is over the decoder's "
-        "own past...",
+        "scorer=scaled attention.head_scopes=[global,history]": "...head_scopes=history is over [decoder], but heads "
+        "share the sources of scope...",
+        "model.form=decoder_only attention.head_scopes=[history,global]": "...head_scopes=history is over [decoder]...",
+        "attention.head_normalizers=[softmax,monotonic]": "...monotonic carries something from step to step...",
     },
     "attention.heads=4": {
         "attention.head_scopes=[local,global,local]": "...but attention.heads=4 is no multiple...",
@@ -67,7 +77,9 @@ REFUSED = {
     "output=copy": {
         "attention=none": "output=copy copies what attention reads, and attention=none reads nothing...",
         "scope=history": "output=copy copies from the source, but scope.sources=[decoder] does not read it",
-        "normalizer=sigmoid": "...weights of normalizer=sigmoid do not sum to 1; use normalizer=softmax",
+        "normalizer=sigmoid": "...weights of normalizer=sigmoid do not sum to 1; use softmax",
+        "attention.heads=2 attention.head_normalizers=[softmax,sigmoid]": "...weights of "
+        "attention.head_normalizers=[softmax,sigmoid] do not sum to 1; use softmax",
         "model=pointer task=pointing": "output=copy has no effect beside model=pointer...",
     },
     "encoder=pyramid": {
@@ -125,11 +137,27 @@ REFUSED = {
         "model.mixer=linear model.self_bias=alibi": "model.self_bias=alibi has no effect beside model.mixer=linear...",
         "model.mixer=linear model.position_encoding=rotary": "...no layer attends with model.mixer=linear...",
     },
+    "task=language_model model=transformer model.form=decoder_only model.layers=2 model.mixer=[differential,linear]": {
+        "attention.hops=2": "attention.hops=2 has no effect beside model.mixer=[differential,linear]; leave it out, or "
+        "name standard in it",
+        "attention.kv_heads=3": "attention.kv_heads=3 has no effect beside model.mixer=[differential,linear]...",
+        "attention.heads=2 attention.head_scopes=[local,global]": "attention.head_scopes=[local,global] has no effect "
+        "beside model.mixer=[differential,linear]...",
+        "attention.heads=2 attention.head_normalizers=[sparsemax,softmax]": "attention.head_normalizers=...",
+        "attention.heads=2 scorer=dot attention.head_scorers=[dot,scaled]": "attention.head_scorers=[dot,scaled] has "
+        "no effect beside model.mixer=[differential,linear]...",
+    },
+    "task=language_model model=transformer model.form=decoder_only attention=differential attention.heads=2": {
+        "model.layers=2 model.mixer=[standard,linear]": "attention=differential has no effect beside "
+        "model.mixer=[standard,linear]; leave it out, or name differential in it",
+    },
     "task=classification model=classifier": {
         "attention.bias=alibi": "...but a classifier reads once, at no step...",
         "attention=none": "model=classifier needs attention...",
         "scope=history": "...over decoder states, and a classifier has none...",
-        "scope=local": "scope.center=monotonic moves with the decoder's steps...",
+        "scope=local": "scope=local with center=monotonic moves with the decoder's steps...",
+        "attention.heads=2 attention.head_scopes=[local,global]": "attention.head_scopes=local with center=monotonic "
+        "moves with the decoder's steps, and a classifier has none; use center=predictive, or global",
         "scorer=coverage": "scorer=coverage needs earlier attention weights...",
         "+query=token": "query=token needs a decoder...",
         "query=[]": "the query is empty...",
@@ -170,7 +198,9 @@ REFUSED = {
         "model.schedule=step_by_step": "the chosen model has no option 'schedule'; it belongs to model=history, "
         "pointer, seq2seq",
         "scope=local": "scope=local: slots have no order...",
-        "scope=history": "scope=history: slots have no order and there is no decoder; use scope=global",
+        "scope=history": "scope=history: slots have no order and there is no decoder; use global",
+        "attention.heads=2 attention.head_scopes=[local,global]": "attention.head_scopes=local: slots have no order "
+        "and there is no decoder; use global",
         "scope.sources=[encoder,decoder]": "...no decoder states...",
         "scorer=coverage": "scorer=coverage needs earlier attention weights...",
         "model.gate_scorer=location": "model.gate_scorer=location needs earlier attention weights...",

@@ -108,7 +108,10 @@ CONFIGURATIONS = {
         "leave it out",
     ],
     "scorer=gmm model.keys_from=one_hot": ["model.keys_from=one_hot has no effect", "scorer=gmm"],
-    "scorer=gmm model.keys_from=inputs": ["scorer=gmm, which does not read the keys", "set model.values_from"],
+    "scorer=gmm model.keys_from=inputs": [
+        "scorer=gmm, which does not read the keys",
+        "set model.values_from",
+    ],
     "attention.heads=2 attention.projection=never": ["attention.projection=never has no effect"],
     "encoder.dropout=0.2 model.keys_from=layer:0 encoder.layers=2": ["encoder.dropout=0.2", "read 1 of its layers"],
     "model.keys_from=layer:0 encoder.layers=2": ["encoder.layers=2 has no effect", "set encoder.layers=1"],

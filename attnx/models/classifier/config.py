@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attnx import registry
-from attnx.attention.options import resolve_part
+from attnx.attention.options import parts_in_force, resolve_part, scope_sources
 from attnx.errors import UserError, reject_duplicates
 from attnx.models.resolve import (
     Config,
@@ -21,7 +21,6 @@ from attnx.models.resolve import (
     require_attention,
     require_tags,
     require_task,
-    scope_sources,
 )
 from attnx.registry import Probability, Width, register
 
@@ -161,11 +160,13 @@ def _check_reads(config: Config) -> None:
     scope, inputs = config["scope"], config["readout"].get("inputs", ["state", "context"])
     if scope_sources(scope) != ["encoder"] or scope.get("include_self"):
         raise UserError(f"scope={scope['name']} is over decoder states, and a classifier has none; use scope=global")
-    if scope.get("center") == "monotonic":
-        raise UserError(
-            "scope.center=monotonic moves with the decoder's steps, and a classifier has none; use "
-            "scope.center=predictive, or scope=global"
-        )
+    in_force = parts_in_force(config, "scope")
+    for part in in_force.parts:
+        if part.get("center") == "monotonic":
+            raise UserError(
+                f"{in_force.option}={part['name']} with center=monotonic moves with the decoder's steps, and a "
+                "classifier has none; use center=predictive, or global"
+            )
     reject_duplicates("readout.inputs", inputs, "input")
     if "context" not in inputs or "token" in inputs:
         raise UserError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from attnx.attention.options import parts_in_force
 from attnx.errors import UserError, reject_duplicates
 from attnx.models.resolve import Config, NoEffect, part_declarations, query_needs, reject_text_encoder
 
@@ -64,10 +65,10 @@ def check_copies(resolved: ResolvedSeq2seqConfig) -> None:
             f"{name} takes weights for probabilities, and those of attention={config['attention']['name']} do not sum "
             "to 1; use attention=standard"
         )
-    if not part_declarations(config, "normalizer").get("is_distribution"):
+    normalizers = parts_in_force(config, "normalizer")
+    if not all(normalizers.declared("is_distribution")):
         raise UserError(
-            f"{name} takes weights for probabilities, and weights of normalizer={config['normalizer']['name']} do not "
-            "sum to 1; use normalizer=softmax"
+            f"{name} takes weights for probabilities, and weights of {normalizers} do not sum to 1; use softmax"
         )
 
 
@@ -95,14 +96,19 @@ def check_read(resolved: ResolvedSeq2seqConfig) -> None:
             )
 
 
+def reads_keys(config: Config) -> bool:
+    """Whether a scorer compares queries with keys."""
+    return any(needs_keys is not False for needs_keys in parts_in_force(config, "scorer").declared("needs_keys"))
+
+
 def unread_by_attention(config: Config, attends: bool) -> Iterator[tuple[str, NoEffect]]:
     """The options of memory and heads that have no effect; ``attends`` says whether there is attention."""
     if not attends:
         yield from dict.fromkeys(("model.keys_from", "model.values_from"), NoEffect("attention=none")).items()
         return
-    if part_declarations(config, "scorer").get("needs_keys") is False:
-        scorer = f"scorer={config['scorer']['name']}, which does not read the keys"
-        yield "model.keys_from", NoEffect(scorer, "set model.values_from")
+    if not reads_keys(config):
+        cause = f"{parts_in_force(config, 'scorer')}, which does not read the keys"
+        yield "model.keys_from", NoEffect(cause, "set model.values_from")
     if (heads := config["attention"]["heads"]) > 1:
         yield "attention.projection=never", NoEffect(f"attention.heads={heads}, which are projected to one width")
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from attnx import registry
+from attnx.attention.options import parts_in_force, scope_sources
 from attnx.errors import UserError, reject_duplicates
 from attnx.models.planner import Plan, PlannerInputs, plan
 from attnx.models.resolve import (
@@ -18,7 +19,6 @@ from attnx.models.resolve import (
     part_declarations,
     query_needs,
     reject_parts,
-    scope_sources,
 )
 from attnx.models.seq2seq.checks import (
     FINAL,
@@ -27,6 +27,7 @@ from attnx.models.seq2seq.checks import (
     check_embeddings,
     check_memory,
     check_read,
+    reads_keys,
     unread_by_attention,
     unread_by_networks,
 )
@@ -185,14 +186,14 @@ def _planner_inputs(options: Seq2seqConfig, config: Config, attends: bool, sourc
         needs=needs,
         feed=options.feed if sources else "none",
         has_decoder_memory="decoder" in sources,
-        needs_history=attends and bool(part_declarations(config, "scorer").get("needs_history", False)),
+        needs_history=attends and any(parts_in_force(config, "scorer").declared("needs_history")),
         has_scheduled_sampling=options.scheduled_sampling > 0,
     )
 
 
 def _keys_and_values(options: Seq2seqConfig, config: Config) -> tuple[str, str]:
     """The sources of keys and values; a scorer that reads no keys takes the values' for both."""
-    if part_declarations(config, "scorer").get("needs_keys") is False:
+    if not reads_keys(config):
         values_from = _source(config, "values_from", options.values_from or "states")
         return values_from, values_from
     keys_from = _source(config, "keys_from", options.keys_from)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from attnx import registry
-from attnx.attention.options import head_parts
+from attnx.attention.options import parts_in_force
 from attnx.errors import UserError
 from attnx.models.resolve import (
     Config,
@@ -19,7 +19,7 @@ from attnx.models.resolve import (
     require_attention,
     require_tags,
 )
-from attnx.models.transformer.layer_choices import check_one_way, resolve_layer_choices, without_attention
+from attnx.models.transformer.layer_choices import check_one_way, resolve_layer_choices, unread_beside_mixer
 from attnx.models.transformer.sites import (
     AttentionSite,
     TransformerParts,
@@ -113,17 +113,21 @@ class TransformerConfig(ModelConfig):
     def resolve(self, config: Config) -> ResolvedTransformerConfig:
         """Derive options and check that the choices do not contradict each other, as :meth:`ModelConfig.resolve`."""
         layer_choices = resolve_layer_choices(self.mixer, config)
-        ineffective = without_attention(layer_choices, config) if self.mixer else {}
-        self_attention, attention = AttentionSite(), {}  # without effect, if no layer attends
+        ineffective = unread_beside_mixer(layer_choices, config) if self.mixer else {}
+        attends = not self.mixer or any(choice.is_attending for choice in layer_choices)
+        node = config["attention"] if attends else {}
+        attention = {key: value for key, value in node.items() if f"attention.{key}" not in ineffective}
+        effective = {**config, "attention": attention}
+        self_attention = AttentionSite()  # without effect, if no layer attends
         is_decoder_only = self.form == "decoder_only"
-        if not ineffective:
-            _check_attends(config)
-            self_attention, attention = resolve_site(self, config, "self"), config["attention"]
+        if attends:
+            _check_attends(effective)
+            self_attention = resolve_site(self, effective, "self")
             maps = [attention["heads"] * choice.maps_per_head for choice in layer_choices if choice.is_attending]
-            listed: list[PartSpec] = [*head_parts(attention, "scorer")] or [self_attention.scorer]
-            check_positions(self, {registry.parse_spec("scorer", scorer)[0] for scorer in listed}, maps)
-            ineffective = replaced_parts(self, ("self",) if is_decoder_only else ("self", "cross"))
-        cross_attention = None if is_decoder_only else resolve_site(self, config, "cross")
+            scorers = parts_in_force({**effective, "scorer": self_attention.scorer}, "scorer").parts
+            check_positions(self, {scorer["name"] for scorer in scorers}, maps)
+            ineffective |= replaced_parts(self, ("self",) if is_decoder_only else ("self", "cross"))
+        cross_attention = None if is_decoder_only else resolve_site(self, effective, "cross")
         has_source = _has_source(self, config)
         check_one_way(layer_choices, reads_both_ways=has_source and self.prefix == "bidirectional")
         if not has_source:

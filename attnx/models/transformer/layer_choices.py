@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -97,11 +97,15 @@ def check_one_way(choices: Sequence[LayerChoice], reads_both_ways: bool) -> None
         )
 
 
-def without_attention(choices: Sequence[LayerChoice], config: Config) -> dict[str, NoEffect]:
-    """The choices without effect where no layer attends; a UserError if positions are given to attention alone."""
-    if any(choice.is_attending for choice in choices):
-        return {}
+def unread_beside_mixer(choices: Sequence[LayerChoice], config: Config) -> dict[str, NoEffect]:
+    """What has no effect beside ``model.mixer``: all of attention where no layer attends, else what no layer has.
+
+    Raises:
+        UserError: no layer attends, and positions are given to attention alone.
+    """
     option = mixer_option(choices)
+    if attending := {choice.name for choice in choices if choice.is_attending}:
+        return _unread_by_attentions(attending, option, config["attention"])
     if config["model"]["position_encoding"] == "rotary":
         raise UserError(
             f"model.position_encoding=rotary rotates queries and keys, but no layer attends with {option}; choose "
@@ -112,6 +116,15 @@ def without_attention(choices: Sequence[LayerChoice], config: Config) -> dict[st
     if config["attention"]["name"] != "none":
         kinds.append("attention")
     return dict.fromkeys([*kinds, *(f"model.{name}" for name in SELF_OPTIONS)], reason)
+
+
+def _unread_by_attentions(names: Collection[str], mixer: str, node: Mapping[str, Any]) -> dict[str, NoEffect]:
+    """The chosen attention, if ``mixer`` names others, and those of its options that these do not have."""
+    if (chosen := node["name"]) in names:
+        return {}
+    known = {"name", *(option.name for name in names for option in registry.describe("attention", name).options)}
+    reason = NoEffect(mixer, f"name {chosen} in it")
+    return dict.fromkeys([f"attention={chosen}", *(f"attention.{key}" for key in node if key not in known)], reason)
 
 
 def mixer_option(choices: Sequence[LayerChoice]) -> str:

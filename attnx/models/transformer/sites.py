@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from attnx import registry
-from attnx.attention.options import check_kv_heads, head_parts, resolve_part
+from attnx.attention.options import check_head_scopes, check_kv_heads, parts_in_force, reject_part, scope_sources
 from attnx.errors import UserError
-from attnx.models.resolve import Config, NoEffect, names_declaring, scope_sources
+from attnx.models.resolve import Config, NoEffect, names_declaring
 from attnx.models.transformer.layer_choices import LayerChoice
 from attnx.registry import PartSpec
 
@@ -35,8 +35,7 @@ class AttentionSite:
     @property
     def is_causal(self) -> bool:
         """Whether the scope is over the past alone, so that an encoder is causal too."""
-        name, options = registry.parse_spec("scope", self.scope)
-        return scope_sources({"name": name, **options}) == ["decoder"]
+        return scope_sources(self.scope) == ["decoder"]
 
 
 @dataclass(frozen=True)
@@ -67,14 +66,16 @@ def resolve_site(options: TransformerConfig, config: Config, site: str) -> Atten
     for kind in KINDS:
         own = getattr(options, f"{site}_{kind}")
         option, choice = (kind, config[kind]) if own is None else (f"model.{site}_{kind}", own)
-        reason = "a transformer computes all steps at once and adds nothing to the loss"
-        part = parts[kind] = resolve_part(option, kind, choice, reason)
-        if kind == "scorer":
-            check_kv_heads(part["name"], config["attention"]["heads"], config["attention"].get("kv_heads"))
+        part = parts[kind] = registry.fill_in(kind, choice)
+        in_force = parts_in_force({**config, kind: part}, kind, option)
+        for name in (chosen["name"] for chosen in in_force.parts):
+            reason = "a transformer computes all steps at once and adds nothing to the loss"
+            reject_part(in_force.option, kind, name, reason)
+            if kind == "scorer":
+                check_kv_heads(name, config["attention"]["heads"], config["attention"].get("kv_heads"))
         if kind == "scope":
             _check_scope(part, f"{option}={part['name']}", site, options.form == "decoder_only")
-            for scope in head_parts(config["attention"], "scope"):
-                _check_scope(scope, f"attention.head_scopes with {scope['name']}", site, options.form == "decoder_only")
+            check_head_scopes(config["attention"], part)
     bias = getattr(options, f"{site}_bias") or config["attention"]["bias"]
     if bias is not None:
         bias = registry.fill_in("bias", bias)

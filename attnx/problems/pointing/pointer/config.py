@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from attnx import registry
+from attnx.attention.options import parts_in_force, scope_sources
 from attnx.errors import UserError
 from attnx.models.planner import Plan, PlannerInputs, plan
 from attnx.models.resolve import (
@@ -21,7 +22,6 @@ from attnx.models.resolve import (
     require_attention,
     require_tags,
     require_task,
-    scope_sources,
 )
 from attnx.registry import Width, register
 
@@ -87,7 +87,7 @@ class PointerConfig(ModelConfig):
                 f"query=[{','.join(needs)}] has no decoder state, so no output would depend on earlier ones; "
                 "add current_state or previous_state"
             )
-        needs_history = bool(part_declarations(config, "scorer").get("needs_history", False))
+        needs_history = any(parts_in_force(config, "scorer").declared("needs_history"))
         schedule_plan = plan(PlannerInputs(needs, feed="none", needs_history=needs_history), self.schedule)
         return ResolvedPointerConfig(config, self, schedule_plan, "tag" in needs.values())
 

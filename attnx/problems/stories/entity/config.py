@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from attnx import registry
-from attnx.attention.options import OTHER_STEPS, resolve_part
+from attnx.attention.options import OTHER_STEPS, parts_in_force, resolve_part
 from attnx.errors import UserError
 from attnx.models.resolve import (
     Config,
@@ -125,9 +125,12 @@ class ResolvedEntityConfig(ResolvedConfig):
 
 def _check_parts(options: EntityConfig, config: Config) -> None:
     """Check that no part needs an order or other steps than its own, those of the gates neither."""
-    scope = config["scope"]
-    if scope["name"] != "global":
-        raise UserError(f"scope={scope['name']}: slots have no order and there is no decoder; use scope=global")
+    scope, in_force = config["scope"], parts_in_force(config, "scope")
+    for part in in_force.parts:
+        if part["name"] != "global":
+            raise UserError(
+                f"{in_force.option}={part['name']}: slots have no order and there is no decoder; use global"
+            )
     if list(scope.get("sources", ["encoder"])) != ["encoder"] or scope.get("include_self"):
         raise UserError(
             f"model={config['model']['name']} has no decoder states; remove scope.sources and scope.include_self"
