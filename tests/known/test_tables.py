@@ -173,7 +173,7 @@ def test_a_bad_file_is_reported_with_both_locations(tmp_path):
 
 def test_all_files_have_the_same_columns(tmp_path):
     """Over all tables that are read; a file without names of columns can only be compared by their number."""
-    for name, text in (("a", "x,y\n1,2\n"), ("wide", "1,2,3\n"), ("turned", "y,x\n2,1\n"), ("bare", "1,2\n")):
+    for name, text in (("a", "x,y\n1,2\n"), ("wide", "1,2,5\n"), ("turned", "y,x\n2,1\n"), ("bare", "1,5\n")):
         write(tmp_path / f"{name}.csv", text)
         write(tmp_path / f"{name}.tsv", f"{name}.csv\tA\n")
     table = PairReader("features", "words")
@@ -200,6 +200,21 @@ def test_a_csv_file_is_read(tmp_path):
 
 def test_a_column_of_a_csv_file_names_the_steps(tmp_path):
     """Wherever it is; spaces in a name are written otherwise, since they stand between names."""
+@pytest.mark.parametrize("row", ["0,1,2", "1,2"])
+def test_numbers_of_columns_are_neither_names_nor_a_step(tmp_path, row):
+    """As pandas writes them for a matrix without names; below names they are data, and so are 0.0 and 1.0."""
+    expected = (
+        f"1: '{row}' may be numbers of columns, or the first step; write names of columns in its place, or above "
+    )
+    assert refusal_message(write(tmp_path / "a.csv", f"{row}\n{row}\n")) == f"{expected}it if it is data"
+    numbers = [float(cell) for cell in row.split(",")]
+    names = ",".join("xyz"[: len(numbers)])
+    assert read_matrix(write(tmp_path / "b.csv", f"{names}\n{row}\n")).features.tolist() == [numbers]
+    floats = ",".join(map(str, numbers))
+    assert read_matrix(write(tmp_path / "c.csv", f"{floats}\n")).features.tolist() == [numbers]
+    assert read_matrix(write(tmp_path / "d.csv", "0\n1\n")).features.tolist() == [[0], [1]]
+
+
     path = write(tmp_path / "a.csv", "x,time,y\n1.5,1 May 9:00,-2\n0,,1e3\n7,9.5,.25\n")
     assert holds(read_matrix(path, "time"), ("1_May_9:00", "", "9.5"), ("x", "y"))
 
@@ -233,7 +248,7 @@ def test_a_column_with_a_large_mean_keeps_its_digits(tmp_path):
     [
         ("", "holds no numbers; expected a row for each step"),
         ("x,y\n", "holds no numbers; expected a row for each step"),
-        ("1,2\n\n1,x\n", "3: 'x' in column 2 is not a number"),
+        ("1,5\n\n1,x\n", "3: 'x' in column 2 is not a number"),
         ("1,time\n", "1: 'time' in column 2 is not a number"),
         (
             "t,x\n9:00,1\n",
@@ -248,7 +263,7 @@ def test_a_column_with_a_large_mean_keeps_its_digits(tmp_path):
         ),
         ("x,y\n1;2,3\n", "2: '1;2' in column 'x' is not a number; columns are separated by commas"),
         ("x,y\n1,2\nnan,2\n", "3: nan in column 'x' is not a finite 32-bit number; fill it in, or remove the row"),
-        ("1,2\n\n1,-inf\n", "3: -inf in column 2 is not a finite 32-bit number; fill it in, or remove the row"),
+        ("1,5\n\n1,-inf\n", "3: -inf in column 2 is not a finite 32-bit number; fill it in, or remove the row"),
         ("1,1_000\n", "1: '1_000' in column 2 is not a number"),
         ("NA,?\n1,2\n", "1: 'NA' in column 1 is not a number"),
         ("t,t,x\n1,2,3\n", "1: two columns are called 't'; rename one"),
@@ -280,7 +295,7 @@ def test_missing_step_names_are_reported(tmp_path):
     assert refusal_message(write(tmp_path / "a.csv", "times,x\n9:00,1\n"), "time") == (
         "has no 'time' to name its steps; did you mean times?"
     )
-    assert refusal_message(write(tmp_path / "b.csv", "1,2\n"), "time") == "has no 'time' to name its steps"
+    assert refusal_message(write(tmp_path / "b.csv", "1,5\n"), "time") == "has no 'time' to name its steps"
     np.savez(tmp_path / "a.npz", features=np.ones((2, 3)), times=np.ones(2))
     assert "did you mean times?" in refusal_message(tmp_path / "a.npz", "time")
 

@@ -46,9 +46,10 @@ class FeatureTable(NamedTuple):
 def read_matrix(path: Path, step_names: str | None = None) -> FeatureMatrix:
     """Read a matrix of features, a row per step.
 
-    A CSV file may start with a header, a line without numbers. An .npz file contains the array ``features``, or a
-    single array. ``step_names`` is the column (in an .npz file, array) that names the steps, such as a time stamp, and
-    is not a feature. Whatever is no finite number, and rows of different lengths, are UserErrors with line or row.
+    A CSV file may start with a header, a line without numbers; one of 0, 1, 2 and so on is a UserError. An .npz file
+    contains the array ``features``, or a single array. ``step_names`` is the column (in an .npz file, array) that names
+    the steps, such as a time stamp, and is not a feature. Whatever is no finite number, and rows of different lengths,
+    are UserErrors with line or row.
     """
     reader = READERS.get(path.suffix)
     if reader is None:
@@ -125,6 +126,8 @@ def _read_csv(path: Path, step_names: str | None) -> FeatureTable:
     numbered = list(read_csv_rows(path))
     lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
     columns: list[str] = []
+    if rows:
+        _refuse_counted_columns(rows[0], f"{path}:{lines[0]}")
     # A single cell may be the name of a column: Na is sodium.
     if rows and not any(map(is_number, rows[0])) and not all(cell.lower() in GAPS for cell in rows[0]):
         columns, first = rows.pop(0), lines.pop(0)
@@ -143,6 +146,16 @@ def _read_csv(path: Path, step_names: str | None) -> FeatureTable:
     return FeatureTable(
         np.array(numbers, dtype=np.float64).reshape(len(rows), -1 if rows else 0), columns, steps, lines
     )
+
+
+def _refuse_counted_columns(row: Sequence[str], location: str) -> None:
+    """Refuse a first row that counts its columns, as pandas names them where they have no names."""
+    counts = [[str(number + first) for number in range(len(row))] for first in (0, 1)]
+    if len(row) > 1 and list(row) in counts:
+        raise UserError(
+            f"{location}: {quoted(','.join(row))} may be numbers of columns, or the first step; write names of columns "
+            "in its place, or above it if it is data"
+        )
 
 
 def _parse_row(row: Sequence[str], columns: Sequence[str], location: str) -> list[float]:
