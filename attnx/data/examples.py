@@ -46,11 +46,17 @@ class Pair(NamedTuple):
     loss_mask: tuple[bool, ...] = ()
     #: (s,) how many steps before each label its answer stands, 0 where that has no meaning; else empty
     distances: tuple[int, ...] = ()
+    #: the source as every run on the same data knows it, whatever its task's options are; empty if ``source`` is that
+    identity: Symbols = ()
 
     @property
     def source_text(self) -> str:
         """The source's symbols joined: a word, where symbols are its characters."""
         return "".join(self.source)
+
+    def identified_by(self, source: Symbols) -> Pair:
+        """Return the pair with the source by which runs with other options know it."""
+        return self._replace(identity=source if source != self.source else ())
 
 
 def digest(pair: Pair) -> bytes:

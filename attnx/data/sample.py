@@ -26,7 +26,7 @@ def sample_examples(pairs: Sequence[Pair], count: int | None) -> list[Pair]:
     sample is part of every larger one, and changes little when data are added.
 
     The identity of an example is its name, else its references' texts, its feature matrix, or its source; case, Unicode
-    form and tokenizer make no difference. Examples with equal identities get different hashes.
+    form and the options of the task make no difference. Examples with equal identities get different hashes.
     """
     if count is None or count >= len(pairs):
         return list(pairs)
@@ -50,19 +50,25 @@ def _hash_fractions(pairs: Sequence[Pair]) -> list[float]:
     hashes = [0.0] * len(pairs)
     for identity, rows in rows_by_identity.items():
         # Equal identities are numbered by content, so that the order of the data makes no difference.
-        contents = {}
-        for row in rows if len(rows) > 1 else ():
-            references, texts = sorted(pairs[row].references), sorted(pairs[row].texts)
-            contents[row] = digest(pairs[row]._replace(references=tuple(references), texts=tuple(texts)))
+        contents = {row: _content(pairs[row]) for row in rows} if len(rows) > 1 else {}
         for occurrence, row in enumerate(sorted(contents, key=contents.__getitem__) or rows):
             hashes[row] = hash_fraction(f"{SEED}\t{identity}\t{occurrence}")
     return hashes
 
 
+def _content(pair: Pair) -> bytes:
+    """A digest by which to number examples of equal identity, however they are tokenized."""
+    texts, references = sorted(pair.texts), sorted(pair.references)
+    if pair.identity and texts:
+        texts, references = sorted(map(fold_text, texts)), []
+    source = pair.identity or pair.source
+    return digest(pair._replace(source=source, references=tuple(references), texts=tuple(texts)))
+
+
 def _identity(pair: Pair) -> str:
-    if text := pair.name or fold_text("\t".join(sorted(pair.texts))):
+    if text := pair.name or "\t".join(sorted(map(fold_text, pair.texts))):
         return text
     if pair.features is not None:
         matrix = pair.features.astype(np.float32)
         return hashlib.sha256(repr(matrix.shape).encode() + matrix.tobytes()).hexdigest()
-    return fold_text("".join(symbol for symbol in pair.source if symbol != tag_symbol(pair.tag)))
+    return fold_text("".join(pair.identity or (symbol for symbol in pair.source if symbol != tag_symbol(pair.tag))))

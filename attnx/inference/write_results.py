@@ -20,7 +20,7 @@ from attnx.runs.predictions import write_field, write_symbols
 from attnx.tasks.contract import SequenceTask
 
 # Columns of predictions.tsv that are left out if they are empty.
-OPTIONAL_COLUMNS = ("tag", "name", "texts")
+OPTIONAL_COLUMNS = ("tag", "name", "texts", "identity")
 
 
 class EvaluationResult(NamedTuple):
@@ -50,7 +50,8 @@ def save_evaluation(folder: Path, task: SequenceTask, tags: Sequence[str], resul
 def save_predictions(folder: Path, predictions: Sequence[Prediction]) -> None:
     """Write ``predictions.tsv``, a line each; matrices are in ``predictions.npz``.
 
-    The columns ``tag``, ``name`` and ``texts`` come last, if pairs have tags, names, and references as text.
+    The columns ``tag``, ``name``, ``texts`` and ``identity`` come last, if pairs have tags, names, references as text
+    (which identify them), or an identity other than their source.
     """
     matrices: dict[str, Any] = {}
     rows: list[dict[str, str]] = []
@@ -62,7 +63,9 @@ def save_predictions(folder: Path, predictions: Sequence[Prediction]) -> None:
             matrices |= {f"prediction_{index}": prediction.output, f"reference_{index}": pair.target}
             row = _matrix_row(prediction, pair.target, index)
         texts = " | ".join(write_symbols(text.split()) for text in pair.texts)
-        rows.append({**row, "tag": write_field(pair.tag), "name": write_field(pair.name), "texts": texts})
+        identity = "" if pair.texts else write_symbols(pair.identity)
+        names = {"tag": write_field(pair.tag), "name": write_field(pair.name), "texts": texts, "identity": identity}
+        rows.append({**row, **names})
     columns = [name for name in rows[0] if name not in OPTIONAL_COLUMNS or any(row[name] for row in rows)]
     lines = [columns, *([row[name] for name in columns] for row in rows)]
     write_text(folder / PREDICTIONS, "".join("\t".join(line) + "\n" for line in lines))

@@ -167,7 +167,7 @@ class Classification(SequenceTask):
 
 
 def _first_text(pair: Pair) -> str:
-    return " ".join(takewhile(lambda symbol: symbol != SEPARATOR, pair.source))
+    return " ".join(takewhile(lambda symbol: symbol != SEPARATOR, pair.identity or pair.source))
 
 
 def split_words_and_marks(text: str, lower: bool = True) -> Symbols:
@@ -251,4 +251,5 @@ def _read_fields(row: TableRow, columns: Columns, lower: bool) -> Pair:
     if not all(texts) or not label:
         missing = "label" if all(texts) else "text" if len(texts) == 1 else f"{'second' if texts[0] else 'first'} text"
         raise UserError(f"{where}: the {missing} is empty; {expected}; the line is {quoted(line)}")
-    return Pair(join_texts(*texts), ((label,),))
+    pair = Pair(join_texts(*texts), ((label,),))
+    return pair if lower else pair.identified_by(join_texts(*map(split_words_and_marks, fields)))

@@ -13,7 +13,7 @@ from attnx.data.graphemes import split_graphemes
 from attnx.data.paths import resolve_data_path
 from attnx.data.readers.cmudict import read_cmudict
 from attnx.data.splits import Splits, fold_text, hold_out_missing, overlap_notes
-from attnx.data.vocabulary import tag_symbol
+from attnx.data.vocabulary import SPECIALS, Vocabulary, tag_symbol
 from attnx.errors import UserError
 from attnx.files.printable import quoted
 from attnx.metrics.per_tag import MACRO, metrics_per_tag
@@ -128,7 +128,8 @@ class G2p(SequenceTask):
         )
 
     def _tokenize_pair(self, pair: Pair) -> Pair:
-        return pair._replace(source=self.tokenize(pair.source_text, pair.tag))
+        word = pair.source_text
+        return pair._replace(source=self.tokenize(word, pair.tag)).identified_by(split_graphemes(word.strip(), "nfc"))
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Build phone and word error rates, in percent, against the closest reference; with tags, for each of them."""

@@ -163,7 +163,7 @@ def read_inflections(path: Path, columns: Sequence[str], bundles: Bundles, notes
     if rows and are_column_names(rows[0].cells):
         notes.append(header_note(path, rows.pop(0).cells))
     _check_order(rows[:CHECKED_LINES], columns)
-    entries = []
+    entries, identities = [], {}
     for row in rows:
         lemma, features, form = row.cells
         try:
@@ -173,9 +173,10 @@ def read_inflections(path: Path, columns: Sequence[str], bundles: Bundles, notes
         if not form:
             raise UserError(f"{row.where}: the form is empty in {quoted(row.line)}")
         entries.append((source, tuple(form)))
+        identities[source] = inflection_source(lemma, features, "split")
     if not entries:
         raise UserError(f"{path}: holds no forms; expected lines of a lemma, its form and its features")
-    return merge_references(entries)
+    return [pair.identified_by(identities[pair.source]) for pair in merge_references(entries)]
 
 
 def _check_order(rows: Sequence[TableRow], columns: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ from attnx.data.examples import Pair, Symbols
 from attnx.data.paths import resolve_data_path
 from attnx.data.readers.hugging_face import DatasetText, open_dataset
 from attnx.data.readers.parallel_corpus import Sentence, drop_blank, dropped_note, filter_by_length, read_parallel
-from attnx.data.splits import SentenceHoldout, Splits, overlap_notes, split_sentences
+from attnx.data.splits import SentenceHoldout, Splits, fold_text, overlap_notes, split_sentences
 from attnx.data.text_pipeline import TextPipeline
 from attnx.data.tokenizers import Tokenizer
 from attnx.errors import UserError, reject_duplicates, suggest
@@ -235,7 +235,7 @@ class Translation(TextTask):
         if not sentences:
             remedy = "its files are blank" if self.files[part] else f"raise task.holdout, or name a task.{part}"
             raise UserError(f"the {part} split holds no pairs; {remedy}")
-        pairs = [self.texts.tokenize(sentence) for sentence in sentences]
+        pairs = [self.texts.tokenize(item)._replace(identity=(fold_text(item.source),)) for item in sentences]
         empty = (sentence for sentence, pair in zip(sentences, pairs, strict=True) if not pair.source)
         if sentence := next(empty, None):
             raise UserError(f"the {part} split: the tokenizer leaves nothing of {sentence.source!r}")

@@ -116,13 +116,17 @@ def test_a_missing_task_is_reported(tmp_path):
 
 
 def test_the_last_sentences_are_read(tmp_path):
-    """70 of them, 130 in task 3, or the requested number."""
+    """70 of them, 130 in task 3, or the requested number; by the default's a question is known."""
     lines = [f"{number} Number {number}." for number in range(1, 200)]
     for task in (1, 3):
         write_file(tmp_path, "\n".join([*lines, "200 Which?\tnone\t"]), f"qa{task}_a_train.txt")
-    babi = Babi(str(tmp_path), [1, 3])
-    assert [len(babi.train(tag)[0].sentences) for tag in babi.tags] == [70, 130]
-    assert Babi(str(tmp_path), [1], 2).train("qa1")[0].sentences == (("number", "198"), ("number", "199"))
+    for sentences, numbers in ((None, [70, 130]), (2, [2, 2]), (150, [150, 150])):
+        babi = Babi(str(tmp_path), [1, 3], sentences)
+        stories = {tag: babi.train(tag)[0] for tag in babi.tags}
+        assert [len(babi.shorten(story, tag).sentences) for tag, story in stories.items()] == numbers
+        assert [len(babi.shorten_by_default(story, tag).sentences) for tag, story in stories.items()] == [70, 130]
+    shortened = Babi(str(tmp_path), [1], 2).shorten(stories["qa1"], "qa1")
+    assert shortened.sentences == (("number", "198"), ("number", "199"))
     symbols = Qa(sentences=2).tokenize("A one. B two. C three. Which?")
     assert symbols == ("b", "two", ".", "c", "three", ".", "which", "?")
 

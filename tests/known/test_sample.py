@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from attnx.data.readers.cmudict import read_cmudict
 from attnx.data.sample import sample_examples
 from attnx.data.splits import split_by_hash
 from attnx.problems.forecasting.forecasting import Forecasting
+from tests.readings import READINGS, read_variously
 
 WORDS = st.text("abeé", max_size=3)
 PAIRS = st.builds(
@@ -111,6 +113,17 @@ def test_tokenization_does_not_change_the_sample():
     assert [pair.texts[0].lower() for pair in sample_examples(texts, 10)] == [
         pair.texts[0] for pair in sample_examples(cut, 10)
     ]
+
+
+@pytest.mark.parametrize("name", READINGS)
+def test_options_of_a_task_do_not_change_the_sample(name, tmp_path):
+    """Nor how a task cuts its sources: the same lines are drawn, also of those with equal answers."""
+    drawn = [
+        [index for index, pair in enumerate(pairs) if pair in sample_examples(pairs, 9)]
+        for pairs in read_variously(name, tmp_path)
+    ]
+    assert len(drawn[0]) == 9
+    assert all(lines == drawn[0] for lines in drawn)
 
 
 def test_matrices_are_distinguished_by_content():

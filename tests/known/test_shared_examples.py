@@ -15,6 +15,7 @@ from attnx.inference.write_results import save_predictions
 from attnx.reports.run.evaluated_examples import read_examples
 from attnx.reports.sweep.compare import compare
 from attnx.runs.layout import RESAMPLED
+from tests.readings import READINGS, read_variously
 from tests.run_folder import write_run_folder
 
 Predictions = list[Prediction]
@@ -81,6 +82,19 @@ def test_a_test_of_one_language_is_that_of_a_run_without_languages(tmp_path, sig
     assert compare_folders(first, second)[0]["WER micro against the first"][1].startswith("-50 (")
     assert compare_folders(second, first)[0]["WER against the first"][1].startswith("+50 (")
     assert [*read_examples(first).length_errors] == [*read_examples(second).length_errors]
+
+
+@pytest.mark.parametrize("name", [name for name in READINGS if name != "translation"])
+def test_sources_match_under_any_options(name, tmp_path):
+    """Of the task, which cut them otherwise; by default nothing stands for a source, as in earlier folders."""
+    digests = set()
+    for number, pairs in enumerate(read_variously(name, tmp_path)):
+        folder = write(tmp_path / str(number), [Prediction(pair, ["Z"], -1.0, None) for pair in pairs])
+        examples = read_examples(folder)
+        digests |= {examples.digest, f"in order {examples.order}"}
+        header = (folder / "predictions.tsv").read_text(encoding="utf-8").partition("\n")[0].split("\t")
+        assert number or "identity" not in header
+    assert len(digests) == 2
 
 
 def test_text_references_match_under_any_tokenization(tmp_path):

@@ -265,7 +265,7 @@ def test_a_token_marks_the_language(folders):
     """A symbol of its own before the letters, in data and questions; nothing that is typed can be taken for it."""
     single = task(folders, tag_token=True)
     data = single.load()
-    assert data.pairs.train[0] == Pair(("<tag:bos>", "a", "b"), (("aa", "bb"),), "bos")
+    assert data.pairs.train[0] == Pair(("<tag:bos>", "a", "b"), (("aa", "bb"),), "bos", identity=("a", "b"))
     assert set(data.source.symbols) == {*SPECIALS, *"abc", "<tag:bos>", "<tag:fre>", "<tag:ita>"}
     assert single.tokenize("ab", "ita") == ("<tag:ita>", "a", "b")
     assert single.tokenize("<tag:ita>", "fre")[1:] == tuple("<tag:ita>")

@@ -75,7 +75,9 @@ def test_each_side_has_its_own_tokenization(tmp_path):
     """Packed files too."""
     path = tmp_path / "a.tsv.gz"
     path.write_bytes(gzip.compress(b"3 May\t05 3\n"))
-    assert list(PairReader("characters", "ids").read(path).values()) == [Pair(("3", " ", "M", "a", "y"), (("5", "3"),))]
+    assert list(PairReader("characters", "ids").read(path).values()) == [
+        Pair(("3", " ", "M", "a", "y"), (("5", "3"),), identity=("3", "May"))
+    ]
 
 
 def test_tags_distinguish_equal_sources(tmp_path):
@@ -198,8 +200,6 @@ def test_a_csv_file_is_read(tmp_path):
     assert holds(read_matrix(write(tmp_path / "c.csv", text)), columns=("x, in mm", "y"))
 
 
-def test_a_column_of_a_csv_file_names_the_steps(tmp_path):
-    """Wherever it is; spaces in a name are written otherwise, since they stand between names."""
 @pytest.mark.parametrize("row", ["0,1,2", "1,2"])
 def test_numbers_of_columns_are_neither_names_nor_a_step(tmp_path, row):
     """As pandas writes them for a matrix without names; below names they are data, and so are 0.0 and 1.0."""
@@ -215,6 +215,8 @@ def test_numbers_of_columns_are_neither_names_nor_a_step(tmp_path, row):
     assert read_matrix(write(tmp_path / "d.csv", "0\n1\n")).features.tolist() == [[0], [1]]
 
 
+def test_a_column_of_a_csv_file_names_the_steps(tmp_path):
+    """Wherever it is; spaces in a name are written otherwise, since they stand between names."""
     path = write(tmp_path / "a.csv", "x,time,y\n1.5,1 May 9:00,-2\n0,,1e3\n7,9.5,.25\n")
     assert holds(read_matrix(path, "time"), ("1_May_9:00", "", "9.5"), ("x", "y"))
 

@@ -119,7 +119,7 @@ class PairReader:
         earlier = pairs.get((name, tag))
         if earlier and self.target == "features":
             raise UserError(f"a second target of {name!r}; a source has only one if targets are features; remove one")
-        pair = earlier or Pair(symbols, (), tag)
+        pair = earlier or Pair(symbols, (), tag).identified_by(split_text(source, "words"))
         if earlier is None and self.source == "features":
             matrix = self.sources.read(folder / source)
             pair = Pair(matrix.steps, (), tag, features=matrix.features, name=source)

@@ -45,19 +45,19 @@ class Babi:
 
     def train(self, tag: str) -> list[StoryQuestion]:
         """The questions of a task's training file."""
-        return self._read(self._file(tag, "train"), tag)
+        return read_babi(self._file(tag, "train"))
 
     def test(self, tag: str, other: int | Sequence[int] | str | None = None) -> list[StoryQuestion]:
         """The questions of a task's test file, or of the ``other`` file that ``task.test`` names."""
-        return self._read(self._file(tag, "test") if other is None else resolve_data_path("task.test", str(other)), tag)
+        return read_babi(self._file(tag, "test") if other is None else resolve_data_path("task.test", str(other)))
 
     def shorten(self, story: StoryQuestion, tag: str) -> StoryQuestion:
         """Return a story as it is read: its last sentences."""
-        most = self.sentences or SENTENCES_BY_TASK.get(tag, DEFAULT_SENTENCES)
-        return story._replace(sentences=story.sentences[-most:])
+        return story.shorten(self.sentences) if self.sentences else self.shorten_by_default(story, tag)
 
-    def _read(self, path: Path, tag: str) -> list[StoryQuestion]:
-        return [self.shorten(story, tag) for story in read_babi(path)]
+    def shorten_by_default(self, story: StoryQuestion, tag: str) -> StoryQuestion:
+        """Return a story as runs know it, however many sentences each of them reads."""
+        return story.shorten(SENTENCES_BY_TASK.get(tag, DEFAULT_SENTENCES))
 
     def _file(self, tag: str, part: str) -> Path:
         """Return a task's file, or raise a UserError if there is none or several."""

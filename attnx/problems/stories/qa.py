@@ -110,7 +110,9 @@ class Qa(SequenceTask):
         return [self._make_pair(story, tag) for story in self.stories.test(tag, self.test)]
 
     def _make_pair(self, story: StoryQuestion, tag: str) -> Pair:
-        return Pair(story.symbols, ((story.answer,),), tag if len(self.stories.tags) > 1 else "")
+        source, identity = self.stories.shorten(story, tag).symbols, self.stories.shorten_by_default(story, tag).symbols
+        pair = Pair(source, ((story.answer,),), tag if len(self.stories.tags) > 1 else "")
+        return pair.identified_by(identity)
 
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Build the error rate, in percent; with several tasks, for each of them."""

@@ -44,6 +44,10 @@ class StoryQuestion(NamedTuple):
         statements = (word for sentence in self.sentences for word in (*sentence, FULL_STOP))
         return (*statements, *self.question, QUESTION_MARK)
 
+    def shorten(self, count: int) -> StoryQuestion:
+        """Return the question with the last ``count`` sentences of its story."""
+        return self._replace(sentences=self.sentences[-count:])
+
 
 def split_words(text: str) -> Symbols:
     """Return the lower-cased words of a sentence.
@@ -138,6 +142,8 @@ class World:
     def shorten(self, story: StoryQuestion, _tag: str, /) -> StoryQuestion:
         """Return a story as it is read: all of it."""
         return story
+
+    shorten_by_default = shorten
 
     def _make_stories(self, statements: Sequence[int], count: int, option: str = "statements") -> list[StoryQuestion]:
         """Return the questions of the first ``count`` distinct stories, of lengths that an option says."""

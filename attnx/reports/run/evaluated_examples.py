@@ -20,7 +20,7 @@ from attnx.runs.predictions import parse_edits, read_field, read_symbols, read_t
 Row = Mapping[str, str]
 DIGEST_LENGTH = 12  # hexadecimal digits
 # The columns by which the tests of two runs are equal; what was predicted does not count. Text references identify an
-# example without symbols, since tokenizers split the same text differently.
+# example without symbols, since tokenizers split the same text differently; an identity stands for a source.
 KEY_COLUMNS, TEXT_KEY_COLUMNS = ("source", "references", "tag", "name"), ("texts", "tag", "name")
 SYMBOLS = "symbols"
 
@@ -58,7 +58,7 @@ def read_examples(folder: Path) -> EvaluatedExamples:
     if not (folder / PREDICTIONS).is_file():
         return EvaluatedExamples()
     columns, rows = read_table(folder / PREDICTIONS)
-    keys = _keys(folder, columns, rows)
+    keys = _keys(folder, columns, [{**row, "source": row.get("identity") or row.get("source", "")} for row in rows])
     errors = _count_by_length(rows, folder / PREDICTIONS) if "edits" in columns else {}
     return EvaluatedExamples(len(rows), _digest(sorted(keys)), _digest(keys), errors, read_draws(folder))
 
