@@ -32,7 +32,7 @@ from attnx.files.file_lock import lock_while
 from attnx.files.printable import can_redraw, printable
 from attnx.registry.python_parts import source_text
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 RECORD: Final = "corpus.json"
 UNFINISHED: Final = ".unfinished"
 TEXT: Final = "text.tsv"  # until it is encoded

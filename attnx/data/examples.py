@@ -6,7 +6,7 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -77,7 +77,11 @@ def merge_references(entries: Iterable[tuple[Symbols, Symbols]]) -> list[Pair]:
 
 
 def read_pairs(
-    path: str | Path, compose: bool = False, columns: Sequence[str] = (), notes: list[str] | None = None
+    path: str | Path,
+    compose: bool = False,
+    columns: Sequence[str] = (),
+    notes: list[str] | None = None,
+    known_phones: Collection[str] = (),
 ) -> list[Pair]:
     """Read a UTF-8 TSV file, plain or ``.gz``: a word, then one pronunciation per column.
 
@@ -89,6 +93,7 @@ def read_pairs(
         compose: normalize words to Unicode NFC, so that differently encoded accents are equal.
         columns: of the word and the pronunciations, by number or name; all if there are none.
         notes: gets a line on what is not read.
+        known_phones: phones of the training data; a first line of such names no columns.
 
     Raises:
         UserError: ``file:line: problem`` for a bad line, ``file: problem`` for a bad file, or a column of numbers,
@@ -102,7 +107,7 @@ def read_pairs(
     if entries:
         counts = Counter(symbol for row in entries[1:] for _, phones in row for symbol in phones)
         first = (symbol for _, phones in entries[0] for symbol in phones)
-        if is_header(rows[0].cells, first, counts):
+        if is_header(rows[0].cells, first, counts, known_phones):
             (notes if notes is not None else []).append(header_note(path, rows[0].cells))
             entries = entries[1:]
     pairs = merge_references(entry for row in entries for entry in row)
@@ -141,6 +146,7 @@ def read_languages(
     compose: bool = False,
     columns: Sequence[str] = (),
     notes: list[str] | None = None,
+    known_phones: Collection[str] = (),
 ) -> list[Pair]:
     """Read the word list of every language; a pair's tag is its language, the start of its file's name.
 
@@ -149,16 +155,17 @@ def read_languages(
     ``fre`` of ``fre_gold.tsv`` in ``*_gold.tsv``.
 
     A word of two languages is a pair in each. Pairs of the languages alternate. ``path`` is a folder of ``.tsv`` or
-    ``.tsv.gz`` files, or a pattern of such files; ``languages`` are those to read, None for all; ``columns`` and
-    ``notes`` come from :func:`attnx.data.examples.read_pairs`. No files, two of one
-    language, none of a language in ``languages``, and malformed ones are UserErrors.
+    ``.tsv.gz`` files, or a pattern of such files; ``languages`` are those to read, None for all; the others are as in
+    :func:`attnx.data.examples.read_pairs`. No files, two of one language, none of a language in ``languages``, and
+    malformed ones are UserErrors.
     """
     files = _files_by_language(path)
     for language in languages or ():
         if language not in files:
             raise UserError(f"{path}: has no file of the language {language!r}{suggest(language, files)}")
     selected = sorted(set(files if languages is None else languages))
-    lists = [[pair._replace(tag=tag) for pair in read_pairs(files[tag], compose, columns, notes)] for tag in selected]
+    words = {tag: read_pairs(files[tag], compose, columns, notes, known_phones) for tag in selected}
+    lists = [[pair._replace(tag=tag) for pair in words[tag]] for tag in selected]
     return [pair for pair in chain.from_iterable(zip_longest(*lists)) if pair is not None]
 
 

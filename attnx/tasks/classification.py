@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from itertools import chain, takewhile
 from pathlib import Path
@@ -100,8 +100,10 @@ class Classification(SequenceTask):
         if not self.files["train"]:
             raise UserError(f"task.train is not set: name a TSV file of lines with {self.columns.description}")
         self.notes = []
-        files = {part: self._read(part) for part, file in self.files.items() if file}
-        train = files.pop("train")
+        train = self._read("train")
+        known_labels = {pair.references[0][0] for pair in train}
+        existing = [part for part in ("valid", "test") if self.files[part]]
+        files = {part: self._read(part, known_labels=known_labels) for part in existing}
         self._check_columns(train)
         pairs = hold_out_missing(train, files, _first_text, self.holdout)
         check_splits(pairs)
@@ -122,10 +124,11 @@ class Classification(SequenceTask):
         """Read the pairs of ``test`` without the other parts."""
         return self._read("test", self.labels)
 
-    def _read(self, part: str, labels: Symbols = ()) -> list[Pair]:
+    def _read(self, part: str, labels: Symbols = (), known_labels: Collection[str] = ()) -> list[Pair]:
         file = self.files[part]
         assert file is not None
-        return read_labeled_texts(resolve_data_path(f"task.{part}", file), self.columns, self.lower, labels, self.notes)
+        path = resolve_data_path(f"task.{part}", file)
+        return read_labeled_texts(path, self.columns, self.lower, labels, self.notes, known_labels)
 
     def _check_columns(self, train: Sequence[Pair]) -> None:
         """Refuse a table whose texts are few and whose labels are many: they are the other way round."""
@@ -213,12 +216,13 @@ def read_labeled_texts(
     lower: bool = True,
     labels: Sequence[str] = (),
     notes: list[str] | None = None,
+    known_labels: Collection[str] = (),
 ) -> list[Pair]:
     """Read a UTF-8 TSV file, plain or ``.gz``, of texts and their labels: a pair for each line, in order.
 
     Blank lines are skipped. The source of two texts is one sequence (:func:`join_texts`). With ``lower`` texts are
     lower-cased, and labels are not. A line may have one of ``labels``, any if there are none. ``notes`` gets a line on
-    a first line that names columns.
+    a first line that names columns, as none does with one of ``known_labels``, those of the training data.
 
     Raises:
         UserError: ``file:line: problem`` for a bad line; ``file: problem`` for a bad file.
@@ -227,7 +231,7 @@ def read_labeled_texts(
     rows = [row for row in read_text_rows(path) if row is not None and any(row.cells)]
     place = 0 if columns.label == "first" else -1
     counts = Counter(row.cells[place] for row in rows[1:])
-    if rows and is_header(rows[0].cells, [rows[0].cells[place]], counts):
+    if rows and is_header(rows[0].cells, [rows[0].cells[place]], counts, known_labels or labels):
         (notes if notes is not None else []).append(header_note(path, rows.pop(0).cells))
     for row in rows:
         pair = _read_fields(row, columns, lower)

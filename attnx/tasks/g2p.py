@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Literal
 
 from torch import nn
@@ -18,6 +19,7 @@ from attnx.errors import UserError
 from attnx.files.printable import quoted
 from attnx.metrics.per_tag import MACRO, metrics_per_tag
 from attnx.registry import PositiveInt, Probability, register
+from attnx.runs.layout import TARGET_SYMBOLS
 from attnx.tasks.contract import SequenceData, SequenceTask
 
 MIN_WORDS = 20
@@ -79,15 +81,17 @@ class G2p(SequenceTask):
         self.languages, self.graphemes, self.tag_token = languages, graphemes, tag_token
         self.columns = list(map(str, columns or []))
         self.notes: list[str] = []
+        self.known_phones: Collection[str] = ()  # of the training data
         self.stress, self.holdout, self.label_smoothing = stress, holdout, label_smoothing
 
     def load(self) -> SequenceData:
         """Read and split the data; ``notes`` then says how many words of a language are in two splits."""
-        self.notes = []
+        self.notes, self.known_phones = [], ()
         if self.train is None:
             splits = hold_out_missing(read_cmudict(stress=self.stress), {}, _folded_word, self.holdout)
         else:
             train, files = self._read("task.train", self.train), {"test": self.test, "valid": self.valid}
+            self.known_phones = {phone for pair in train for phones in pair.references for phone in phones}
             existing = {part: self._read(f"task.{part}", file) for part, file in files.items() if file}
             splits = hold_out_missing(train, existing, _folded_word, self.holdout)
             parts = splits._asdict().items()
@@ -109,10 +113,10 @@ class G2p(SequenceTask):
     def _read(self, option: str, name: str) -> list[Pair]:
         path, compose = resolve_data_path(option, name), self.graphemes != "as_is"
         if has_languages(path):
-            return read_languages(path, self.languages, compose, self.columns, self.notes)
+            return read_languages(path, self.languages, compose, self.columns, self.notes, self.known_phones)
         if self.languages:
             raise UserError(f"{option}={name} is one file, but task.languages selects files of a folder; remove one")
-        return read_pairs(path, compose, self.columns, self.notes)
+        return read_pairs(path, compose, self.columns, self.notes, self.known_phones)
 
     def _check_phones(self, pairs: Sequence[Pair]) -> None:
         """Refuse transcriptions that are not divided into phones, most of which then occur once."""
@@ -144,6 +148,10 @@ class G2p(SequenceTask):
         if self.tag_token and not tag:
             raise UserError(f"{text!r}: the language is missing; this model reads it before the letters")
         return (tag_symbol(tag), *letters) if self.tag_token else letters
+
+    def restore(self, folder: Path) -> None:
+        """Read the phones of the training data."""
+        self.known_phones = Vocabulary.load(folder / TARGET_SYMBOLS).symbols[len(SPECIALS) :]
 
 
 def _folded_word(pair: Pair) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Literal
@@ -20,7 +20,7 @@ from attnx.data.vocabulary import SPECIALS, Vocabulary
 from attnx.errors import UserError
 from attnx.metrics.per_tag import MACRO, metrics_per_tag, update_all
 from attnx.registry import Probability, register
-from attnx.runs.layout import SOURCE_FEATURES, TARGET_FEATURES
+from attnx.runs.layout import SOURCE_FEATURES, TARGET_FEATURES, TARGET_SYMBOLS
 from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput, check_splits, training_tags
 
 ERROR_RATES = ("symbol_error_rate", "sequence_error_rate")
@@ -88,6 +88,7 @@ class AnySequence(SequenceTask):
         self.holdout, self.label_smoothing = holdout, label_smoothing
         self.scales: FeatureScaler | None = None
         self.columns: Symbols = ()
+        self.known_targets: Collection[str] = ()  # symbols of the training data
         self.notes: list[str] = []
 
     def load(self) -> SequenceData:
@@ -108,6 +109,7 @@ class AnySequence(SequenceTask):
         """Read the pairs of ``test`` without the other parts."""
         assert self.files["test"] is not None
         reader = self._pair_reader((self.columns, self.scales.columns if self.scales else ()))
+        reader.notes, reader.known_targets = self.notes, self.known_targets
         return list(reader.read(resolve_data_path("task.test", self.files["test"])).values())
 
     def _pair_reader(self, trained_columns: tuple[Symbols, Symbols] = ((), ())) -> PairReader:
@@ -118,8 +120,9 @@ class AnySequence(SequenceTask):
     def _split(self, reader: PairReader) -> Splits[Pair]:
         """Read the parts; hold out those without a file, ordered by hash."""
         paths = {part: resolve_data_path(f"task.{part}", file) for part, file in self.files.items() if file}
-        files = {part: reader.read(path) for part, path in paths.items()}
-        train = files.pop("train")
+        train = reader.read(paths["train"])
+        reader.known_targets = set(chain.from_iterable(_references(train.values())))
+        files = {part: reader.read(path) for part, path in paths.items() if part != "train"}
         # (source as text, tag) -> pair
         existing = {part: pairs.items() for part, pairs in files.items()}
         splits = hold_out_missing(train.items(), existing, lambda item: item[0][0], self.holdout, sort_held_out=True)
@@ -191,12 +194,15 @@ class AnySequence(SequenceTask):
         return join_symbols(tuple(symbols), self.target)
 
     def restore(self, folder: Path) -> None:
-        """Read the scales of target features and the names of source columns."""
-        self.scales = FeatureScaler.load(folder / TARGET_FEATURES) if self.target == "features" else None
+        """Read the scales of target features or the target symbols, and the names of source columns."""
+        if self.target == "features":
+            self.scales = FeatureScaler.load(folder / TARGET_FEATURES)
+        else:
+            self.known_targets = Vocabulary.load(folder / TARGET_SYMBOLS).symbols[len(SPECIALS) :]
         self.columns = FeatureScaler.load(folder / SOURCE_FEATURES).columns if self.source == "features" else ()
 
 
-def _references(pairs: Sequence[Pair]) -> Iterator[Symbols]:
+def _references(pairs: Iterable[Pair]) -> Iterator[Symbols]:
     return (reference for pair in pairs for reference in pair.references)
 
 

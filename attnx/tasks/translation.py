@@ -136,6 +136,7 @@ class Translation(TextTask):
         size = sum(path.stat().st_size for path in self._paths("train") if path.is_file())
         if self.dataset is not None or size > MAX_BYTES_IN_MEMORY:
             return self._load_encoded()
+        self.notes = []  # the readers add theirs
         parts, dropped = {part: list(self._read(part)) for part in self.files if self.files[part]}, Counter[str]()
         train_sentences = drop_blank(parts["train"], dropped)
         splits = split_sentences(train_sentences, parts.get("valid"), parts.get("test"), self.holdout)
@@ -145,7 +146,7 @@ class Translation(TextTask):
         )
         note = dropped_note(dropped, len(train) + dropped.total())
         sources = {part: [sentence.source for sentence in sentences] for part, sentences in splits._asdict().items()}
-        self.notes = [*([note] if note else []), *overlap_notes(set(sources.pop("train")), sources)]
+        self.notes += [*([note] if note else []), *overlap_notes(set(sources.pop("train")), sources)]
         if not train:
             raise UserError(f"no training pair is left: {note}")
         valid, test = self._evaluation_pairs("valid", splits.valid), self._evaluation_pairs("test", splits.test)
@@ -164,6 +165,7 @@ class Translation(TextTask):
         if self.dataset is not None:
             path = resolve_data_path("task.dataset", self.dataset)
             dataset = open_dataset(str(path), self.columns, self.languages)
+        self.notes = []  # the reader adds its own
         existing = {
             part: list(self._read(part, dataset)) if part in dataset or self.files[part] else None
             for part in EVALUATION_SPLITS
@@ -173,7 +175,7 @@ class Translation(TextTask):
         options = {**self.row_options, "held_out": held_out, "holdout": self.holdout if held_out else None}
         cache = CorpusCache(files, {**options, "code": hash_code(type(self.texts.source))})
         corpus = cache.read(self.texts) or cache.write(self.texts, partial(self._encode, dataset, existing))
-        self.notes = corpus.notes
+        self.notes += corpus.notes
         pairs, tags = self._evaluation_splits(corpus.tags, {**existing, **corpus.held_out})
         source, target = self.texts.vocabularies()
         return SequenceData(pairs, source, target, tags, corpus.rows)
@@ -183,7 +185,8 @@ class Translation(TextTask):
     ) -> None:
         """Read the training sentences, train the tokenizers, and write everything into a folder."""
         holdout = SentenceHoldout(existing["valid"], existing["test"], self.holdout, MAX_HELD_OUT)
-        scan = scan_sentences(folder, self._read("train", dataset), holdout)
+        notes: list[str] = []
+        scan = scan_sentences(folder, self._read("train", dataset, notes), holdout)
         self._train_tokenizers(scan.sample)
         scan.sample.clear()  # it may be large
         self.texts.save(folder)
@@ -191,7 +194,7 @@ class Translation(TextTask):
         _, tags = self._evaluation_splits(scan.tags, parts)  # mistakes are told before the rest, which takes longest
         rows, note = encode_rows(folder, scan, self.texts, tags, self.max_length, self.max_length_ratio)
         overlap = {part: [sentence.source for sentence in sentences] for part, sentences in parts.items()}
-        notes = [*([note] if note else []), *overlap_notes(scan.overlap, overlap)]
+        notes += [*([note] if note else []), *overlap_notes(scan.overlap, overlap)]
         held_out = {part: sentences for part, sentences in parts.items() if existing[part] is None}
         write_record(folder, rows, scan.tags, notes, held_out)
 
@@ -211,15 +214,18 @@ class Translation(TextTask):
             raise UserError(f"task.languages: the training split has no pair of {missing[0]!r}; remove it")
         return tags
 
-    def _read(self, part: str, dataset: Mapping[str, DatasetText] | None = None) -> Iterator[Sentence]:
-        """Yield the normalized sentences of a part, of the data set or of files."""
+    def _read(
+        self, part: str, dataset: Mapping[str, DatasetText] | None = None, notes: list[str] | None = None
+    ) -> Iterator[Sentence]:
+        """Yield the normalized sentences of a part, of the data set or of files; the reader adds to ``notes``."""
+        notes = self.notes if notes is None else notes
         allow_blank = part == "train"
         if dataset and part in dataset:
             sentences = dataset[part].read(allow_blank)
         else:
             # A data set's columns are not those of a file on which its run may be tested.
             columns = self.columns if self.dataset is None else []
-            sentences = read_parallel(self._paths(part), self.languages, allow_blank, columns)
+            sentences = read_parallel(self._paths(part), self.languages, allow_blank, columns, notes)
         return map(self.texts.normalize_sentence, sentences)
 
     def _paths(self, part: str) -> list[Path]:

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from attnx import registry
 from attnx.data.examples import read_pairs
 from attnx.data.readers.tsv import PairReader
 from attnx.errors import UserError
 from attnx.problems.forecasting.forecasting import Forecasting
+from attnx.tasks import translation
 from attnx.tasks.classification import read_labeled_texts
 from attnx.tasks.g2p import G2p
 
@@ -222,6 +224,69 @@ def test_a_first_line_of_names_is_not_read(header):
     labels = lines(lambda n: f"a {word(n)}\t{n % 2}")
     assert len(read_labeled_texts(write(f"der Text\tdie Klasse\n{labels}"), notes=notes)) == COUNT
     assert len(notes) == 1
+
+
+def test_a_first_line_that_may_be_data_is_read():
+    """One with a label or symbols of the training data that this file has nowhere else, or one of numbers."""
+    data = lines(lambda n: f"{word(n)}\t{phones(n)}")
+    notes: list[str] = []
+    assert len(read_pairs(write(f"zz\tZ Q\n{data}"), notes=notes, known_phones={"Z", "Q", "K"})) == COUNT + 1
+    reader = PairReader("characters", "words")
+    reader.known_targets = {"Z", "Q"}
+    assert len(reader.read(write(f"zz\tZ Q\n{data}"))) == COUNT + 1
+    numbers = lines(lambda n: f"{n + 1000} 900\t{n % 3}")
+    assert len(PairReader("ids", "ids").read(write(f"7 900\t135\n{numbers}"))) == COUNT + 1
+    labels = lines(lambda n: f"a {word(n)}\t{'ham' if n % 2 else 'news'}")
+    for options in ({"labels": ("ham", "news", "spam")}, {"known_labels": {"spam"}}):
+        path = write(f"win cash\tspam\n{labels}")
+        assert len(read_labeled_texts(path, notes=notes, **options)) == COUNT + 1
+    assert not notes + reader.notes
+
+
+@pytest.mark.parametrize(
+    ("task", "line"), [("classification", "win cash\tspam"), ("g2p", "zz\tZ"), ("sequences", "z\tZ")]
+)
+def test_what_was_trained_on_tells_data_from_names(task, line):
+    """In a split of its own, when a task loads it and when a run is reopened."""
+    data_lines = lines(lambda n: f"{word(n)}\t{('ham', 'news')[n % 2] if task == 'classification' else phones(n)}")
+    write(f"{data_lines}{line}\n", "train.tsv")
+    write(f"{line}\n{data_lines}", "test.tsv")
+    names = write(f"der Text\tdieKlasse\n{data_lines}", "names.tsv")
+    single = registry.build("task", (task, {"train": "train.tsv", "valid": "names.tsv", "test": "test.tsv"}))
+    data = single.load()
+    assert len(data.pairs.test) == len(data.pairs.valid) + 1
+    note = f"the first line of {names} is taken for names of columns, and not read: 'der Text\\tdieKlasse'"
+    assert [note for note in single.notes if "names of columns" in note] == [note]
+    Path("vocabulary").mkdir()
+    data.save_sides(Path("vocabulary"))
+    reopened = registry.build("task", (task, {"train": "train.tsv", "test": "test.tsv"}))
+    reopened.restore(Path("vocabulary"))
+    assert reopened.test_pairs() == data.pairs.test
+    assert not reopened.notes
+
+
+@pytest.mark.parametrize("limit", [10**9, 1])
+def test_names_above_translations_are_noted_and_equal_words_are_translations(limit, monkeypatch):
+    """In each split, from the cache too, and when a run is reopened."""
+    monkeypatch.setattr(translation, "MAX_BYTES_IN_MEMORY", limit)
+    monkeypatch.setenv("ATTNX_CACHE", "cache")
+    pairs = "".join(f"a{n} b c d\te{n} f g h\n" for n in range(COUNT))
+    for part in ("train", "valid", "test"):
+        write(f"source\ttarget\n{pairs}", f"{part}.tsv")
+    options = {f"{part}": f"{part}.tsv" for part in ("train", "valid", "test")}
+    noted = [
+        f"the first line of {name} is taken for names of columns, and not read: 'source\\ttarget'"
+        for name in options.values()
+    ]
+    for _ in range(2):
+        single = registry.build("task", ("translation", {**options, "tokenizer": "word"}))
+        assert len(single.load().pairs.test) == COUNT
+        assert sorted(note for note in single.notes if "names of columns" in note) == sorted(noted)
+    single.notes = []
+    single.test_pairs()
+    assert single.notes == noted[2:]
+    write(f"question\tquestion\n{pairs}", "test.tsv")
+    assert len(single.test_pairs()) == COUNT + 1
 
 
 @pytest.mark.parametrize("ending", ["bz2", "xz", "zip"])

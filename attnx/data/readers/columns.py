@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -105,15 +105,20 @@ def _problem(cells: Sequence[str], has_others: bool) -> str:
     return ""
 
 
-def is_header(cells: Sequence[str], symbols: Iterable[str], counts: Mapping[str, int]) -> bool:
+def is_header(
+    cells: Sequence[str], symbols: Iterable[str], counts: Mapping[str, int], known: Collection[str] = ()
+) -> bool:
     """Whether the first line of a table names its columns.
 
     It does if each cell is a typical name; or if none of the symbols of its target occurs in any other line, while most
-    symbols of many other lines recur, by their ``counts``.
+    symbols of many other lines recur, by their ``counts``. The second does not hold of a line of numbers, nor of a
+    target whose symbols are all ``known`` from the training data.
     """
+    target = set(symbols)
+    is_data = target.issubset(known) or all(is_number(word) for cell in cells for word in cell.split())
     recurring = sum(count > 1 for count in counts.values())
     has_recurring = sum(counts.values()) >= MIN_LINES and 2 * recurring > len(counts)
-    return are_column_names(cells) or (has_recurring and not any(symbol in counts for symbol in symbols))
+    return are_column_names(cells) or (has_recurring and not is_data and target.isdisjoint(counts))
 
 
 def header_note(path: Path, cells: Sequence[str], separator: str = "\t") -> str:

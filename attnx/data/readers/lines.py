@@ -165,6 +165,9 @@ def reject_duplicate_columns(location: str, names: Sequence[str]) -> None:
 
 
 def are_column_names(cells: Sequence[str]) -> bool:
-    """Whether every cell of a table's first line is a typical column name, as ``word`` and ``pronunciation`` are."""
+    """Whether every cell of a table's first line is a typical column name, as ``word`` and ``pronunciation`` are.
+
+    Equal cells are none: ``question`` translates ``question``.
+    """
     names = [re.sub(r"[\W_\d]+", "", cell).lower() for cell in cells]  # `Pronunciations 2` is `pronunciations`
-    return len(cells) > 1 and all(map(COLUMN_NAMES.fullmatch, names))
+    return len({cell.lower() for cell in cells}) > 1 and all(map(COLUMN_NAMES.fullmatch, names))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attnx.data.examples import Pair
-from attnx.data.readers.columns import CHECKED_LINES, TableRow, check_columns, read_text_rows
+from attnx.data.readers.columns import CHECKED_LINES, TableRow, check_columns, header_note, read_text_rows
 from attnx.data.readers.lines import are_column_names, read_lines, separator_hint
 from attnx.errors import UserError, suggest
 from attnx.files.printable import quoted
@@ -33,6 +33,7 @@ def read_parallel(
     languages: Sequence[str] = (),
     allow_blank: bool = True,
     columns: Sequence[str] = (),
+    notes: list[str] | None = None,
 ) -> Iterator[Sentence]:
     """Read sentences and translations from UTF-8 files, plain or ``.gz``; their number decides on the format.
 
@@ -40,9 +41,11 @@ def read_parallel(
     names others by number or name), and two files are aligned by line. With several languages there is a TSV for each,
     or a source file and an aligned file for each, or one TSV with the language in its third column. Sentences of the
     languages alternate, line by line. A line of each file is in memory at a time. Bad lines, columns of a table that
-    hold no texts, and sentences with a blank side unless ``allow_blank``, are UserErrors.
+    hold no texts, and sentences with a blank side unless ``allow_blank``, are UserErrors. ``notes`` gets a line on each
+    first line of a table that names columns.
     """
     names = list(languages) or [""]
+    notes = [] if notes is None else notes
     rows: Iterator[Sequence[Sentence | None]]
     if len(paths) == max(1, len(languages)) + 1:  # a text file of sources, and one of each language
         if columns:
@@ -50,9 +53,9 @@ def read_parallel(
         rows = _read_aligned(paths, names, allow_blank)
     elif len(paths) == len(names):
         files = zip(paths, names, strict=True)
-        rows = zip_longest(*(_read_table(path, name, (), allow_blank, columns) for path, name in files))
+        rows = zip_longest(*(_read_table(path, name, (), allow_blank, columns, notes) for path, name in files))
     elif len(paths) == 1:
-        rows = zip(_read_table(paths[0], "", names, allow_blank, columns))
+        rows = zip(_read_table(paths[0], "", names, allow_blank, columns, notes))
     else:
         which, expected = "", "a TSV file, or the source's and the translations' text files"
         if len(names) > 1:
@@ -85,7 +88,7 @@ def _read_aligned(paths: Sequence[Path], names: Sequence[str], allow_blank: bool
 
 
 def _read_table(
-    path: Path, name: str, languages: Sequence[str], allow_blank: bool, columns: Sequence[str] = ()
+    path: Path, name: str, languages: Sequence[str], allow_blank: bool, columns: Sequence[str], notes: list[str]
 ) -> Iterator[Sentence | None]:
     """Read a TSV file of one language, or of ``languages``; None for a blank line.
 
@@ -95,7 +98,8 @@ def _read_table(
     first = list(islice(rows, CHECKED_LINES))
     texts = [row for row in first if row is not None]
     if texts and are_column_names(texts[0].cells):
-        first.remove(next(filter(None, first)))
+        notes.append(header_note(path, texts[0].cells))
+        first.remove(texts[0])
     elif not columns:
         check_columns(texts[1:], ("sentence", "translation"), path, has_further_columns=True)
     for row in chain(first, rows):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -63,6 +63,7 @@ class PairReader:
 
     Attributes:
         notes: on first lines that are taken for names of columns.
+        known_targets: target symbols of the training data, by which a first line is known to be data.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class PairReader:
         self.sources = MatrixReader(step_names, trained_columns[0])
         self.targets = MatrixReader(target_step_names, trained_columns[1])
         self.notes: list[str] = []
+        self.known_targets: Collection[str] = ()
         self.columns = [COLUMN_TEXTS[source], COLUMN_TEXTS[target], *(["a tag"] if tagged else [])]
 
     def read(self, path: Path) -> dict[tuple[str, str], Pair]:
@@ -110,7 +112,7 @@ class PairReader:
             return are_column_names(first)
         unit = "words" if self.target == "ids" else self.target
         symbols = Counter(symbol for cells in following if len(cells) > 1 for symbol in split_text(cells[1], unit))
-        return is_header(first, split_text(first[1], unit), symbols)
+        return is_header(first, split_text(first[1], unit), symbols, self.known_targets)
 
     def _add_line(self, pairs: dict[tuple[str, str], Pair], cells: Sequence[str], folder: Path) -> None:
         source, target, tag = self._split(cells)
