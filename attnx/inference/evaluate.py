@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +13,10 @@ from torch import nn
 
 from attnx import registry
 from attnx.data.batches import as_batch
+from attnx.data.dataset import PairDataset
 from attnx.data.examples import Pair, digest
 from attnx.data.features import FeatureScaler
+from attnx.data.sample import sample_examples
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.inference.predictor import loss_results, metric_results
@@ -24,11 +26,11 @@ from attnx.runs.layout import VOCABULARY
 from attnx.tasks.loss import token_loss
 
 
-def open_evaluation(run: TrainedRun, test: Any, fingerprint: str) -> tuple[TrainedRun, list[Pair]]:
-    """The pairs to evaluate a run on, and the run, whose task is that of these pairs.
+def open_evaluation(run: TrainedRun, test: Any, info: Mapping[str, Any]) -> tuple[TrainedRun, list[Pair]]:
+    """The pairs to evaluate a run on, and the run, whose task is that of these pairs, with its notes on a file of them.
 
-    ``test`` is as ``task.test`` names it; None is the run's own test split, held out from the data of which
-    ``fingerprint`` is the digest.
+    ``test`` is as ``task.test`` names it; None is the run's own test split, whose data must have the digest that
+    ``info``, the content of run.json, has: of the training split if it was held out, else of the examples tested on.
 
     Raises:
         UserError: the data are malformed, have changed, or cannot be read by the run.
@@ -41,16 +43,26 @@ def open_evaluation(run: TrainedRun, test: Any, fingerprint: str) -> tuple[Train
         pairs: list[Pair] = task.test_pairs()
         run = replace(run, task=task)
         where = ", ".join(map(str, files if isinstance(files, list) else [files]))
+        _check(run, pairs, where)
+        if test is None and (expected := info.get("test_fingerprint")):
+            tested = sample_examples(pairs, run.config["trainer"].get("test_examples"))
+            _refuse_changed(run, run.data.evaluation_dataset(tested), expected)
     else:
         data = task.load()
-        if fingerprint and data.train_dataset().fingerprint() != fingerprint:
-            raise UserError(
-                f"{run.folder}: the data of its test split have changed since it was trained; restore them, or name "
-                "other data with task.test=FILE"
-            )
-        pairs, where = data.pairs.test, "the test split"
-    _check(run, pairs, where)
+        if expected := info.get("fingerprint"):
+            _refuse_changed(run, data.train_dataset(), expected)
+        pairs = data.pairs.test
+        _check(run, pairs, "the test split")
     return run, pairs
+
+
+def _refuse_changed(run: TrainedRun, rows: PairDataset, expected: str) -> None:
+    """Refuse data that are no longer those of a digest."""
+    if rows.fingerprint() != expected:
+        raise UserError(
+            f"{run.folder}: the data of its test split have changed since it was trained; restore them, or name "
+            "other data with task.test=FILE"
+        )
 
 
 def trained_notes(run: TrainedRun, pairs: Sequence[Pair]) -> list[str]:

@@ -210,6 +210,35 @@ def test_an_interrupted_evaluation_leaves_nothing(extra_words, command, runs, mo
     assert not Path("one/evaluations").exists()
 
 
+def test_a_note_on_what_is_not_read_is_printed_and_saved(extra_words, runs, succeed):
+    """Each time that the evaluation is shown; a first line of known phones is no such line."""
+    Path("named.tsv").write_text("\n".join(["word\tpronunciation", *extra_words]) + "\n", encoding="utf-8")
+    note = r"the first line of named.tsv is taken for names of columns, and not read: 'word\tpronunciation'"
+    for _ in range(2):
+        assert f"note: {note}" in succeed("evaluate", "one", "task.test=named.tsv").splitlines()
+    saved = json.loads(Path("one/evaluations/named/evaluation.json").read_text(encoding="utf-8"))
+    assert note in saved["notes"]
+    lines = ["dad\tD AA D"] + [f"{'bes' * (n % 3 + 1)}{'k' * n}\tB EH S" for n in range(40)]
+    Path("many.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert "taken for names" not in succeed("evaluate", "one", "task.test=many.tsv")
+    assert len(table("one/evaluations/many/predictions.tsv")) == len(lines)
+
+
+@pytest.mark.parametrize("count", [None, 5])
+def test_a_changed_test_file_is_no_longer_that_of_the_run(count, run, command, refuse):
+    """Of a sample what was drawn; named as other data it is evaluated on."""
+    words = [f"{first}{second}{third}\tB" for first in "abd" for second in "ek" for third in "sab"]
+    Path("test.tsv").write_text("\n".join(words) + "\n", encoding="utf-8")
+    sample = [] if count is None else [f"trainer.test_examples={count}"]
+    run("task.test=test.tsv", *sample, folder="one")
+    assert command("evaluate", "one").code == 0
+    assert scores("one/evaluations/test") == pytest.approx(scores("one"), rel=1e-6)
+    assert command("evaluate", "one", "trainer.test_examples=3").code == 0
+    Path("test.tsv").write_text("\n".join(f"{word} K" for word in words) + "\n", encoding="utf-8")
+    assert "the data of its test split have changed since it was trained" in refuse("evaluate", "one")
+    assert command("evaluate", "one", "task.test=test.tsv").code == 0
+
+
 MISTAKES = {
     "task.test=none.tsv": "none.tsv: no such file",
     "task.test=$NOT_SET/a.tsv": "the environment variable NOT_SET is not set",
@@ -298,6 +327,7 @@ def test_a_test_file_is_read_without_the_other_parts(name, work_folder):
     options = {**TASKS[name], "train": "train.tsv", "test": "test.tsv", "holdout": 0.2}
     data = (task := registry.build("task", (name, options))).load()
     Path("vocabulary").mkdir()
+    data.save_sides(Path("vocabulary"))
     task.save(Path("vocabulary"))
     Path("train.tsv").unlink()
     alone = registry.build("task", (name, options))

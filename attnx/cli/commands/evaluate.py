@@ -97,18 +97,18 @@ def _evaluate(request: EvaluateArgs) -> int:
     from attnx.inference.load import open_ensemble
 
     run = open_ensemble([run.path for run in request.runs], request.checkpoint, request.decoding)
-    run, pairs = open_evaluation(run, request.test, request.runs[0].info.get("fingerprint", ""))
+    run, pairs = open_evaluation(run, request.test, request.runs[0].info)
+    notes = list(dict.fromkeys(run.task.notes))
     pairs = sample_examples(pairs, request.examples)
     settings = request.settings(fingerprint_of(pairs))
     folder = _evaluation_folder(request, settings)
     if folder.is_dir():
         return _show(folder, f"{folder}: exists already, with the same weights, decoding and data")
-    notes = trained_notes(run, pairs) if request.test is not None else []
+    notes += trained_notes(run, pairs) if request.test is not None else []
     result = evaluate_run(run, pairs, request.batch)
-    for note in (*notes, *run.cut_notes(result.predictions)):
-        print_line(f"note: {note}")
+    notes += run.cut_notes(result.predictions)
     while not (folder := _evaluation_folder(request, settings)).is_dir():  # another process may take this name first
-        _write(folder, request, settings, run, result)
+        _write(folder, request, {"notes": notes, "settings": settings}, run, result)
     return _show(folder, f"{folder}: start with README.md")
 
 
@@ -186,9 +186,9 @@ def _evaluation_folder(request: EvaluateArgs, settings: Mapping[str, Any]) -> Pa
 
 
 def _write(
-    folder: Path, request: EvaluateArgs, settings: Mapping[str, Any], run: TrainedRun, result: EvaluationResult
+    folder: Path, request: EvaluateArgs, facts: Mapping[str, Any], run: TrainedRun, result: EvaluationResult
 ) -> None:
-    """Write the evaluation in one atomic step."""
+    """Write the evaluation, with its notes and its settings, in one atomic step."""
     from attnx.inference.write_results import save_evaluation
     from attnx.reports.run.task_declarations import task_drawing
 
@@ -196,7 +196,7 @@ def _write(
         names = [member.name for member in request.runs]
         info = {"format": FORMAT, "run": names[0], "created": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
         arguments = {"command": request.command, "runs": names, "checkpoint": request.checkpoint, "test": request.test}
-        write_json(partial / EVALUATION, {**info, **arguments, "settings": settings})
+        write_json(partial / EVALUATION, {**info, **arguments, **facts})
         save_evaluation(partial, run.task, run.tags, result)
         run.task.save_sources(partial / VOCABULARY, [item.pair for item in result.predictions])
         if draw := task_drawing(request.runs[0], "predictions"):
@@ -208,6 +208,8 @@ def _write(
 def _show(folder: Path, message: str) -> int:
     from rich.console import Console
 
+    for note in Evaluation(folder).info.get("notes", ()):
+        print_line(f"note: {note}")
     console = Console()
     for table in terminal_tables(folder, error_tables(folder)):
         console.print(table)
