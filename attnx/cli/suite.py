@@ -285,7 +285,7 @@ class SuiteCommand:
 
     def _entry(self, cell: Cell) -> Entry:
         """A mechanism on a task, as it stands."""
-        (task, mechanism), overrides = cell, self.mechanisms[cell[1]]
+        (task, mechanism), overrides = cell, " ".join(self.mechanisms[cell[1]])
         if cell not in self.configs:
             return Entry(task, mechanism, overrides, reason=self.refused.get(cell, ""))
         searched, counted = self.records[mechanism, SEARCH], self.records[mechanism, COUNTED]

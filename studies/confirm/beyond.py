@@ -49,7 +49,7 @@ def standings_by_task(suite: Suite, runs: Runs) -> dict[str, Standings]:
         task: Standings(
             replace(suite, tasks={task: suite.tasks[task]}),
             [
-                Entry(task, name, words, runs.get((f"{suite.name}/{task}", name), []))
+                Entry(task, name, " ".join(words), runs.get((f"{suite.name}/{task}", name), []))
                 for name, words in suite.baselines.items()
             ],
         )
@@ -68,7 +68,7 @@ def write_beyond(standings: Standings, task: str, folder: Path) -> Path | None:
         for key in standings.keys_at_an_end(entry):
             values = [float(value) for value in suite.search[key]]
             end, neighbor = values[:2] if float(chosen[key]) == values[0] else values[:-3:-1]
-            words = settings.setdefault(entry.mechanism, [*entry.overrides])
+            words = settings.setdefault(entry.mechanism, [*suite.baselines[entry.mechanism]])
             words.append(f"{key}={end * end / neighbor:.2g}")
     if not settings:
         return None

@@ -1,6 +1,7 @@
 """A suite: the best in validation is chosen, and its new seeds alone are ranked, per task and over all tasks."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,7 @@ def run(
 
 
 def entry(task: str, mechanism: str, values: Sequence[float | None], commit: str = "abc") -> Entry:
-    overrides = {"attention": [], "delta": ["model.mixer=delta"]}.get(mechanism, [f"scorer={mechanism}"])
+    overrides = {"attention": "", "delta": "model.mixer=delta"}.get(mechanism, f"scorer={mechanism}")
     runs = [run(seed, value, path=f"{task}/{mechanism}/{seed}", commit=commit) for seed, value in enumerate(values, 2)]
     return Entry(task, mechanism, overrides, runs)
 
@@ -134,7 +135,7 @@ def test_the_mean_over_tasks_is_tested_over_seeds():
 def test_an_error_rate_has_a_sign_for_its_unit():
     """Not the remark that a run's table has beside it, "%  phone error rate"."""
     runs = [run(seed, 12.0 + seed / 10, metric="per") for seed in range(2, 5)]
-    one = Standings(SUITE, [Entry(task, "capped", [], runs) for task in SUITE.tasks], "capped")
+    one = Standings(SUITE, [Entry(task, "capped", "", runs) for task in SUITE.tasks], "capped")
     assert one.rankings["easy"].metric.unit == "%"
     assert "PER 12.30 % (" in one.conclusions[0]
 
@@ -154,7 +155,7 @@ def test_what_has_no_result_on_a_task_has_no_mean_rank():
     entries = [
         *FAR.entries,
         entry("easy", "pale", [10.0, 11.0, 12.0]),
-        Entry("hard", "pale", ["scorer=pale"], reason="no"),
+        Entry("hard", "pale", "scorer=pale", reason="no"),
     ]
     partial = Standings(SUITE, entries, "pale")
     assert "pale" not in partial.mean_ranks
@@ -171,7 +172,7 @@ def test_a_failed_seed_is_named():
 
 
 def test_a_value_at_an_end_of_the_search_is_named():
-    at_end = Entry("easy", "capped", [], [run(2, 9.0, rate=0.1)])
+    at_end = Entry("easy", "capped", "", [run(2, 9.0, rate=0.1)])
     assert FAR.keys_at_an_end(at_end) == ["optimizer.lr"]
     assert FAR.keys_at_an_end(FAR.entries[0]) == []
 
@@ -193,13 +194,23 @@ def test_the_runs_of_others_are_merged(tmp_path):
 def test_a_mechanism_of_the_same_name_is_renamed_and_ours_count(tmp_path):
     others = read_entries(SUITE, write_suite_report(FAR, tmp_path / "theirs")[-1])
     own = [
-        Entry("easy", "capped", ["scorer=other"], [run(2, 33.0, path="own")]),
-        Entry("easy", "delta", ["model.mixer=delta"], [run(2, 34.0, path="own")]),
+        Entry("easy", "capped", "scorer=other", [run(2, 33.0, path="own")]),
+        Entry("easy", "delta", "model.mixer=delta", [run(2, 34.0, path="own")]),
     ]
     merged = {(one.task, one.mechanism): one for one in merge_entries(own, others)}
     assert merged["easy", "capped"] is own[0]
     assert merged["easy", "capped (theirs.runs)"].finished[0].results["test_accuracy"] == 99.0
     assert merged["easy", "delta"] is own[1]
+
+
+def test_an_override_with_a_space_is_the_same_in_a_table(tmp_path):
+    """It is neither trained again nor ranked twice; another value is another mechanism of that name."""
+    delta = "model.mixer={name: delta, heads: 2}"
+    row = replace(entry("easy", "delta", [50.0, 50.2, 50.4]), overrides=f"{delta} optimizer=adam")
+    others = read_entries(SUITE, write_suite_report(Standings(SUITE, [row]), tmp_path / "theirs")[-1])
+    assert counted_elsewhere(SUITE, others, {"delta": [delta, "optimizer=adam"]}) == {("easy", "delta")}
+    assert counted_elsewhere(SUITE, others, {"delta": [delta]}) == set()
+    assert [one.mechanism for one in merge_entries([row], others)] == ["delta"]
 
 
 @pytest.mark.parametrize(

@@ -40,12 +40,13 @@ def choose_run(runs: Sequence[RunRecord]) -> RunRecord | None:
 class Entry:
     """A mechanism on a task, with the runs that count, finished or not.
 
+    ``overrides`` are joined by spaces, as in tables: these do not show where an override that has a space begins.
     ``reason`` says why there is none; ``source`` names the table of runs that it is from, "" if it was trained here.
     """
 
     task: str
     mechanism: str
-    overrides: Sequence[str]
+    overrides: str
     runs: Sequence[RunRecord] = ()
     failed_searches: int = 0
     reason: str = ""

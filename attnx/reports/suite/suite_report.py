@@ -105,7 +105,7 @@ def suite_tables(standings: Standings) -> list[Table]:
     rows = [[task, " ".join(merge_overrides(suite.base, words))] for task, words in suite.tasks.items()]
     tables.append(Table("Tasks", ["task", "overrides"], rows))
     mechanisms = {entry.mechanism: entry.overrides for entry in standings.entries}
-    rows = [[name, " ".join(words)] for name, words in mechanisms.items()]
+    rows = [[name, overrides] for name, overrides in mechanisms.items()]
     tables.append(Table("Mechanisms", ["mechanism", "overrides"], rows))
     rows = [[key, ", ".join(values)] for key, values in suite.search.items()]
     tables.append(Table("Search", ["key", "values"], rows, protocol_text(standings)))
@@ -148,7 +148,7 @@ def _csv(standings: Standings) -> str:
     rows = []
     for entry in standings.entries:
         cells = {"suite": standings.suite.name, "task": entry.task, "mechanism": entry.mechanism}
-        cells |= {"overrides": " ".join(entry.overrides), "commit": " ".join(entry.commits), "status": entry.status}
+        cells |= {"overrides": entry.overrides, "commit": " ".join(entry.commits), "status": entry.status}
         cells |= {"is_challenger": str(entry.mechanism == standings.challenger).lower(), **entry.chosen(keys)}
         cells |= number_cells(entry.costs, [*entry.costs.values()])
         ranking = standings.rankings.get(entry.task)
@@ -169,7 +169,7 @@ def _runs_csv(standings: Standings) -> str:
             f"{SUITE}.name": suite.name,
             f"{SUITE}.task": entry.task,
             f"{SUITE}.mechanism": entry.mechanism,
-            f"{SUITE}.overrides": " ".join(entry.overrides),
+            f"{SUITE}.overrides": entry.overrides,
             f"{SUITE}.protocol": suite.protocol(entry.task),
         }
         runs += [replace(run, choices={**facts, **run.choices}) for run in entry.runs]
@@ -200,7 +200,7 @@ def read_entries(suite: Suite, table: Path) -> list[Entry]:
             )
         groups.setdefault((facts["task"], facts["mechanism"], facts["overrides"]), []).append(run)
     return [
-        Entry(task, mechanism, overrides.split(), runs, source=table.stem)
+        Entry(task, mechanism, overrides, runs, source=table.stem)
         for (task, mechanism, overrides), runs in groups.items()
     ]
 
@@ -211,10 +211,10 @@ def merge_entries(own: Sequence[Entry], others: Sequence[Entry]) -> list[Entry]:
     Raises:
         UserError: a task was tested on other examples.
     """
-    merged, known = list(own), {entry.mechanism: list(entry.overrides) for entry in own}
+    merged, known = list(own), {entry.mechanism: entry.overrides for entry in own}
     trained = {(entry.task, entry.mechanism) for entry in own if entry.finished}
     for entry in others:
-        is_same = known.get(entry.mechanism, list(entry.overrides)) == list(entry.overrides)
+        is_same = known.get(entry.mechanism, entry.overrides) == entry.overrides
         if is_same and (entry.task, entry.mechanism) in trained:
             continue
         name = entry.mechanism if is_same else f"{entry.mechanism} ({entry.source})"
@@ -233,9 +233,10 @@ def counted_elsewhere(
     suite: Suite, others: Sequence[Entry], mechanisms: Mapping[str, Sequence[str]]
 ) -> set[tuple[str, str]]:
     """The tasks and mechanisms of which others have all runs that count, so that none is trained here."""
+    known = {name: " ".join(words) for name, words in mechanisms.items()}
     return {
         (entry.task, entry.mechanism)
         for entry in others
-        if list(mechanisms.get(entry.mechanism, ())) == list(entry.overrides) and entry.mechanism in mechanisms
+        if known.get(entry.mechanism) == entry.overrides
         if {run.seed for run in entry.finished} >= {*suite.counted_seeds}
     }
