@@ -213,6 +213,7 @@ class SuiteCommand:
             configs = [compose([*job, f"match={self.suite.match}"], self.config_dir) for job in jobs]
             for name, job, equal in zip(names, jobs, equalize(jobs, configs), strict=True):
                 width = [word for word in equal.overrides if word not in job]
+                self.suite.reject_foreign(width, f"match={self.suite.match}: ")
                 self.matched[task, name] = equal._replace(overrides=width)
                 if (task, name) in self.configs:
                     self.configs[task, name] = compose(self._job((task, name), self.suite.grid[0]), self.config_dir)

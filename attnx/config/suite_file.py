@@ -49,13 +49,15 @@ class Suite:
         return merge_overrides(self.base, self.tasks[task], mechanism, values, [f"seed={seed}"])
 
     def reject_foreign(self, mechanism: Sequence[str], where: str = "") -> None:
-        """Refuse overrides of a mechanism that the suite makes itself: of the task, and what the search chooses."""
+        """Refuse overrides of a mechanism that the suite makes itself: of the task, and what the search chooses.
+
+        Options of a part that the search chooses are refused, too: the choice would take them along.
+        """
+        reject_task(mechanism, self.file, where)
         for word in mechanism:
             key, _ = split_override(word)
-            if key in self.search:
-                raise UserError(f"{where}{word}: the search of {self.file} chooses it; leave it out")
-            if key.partition(".")[0] == "task":
-                raise UserError(f"{where}{word}: the tasks are those of {self.file}; leave it out")
+            if searched := next((name for name in self.search if f"{key}.".startswith(f"{name}.")), None):
+                raise UserError(f"{where}{word}: the search of {self.file} chooses {searched}; leave it out")
 
     def name_of(self, overrides: Sequence[str], name: str = "") -> str:
         """The name of a mechanism: the given one, or the values of its overrides, with the keys of options.
@@ -151,14 +153,11 @@ def read_suite(name: str, config_dir: str | None = None) -> Suite:
         raise UserError(f"{file}: seeds: expected a whole number, 1 or more")
     if (match := content.get("match")) not in (None, *QUANTITIES):
         raise UserError(f"{file}: match: {match}{suggest(str(match), QUANTITIES)}")
-    search = content.get("search") or {}
-    if not isinstance(search, Mapping) or not all(isinstance(values, list) and values for values in search.values()):
-        raise UserError(f"{file}: search: expected keys with lists of values, such as optimizer.lr: [0.001, 0.01]")
     suite = Suite(
         name=file.stem,
         file=file,
         base=_read_overrides(file, "base", content.get("base")),
-        search={str(key): [value_text(item) for item in values] for key, values in search.items()},
+        search=_read_search(file, content.get("search")),
         seeds=int(content["seeds"]),
         check=_read_overrides(file, "check", content.get("check")),
         match=match,
@@ -200,11 +199,35 @@ def _read_overrides(file: Path, field: str, value: Any) -> list[str]:
     if not isinstance(words, list) or not all(isinstance(word, str) and "=" in word[1:] for word in words):
         raise UserError(f"{file}: {field}: expected a list of overrides, such as [scorer=dot, scope.window=2]")
     reject_several(words, f"{file}: {field}: ")
+    _reject_repeated(file, field, words)
+    return words
+
+
+def _read_search(file: Path, value: Any) -> dict[str, list[str]]:
+    """Lists of values by key, without a plus; it may be left out."""
+    search = value or {}
+    if not isinstance(search, Mapping) or not all(isinstance(values, list) and values for values in search.values()):
+        raise UserError(f"{file}: search: expected keys with lists of values, such as optimizer.lr: [0.001, 0.01]")
+    columns = [[f"{key}={value_text(item)}" for item in values] for key, values in search.items()]
+    _reject_repeated(file, "search", [column[0] for column in columns])
+    for column in columns:
+        reject_several(column, f"{file}: search: ")
+        reject_task(column, file, f"{file}: search: ")
+    return {split_override(column[0])[0]: [split_override(word)[1] for word in column] for column in columns}
+
+
+def _reject_repeated(file: Path, field: str, words: Sequence[str]) -> None:
     try:
         reject_repeated(words)
     except UserError as error:
         raise UserError(f"{file}: {field}: {error}") from error
-    return words
+
+
+def reject_task(overrides: Sequence[str], file: Path, where: str = "") -> None:
+    """Refuse an override of the task: the tasks of a suite are those of its file."""
+    for word in overrides:
+        if split_override(word)[0].partition(".")[0] == "task":
+            raise UserError(f"{where}{word}: the tasks are those of {file}; leave it out")
 
 
 def reject_several(overrides: Sequence[str], where: str = "") -> None:

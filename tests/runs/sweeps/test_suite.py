@@ -178,7 +178,21 @@ def test_runs_of_another_commit_are_marked(begun, command):
         ({}, ["scorer=dto"], "unknown scorer 'dto'; did you mean dot?"),
         ({}, ["scorer=additive"], "scorer=additive: is the baseline 'additive' of toy.yaml; leave it out"),
         ({}, ["scorer=dot,mlp"], "scorer=dot,mlp: a suite compares one setting of a mechanism; give one value"),
-        ({"search": {"optimizer.lr": [1, 2]}}, ["optimizer.lr=3"], "optimizer.lr=3: the search of toy.yaml chooses it"),
+        (
+            {"search": {"optimizer.lr": [1, 2]}},
+            ["optimizer.lr=3"],
+            "optimizer.lr=3: the search of toy.yaml chooses optimizer.lr; leave it out",
+        ),
+        (
+            {"search": {"attention": ["standard", "differential"]}},
+            ["scorer=dot", "+attention.heads=4"],
+            "+attention.heads=4: the search of toy.yaml chooses attention; leave it out",
+        ),
+        (
+            {"search": {"+optimizer.lr": [1, 2]}},
+            ["scorer=dot", "optimizer.lr=3"],
+            "optimizer.lr=3: the search of toy.yaml chooses optimizer.lr; leave it out",
+        ),
         ({}, ["task.holdout=0.5"], "task.holdout=0.5: the tasks are those of toy.yaml; leave it out"),
         ({"tasks": {"a": ["trainer.max_steps=null"]}}, [], "toy.yaml: tasks.a: set trainer.max_steps or"),
         ({}, ["seed=3"], "seed=3: a suite sets seeds and folders itself; leave it out"),
@@ -253,3 +267,7 @@ def test_mechanisms_have_the_parameters_of_the_first_baseline(write, command, mo
     counts = [sum("hidden_size" in word for word in job) for job in (additive, dot)]
     assert counts == [2, 2]
     assert set(additive) ^ set(dot) > {"scorer=additive", "scorer=dot"}
+    answer = command("suite", write(match="parameters", search={"decoder.hidden_size": [7, 11]}), "scorer=dot")
+    assert re.fullmatch(
+        r"attnx: match=parameters: decoder.hidden_size=\d+: the search of toy.yaml chooses .*\n", answer.err
+    )
