@@ -7,14 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 from rich.console import Console
 
+from attnx.data.buckets import BucketBatches
 from attnx.errors import UserError
 from attnx.files.printable import show_waiting
 from attnx.files.process import available_cores
 from attnx.models.resolve import resolve_model
 from attnx.registry.plugin_errors import report_plug_in_errors
 from attnx.runs.sweep import Sweep, split_override
+from attnx.sweeps.gpus import visible_gpus
 from attnx.sweeps.match_widths import FEEDFORWARD, Match, match_widths, setting_key, width_keys, with_values
 from attnx.sweeps.overrides import SweepRequest
 from attnx.sweeps.preflight import read_task_data
@@ -58,8 +61,6 @@ def check_equal_cost(request: SweepRequest, configs: Sequence[Config]) -> None:
         raise UserError(
             f"{word}: a search chooses its jobs as it goes, and all are measured before the first starts; leave it out"
         )
-    if "budget=flops" in words and len({bool(config["trainer"]["batch_tokens"]) for config in configs}) > 1:
-        raise UserError("budget=flops: some jobs have trainer.batch_tokens, others trainer.batch_size; use one of them")
     solved = {MAX_STEPS: "budget=flops"} if "budget=flops" in words else {}
     if word != "budget=flops":
         solved |= dict.fromkeys([FEEDFORWARD, *(key for config in configs for key in width_keys(config))], word)
@@ -146,10 +147,16 @@ class CostMeter:
         return [max(1, round(budget / self._step_flops(config))) for config in configs]
 
     def _step_flops(self, config: Config) -> float:
-        """The operations of an optimizer step, up to a factor that all jobs share whose batches are counted alike."""
-        trainer = config["trainer"]
-        size = trainer["batch_tokens"] or trainer["batch_size"]
-        return float(self.measure(config, "flops") * size * trainer["accumulate_grad_batches"])
+        """The operations of an optimizer step, padding aside: of all its rows, whichever process learns from them."""
+        trainer, flops = config["trainer"], self.measure(config, "flops")
+        rows = self.data[json.dumps(config["task"])][1]
+        processes = (trainer["devices"] or max(1, len(visible_gpus()))) * trainer["num_nodes"]
+        factor = trainer["accumulate_grad_batches"] * processes
+        num_rows = trainer["batch_size"] * factor
+        if tokens := trainer["batch_tokens"]:
+            batches = BucketBatches(rows, tokens=tokens * factor, pool=trainer["bucket_pool_batches"])
+            num_rows = len(rows) / len(batches)
+        return float(flops * rows.lengths(np.arange(len(rows)))[:, 1].mean() * num_rows)
 
 
 def time_limits(configs: Iterable[Mapping[str, Any]], budget: str) -> list[str]:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+import attnx
 from attnx.runs.sweep import read_sweep
+from attnx.sweeps.equal_budgets import CostMeter
 from attnx.sweeps.match_widths import TOLERANCE
 from tests.runs.conftest import results
 
@@ -67,3 +69,31 @@ def test_jobs_have_the_operations_of_the_first_ones_steps(sweep):
     assert first["steps"] == 12
     assert second["steps"] == round(12 * first["train_flops"] / second["train_flops"])
     assert second["steps"] * second["train_flops"] == pytest.approx(12 * first["train_flops"], rel=0.1)
+
+
+@pytest.fixture
+def equal_steps(work_folder):
+    """The steps of jobs, the first of which has 60, and their meter; a row has 3 source and 4 target words."""
+    lines = [f"ab cd ef{number:02}\tABC DEF GHI JK{number:02}\n" for number in range(40)]
+    Path("rows.tsv").write_text("".join(lines), encoding="utf-8")
+    Path("held_out.tsv").write_text("ab\tABC\n", encoding="utf-8")
+    files = ["task.train=rows.tsv", "task.valid=held_out.tsv", "task.test=held_out.tsv", "trainer.accelerator=cpu"]
+
+    def count(*jobs: str) -> tuple[list[int], list[float]]:
+        words = ["task=translation", *files, "trainer.max_steps=60", *WIDE]
+        configs = [attnx.compose([*words, *job.split()]) for job in jobs]
+        meter = CostMeter()
+        return meter.equal_steps(configs), [meter.measure(config, "flops") for config in configs]
+
+    return count
+
+
+def test_a_step_costs_what_all_its_rows_cost(equal_steps):
+    """A target has 5 words or 17 characters, its end counted."""
+    (_, steps), (by_word, by_character) = equal_steps("task.tokenizer=word", "task.tokenizer=character")
+    assert steps == round(60 * 5 * by_word / (17 * by_character))
+    processes = "trainer=ddp trainer.devices=2"
+    words = "task.tokenizer=word trainer.accumulate_grad_batches=3"
+    jobs = [f"trainer.batch_size=10 {processes}", "trainer.batch_tokens=50", f"trainer.batch_tokens=50 {processes}"]
+    steps, _ = equal_steps(*(f"task.tokenizer=word {job}" for job in ("trainer.batch_size=10", *jobs)), words)
+    assert steps == [60, 30, 60, 30, round(60 * 10 / (3 * 64))]
