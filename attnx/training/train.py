@@ -159,6 +159,8 @@ def train(prepared: PreparedRun, folder: Path, plan: StepPlan, console: Console,
         throughput = Throughput(prepared.clock)
         callbacks = [*_callbacks(prepared, folder, plan, console, throughput), checkpoints]
         trainer = registry.build("trainer", options).trainer(callbacks, plan.end, prepared.devices, folder)
+        # Lightning restores weights before it converts the module, and so would round those of a checkpoint.
+        trainer.precision_plugin.convert_module(module)
         try:
             resumed = str(checkpoints.last) if resume else None
             trainer.fit(module, datamodule=prepared.loaders, ckpt_path=resumed, weights_only=True)

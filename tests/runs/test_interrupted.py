@@ -26,6 +26,8 @@ CASES = {
     "where a validation is due": (["trainer.max_steps=12", "trainer.num_validations=3"], 8),
     "at the last step": (["trainer.max_steps=7"], 7),
     "with sampled positions": (["trainer.max_steps=7", "normalizer=reinforced"], 4),
+    "in double precision": (["trainer.max_steps=9", "trainer.precision=64"], 4),
+    "in double precision with an average": (["trainer.max_steps=9", "trainer.precision=64", "trainer.ema=0.3"], 5),
     "with an average": (["trainer.max_steps=9", "trainer.num_validations=3", "trainer.ema=0.3"], 5),
 }
 FORKS = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
