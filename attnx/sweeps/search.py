@@ -46,6 +46,8 @@ class OptunaSearch:
             raise UserError(f"{path}: the path of a search cannot have a question mark; choose another name=...")
         storage = f"sqlite:///{path}"
         self.study = optuna.create_study(storage=storage, study_name="attnx", direction="minimize", load_if_exists=True)
+        self.is_exhausted = False  # whether the sampler has tried its whole space
+        self.study.stop = self._note_exhausted  # type: ignore[method-assign]
         trials, states = self.study.get_trials(deepcopy=False), optuna.trial.TrialState
         seed = options["seed"] + len(trials)  # another one than earlier commands had
         self.study.sampler = build_optuna_part("sampler", options.get("sampler"), seed=seed)
@@ -73,8 +75,11 @@ class OptunaSearch:
                 self._record_trial(job)
 
     def _suggest_job(self) -> SweepJob | None:
-        """The job of the next trial; None after ``n_trials``. A trial of a job that runs already ends with that job."""
-        while self.failed_params or len(self.study.get_trials(deepcopy=False)) < self.max_trials:
+        """The job of the next trial; None after ``n_trials``, or when all of the space is tried.
+
+        A trial of a job that runs already ends with that job.
+        """
+        while self.failed_params or not self._is_complete:
             if self.failed_params:  # first those that failed or were interrupted
                 self.study.enqueue_trial(self.failed_params.pop(0))
             trial = self.study.ask(self.space)
@@ -86,6 +91,14 @@ class OptunaSearch:
                 save_sweep(self.session.sweep)
                 return job
         return None
+
+    @property
+    def _is_complete(self) -> bool:
+        return self.is_exhausted or len(self.study.get_trials(deepcopy=False)) >= self.max_trials
+
+    def _note_exhausted(self) -> None:
+        """Stop, as a sampler asks when it has tried its whole space; Optuna's own method is for its own loop."""
+        self.is_exhausted = True
 
     def _jobs(self) -> Iterator[tuple[SweepJob, JobSpec]]:
         while (job := self._suggest_job()) is not None:

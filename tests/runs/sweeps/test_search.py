@@ -108,6 +108,27 @@ def test_a_job_that_failed_is_not_tried_twice_by_one_command(search):
     assert states == ["FAIL", "FAIL", "COMPLETE", "FAIL", "COMPLETE", "COMPLETE", "FAIL"]
 
 
+@pytest.mark.filterwarnings("ignore:.*experimental")
+@pytest.mark.parametrize(
+    "sampler",
+    [{"name": "BruteForceSampler"}, {"name": "GridSampler", "search_space": {"scorer": ["dot", "mlp", "scaled"]}}],
+    ids=lambda sampler: sampler["name"],
+)
+def test_a_search_ends_when_its_space_is_exhausted(sampler, work_folder):
+    """What has failed is tried once more by the next command."""
+    session = SweepSession(new_sweep("s"), {}, 1)
+    for status, started in (("failed", [0, 1, 2]), ("finished", [1])):
+        search = OptunaSearch(session, {**OPTIONS, "sampler": sampler}, ["scorer=choice(dot,mlp,scaled)"])
+        indices = []
+        for job, _ in search._jobs():
+            job.status, job.best = (status if job.index == 1 else "finished"), 3.0
+            search._record_trial(job)
+            indices.append(job.index)
+        assert indices == started
+    assert sorted(job.values["scorer"] for job in session.sweep.jobs) == ["dot", "mlp", "scaled"]
+    assert all(job.status == "finished" for job in session.sweep.jobs)
+
+
 def test_a_job_that_is_tested_is_not_pruned(work_folder):
     """Its training has ended, and it would lose its results."""
     sweep = new_sweep("s")
