@@ -7,7 +7,8 @@ import logging
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from decimal import Decimal
+from typing import Any, NamedTuple
 
 from attnx.config.hydra_internals import override_parser
 from attnx.errors import UserError, suggest
@@ -38,7 +39,7 @@ class OptunaSearch:
 
         optuna.logging.set_verbosity(logging.WARNING)
         self.session = session
-        self.space, self.fixed = read_search_space(overrides)
+        self.space = read_search_space(overrides)
         self.trials: dict[int, list[Any]] = {}  # job -> its unfinished trials, the first of which reports
         self.failed: set[int] = set()  # jobs that this command has tried in vain
         path = (session.sweep.path / STUDY).resolve()
@@ -82,9 +83,8 @@ class OptunaSearch:
         while self.failed_params or not self._is_complete:
             if self.failed_params:  # first those that failed or were interrupted
                 self.study.enqueue_trial(self.failed_params.pop(0))
-            trial = self.study.ask(self.space)
-            overrides = [*(f"{name}={value}" for name, value in trial.params.items()), *self.fixed]
-            job = get_or_add_job(self.session.sweep, overrides)
+            trial = self.study.ask(self.space.distributions)
+            job = get_or_add_job(self.session.sweep, self.space.overrides(trial.params))
             trials = self.trials.setdefault(job.index, [])
             trials.append(trial)
             if len(trials) == 1:
@@ -135,17 +135,34 @@ class OptunaSearch:
         return len(progress.curve) > reported and is_training and bool(trial.should_prune())
 
 
-def read_search_space(overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """The distributions of Optuna that overrides name, by key, and the overrides that fix a value.
+class SearchSpace(NamedTuple):
+    """What a search chooses from."""
 
-    >>> read_search_space(["optimizer.lr=tag(log,interval(0.001,0.1))", "model.layers=range(1,7,2)", "seed=1"])[0]
+    distributions: dict[str, Any]  #: of Optuna, by key
+    decimals: dict[str, list[str]]  #: the values of each range of decimals, as a grid writes them
+    fixed: list[str]  #: overrides that all jobs have
+
+    def overrides(self, chosen: Mapping[str, Any]) -> list[str]:
+        """The overrides of a job, of the values that Optuna has chosen: decimals as a grid writes them."""
+
+        def word(key: str, value: Any) -> str:
+            words = self.decimals.get(key)
+            return min(words, key=lambda word: abs(float(word) - value)) if words else str(value)
+
+        return [*(f"{key}={word(key, value)}" for key, value in chosen.items()), *self.fixed]
+
+
+def read_search_space(overrides: Sequence[str]) -> SearchSpace:
+    """The space that overrides describe in Hydra's words.
+
+    >>> words = ["optimizer.lr=tag(log,interval(0.001,0.1))", "model.layers=range(1,7,2)", "seed=1"]
+    >>> read_search_space(words).distributions
     {'optimizer.lr': FloatDistribution(high=0.1, log=True, low=0.001, step=None), \
 'model.layers': IntDistribution(high=5, log=False, low=1, step=2)}
     """
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    space: dict[str, Any] = {}
-    fixed: list[str] = []
+    space, decimals, fixed = SearchSpace({}, {}, [])
     for override in override_parser().parse_overrides(list(overrides)):
         key = override.get_key_element()
         if not override.is_sweep_override():
@@ -156,11 +173,23 @@ def read_search_space(overrides: Sequence[str]) -> tuple[dict[str, Any], list[st
             kind = IntDistribution if is_whole else FloatDistribution
             space[key] = kind(interval.start, interval.end, log="log" in interval.tags)
         elif override.is_range_sweep() and len(values := list(override.value().range())) > 1:
-            kind = IntDistribution if all(isinstance(value, int) for value in values) else FloatDistribution
-            space[key] = kind(min(values), max(values), step=abs(values[1] - values[0]))
+            if isinstance(values[0], int):
+                space[key] = IntDistribution(min(values), max(values), step=abs(values[1] - values[0]))
+            else:
+                decimals[key] = [*map(str, values)]
+                space[key] = _even_decimals(override.value().start, override.value().step, len(values))
         else:
             space[key] = CategoricalDistribution([*override.sweep_string_iterator()])
-    return space, fixed
+    return SearchSpace(space, decimals, fixed)
+
+
+def _even_decimals(start: float, step: float, count: int) -> Any:
+    """The distribution of decimals in equal steps; the float sum of steps may be beyond the last one."""
+    from optuna.distributions import FloatDistribution
+
+    first, step_size = Decimal(str(start)), Decimal(str(step))
+    low, high = sorted((first, first + (count - 1) * step_size))
+    return FloatDistribution(float(low), float(high), step=float(abs(step_size)))
 
 
 def build_optuna_part(kind: str, part: object, **further: int) -> Any:

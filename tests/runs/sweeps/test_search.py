@@ -13,6 +13,7 @@ import pytest
 
 from attnx.config.compose import compose
 from attnx.runs.sweep import Sweep, SweepJob, read_sweep
+from attnx.sweeps.overrides import expand_sweep
 from attnx.sweeps.record import save_sweep
 from attnx.sweeps.search import OptunaSearch, read_search_space
 from attnx.sweeps.session import SweepSession
@@ -108,7 +109,6 @@ def test_a_job_that_failed_is_not_tried_twice_by_one_command(search):
     assert states == ["FAIL", "FAIL", "COMPLETE", "FAIL", "COMPLETE", "COMPLETE", "FAIL"]
 
 
-@pytest.mark.filterwarnings("ignore:.*experimental")
 @pytest.mark.parametrize(
     "sampler",
     [{"name": "BruteForceSampler"}, {"name": "GridSampler", "search_space": {"scorer": ["dot", "mlp", "scaled"]}}],
@@ -295,7 +295,7 @@ def test_a_distribution_that_is_unknown_or_of_a_grid_is_refused(refuse):
 def test_the_search_space_is_in_hydras_words():
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    space, fixed = read_search_space(
+    space = read_search_space(
         [
             "optimizer.lr=tag(log,interval(0.001,0.1))",
             "model.dropout=interval(0.0,0.4)",
@@ -309,7 +309,7 @@ def test_the_search_space_is_in_hydras_words():
             "~trainer.max_time",
         ]
     )
-    assert space == {
+    assert space.distributions == {
         "optimizer.lr": FloatDistribution(0.001, 0.1, log=True),
         "model.dropout": FloatDistribution(0.0, 0.4),
         "decoder.layers": IntDistribution(1, 3),
@@ -319,7 +319,22 @@ def test_the_search_space_is_in_hydras_words():
         "+model.feed": CategoricalDistribution(["now", "next"]),
         "query": CategoricalDistribution(["[token]", "[token,state]"]),
     }
-    assert fixed == ["seed=1", "~trainer.max_time"]
+    assert space.fixed == ["seed=1", "~trainer.max_time"]
+
+
+@pytest.mark.parametrize(
+    "values", ["range(0.1,0.7,0.2)", "range(0.1,0.4,0.1)", "range(0.5,0.05,-0.15)", "range(1,2,0.25)"]
+)
+def test_a_range_of_decimals_is_searched_in_the_words_of_a_grid(values, work_folder):
+    grid = [job[0] for job in expand_sweep([f"model.dropout={values}"]).jobs]
+    sampler = {"name": "BruteForceSampler"}
+    search = OptunaSearch(
+        SweepSession(new_sweep("s"), {}, 1), {**OPTIONS, "sampler": sampler}, [f"model.dropout={values}"]
+    )
+    for job, _ in search._jobs():
+        job.status, job.best = "finished", 3.0
+        search._record_trial(job)
+    assert sorted(job.overrides for job in search.session.sweep.jobs) == sorted([word] for word in grid)
 
 
 def test_a_saved_search_reads_back(work_folder):
