@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -21,6 +22,7 @@ from attnx.runs.info import RunStatus, update_info
 from attnx.runs.layout import ALIGNMENTS, ALIGNMENTS_PICTURE, PAGE, PREDICTIONS, PREDICTIONS_PICTURE
 from attnx.runs.run import Run, read_run
 from attnx.runs.sweep import read_sweep
+from attnx.training.callbacks.checkpoint import LOSS, validation_key
 from attnx.training.distributed import process_group
 from attnx.training.failure_report import is_deleted
 from attnx.training.train import PreparedRun
@@ -108,13 +110,14 @@ def _pictures(folder: Path, drawn_by_task: Iterable[str]) -> dict[str, Path]:
 
 
 def _summary(run: Run, monitor: str, maximize: bool) -> dict[str, float]:
-    """The results, and the values of the best validation with its step."""
+    """The results, and the values of the best validation, that of the best checkpoint, with its step."""
     summary = {name: float(value) for name, value in run.results.items() if value is not None}
     curves: Mapping[str, Mapping[int, float]] = {}
     with suppress(UserError):  # a summary must not hide why the run ended
         curves = run.curves
     if curve := {step: value for step, value in curves.get(monitor, {}).items() if value == value}:  # no NaN
-        best = min(curve, key=lambda step: curve[step] * (-1 if maximize else 1))
+        losses = curves.get(LOSS, {})
+        best = min(curve, key=lambda step: validation_key(curve[step], losses.get(step, math.nan), maximize))
         valid = {name: curve for name, curve in curves.items() if name.startswith("valid_") and best in curve}
         summary |= {**{f"best/{name}": curve[best] for name, curve in valid.items()}, "best/step": best}
     return summary

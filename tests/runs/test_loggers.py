@@ -20,13 +20,18 @@ from torch import nn
 import attnx
 from attnx import registry
 from attnx.errors import Interrupted
+from attnx.files.atomic_files import write_text
 from attnx.loggers.contract import Loggers, RunStart
 from attnx.loggers.tensorboard import TensorBoard
 from attnx.runs.info import RunStatus
+from attnx.runs.run import read_run
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save_sweep
+from attnx.training.callbacks.checkpoint import CheckpointManager
 from attnx.training.callbacks.metric_rows import gradient_norms
 from attnx.training.callbacks.progress import ProgressDisplay
+from attnx.training.logger_session import _summary
+from tests.run_folder import write_run_folder
 from tests.runs.conftest import results, table
 
 JOURNAL = Path(__file__).parents[2] / "docs" / "examples" / "plugins" / "journal.py"
@@ -91,9 +96,33 @@ def test_a_plug_in_logger_receives_every_event(run, journal):
     assert shown == [(3, {"valid/alignments"}), (5, {"valid/alignments"}), (5, {"test/predictions"} | shown[-1][1])]
     assert last["end"] == "finished"
     assert last["test/per"] == results("mine/0")["test_per"]
-    best = min(rows, key=lambda row: float(row["valid_per"]))
+    best = min(rows, key=lambda row: (float(row["valid_per"]), float(row["valid_loss"])))
     assert last["best/step"] == float(best["step"])
     assert last["best/valid_per"] == float(best["valid_per"])
+
+
+@pytest.mark.parametrize(("maximize", "worse"), [(False, 7.0), (True, 3.0)])
+def test_the_best_validation_is_that_of_the_best_checkpoint(maximize, worse, tmp_path):
+    """Of equal metrics that of the lowest loss, and of equal losses the earlier."""
+    validations = {10: (5.0, 2.0), 20: (5.0, 1.0), 30: (5.0, 1.0), 40: (worse, 0.5)}
+    manager = CheckpointManager(tmp_path, "valid_x", maximize)
+
+    def save(path: Path) -> None:
+        write_text(path, str(trainer.global_step))
+
+    for step, (metric, loss) in validations.items():
+        trainer = SimpleNamespace(
+            global_step=step,
+            callback_metrics={"valid_x": metric, "valid_loss": loss},
+            save_checkpoint=save,
+            is_global_zero=True,
+            state=SimpleNamespace(fn="validate"),
+        )
+        manager.on_validation_end(trainer)
+    rows = [f"{step},{metric},{loss}" for step, (metric, loss) in validations.items()]
+    folder = write_run_folder(tmp_path / "run", curve="\n".join(["step,valid_x,valid_loss", *rows]) + "\n")
+    assert manager.best.read_text(encoding="utf-8") == "20"
+    assert _summary(read_run(folder), "valid_x", maximize)["best/step"] == 20
 
 
 def test_accumulated_gradients_log_one_row_per_step(run, journal):

@@ -30,6 +30,16 @@ LOSS = "valid_loss"
 STATE_KEYS = ("lowest_values", "rank", "validated_step", "saved_step")
 
 
+def validation_key(metric: float, loss: float, maximize: bool) -> tuple[float, float]:
+    """The key by which validations are sorted, the best first: by the metric, and equal ones, as a BLEU of 0, by loss.
+
+    Of equal keys the earlier is best. NaN is infinite, so that the first validation is the best, whatever it is.
+    """
+    numbers = (-metric if maximize else metric), loss
+    value, loss = (math.inf if math.isnan(number) else number for number in numbers)
+    return value, loss
+
+
 class CheckpointManager(Checkpoint):
     """Saves ``last.ckpt`` at each validation, at intervals and when a run is stopped; the best are hard links to it.
 
@@ -65,7 +75,7 @@ class CheckpointManager(Checkpoint):
     ) -> None:
         self.ranked = [folder / ranked_checkpoint(rank) for rank in range(1, count + 1)]
         self.best, self.last, self.monitor = self.ranked[0], folder / LAST, monitor
-        self.sign = -1 if maximize else 1
+        self.maximize = maximize
         # The metric of each of the best checkpoints, signed so that lower is better, and its validation loss.
         self.lowest_values: list[tuple[float, float]] = []
         self.rank = count  # of the last validated checkpoint, from 0
@@ -128,12 +138,10 @@ class CheckpointManager(Checkpoint):
     def on_validation_end(self, trainer: Trainer, *_: Any) -> None:
         """Save and rank the checkpoint, then stop if asked to."""
         self.validated_step = trainer.global_step
-        metrics = (self.sign * float(trainer.callback_metrics[self.monitor]), float(trainer.callback_metrics[LOSS]))
-        # NaN is infinite, so that the first checkpoint is the best, whatever it is.
-        value, loss = (math.inf if math.isnan(number) else number for number in metrics)
-        # Equal metrics, as a BLEU that stays 0, are ordered by the loss; where that is equal, too, the earlier is best.
-        self.rank = bisect.bisect_right(self.lowest_values, (value, loss))
-        self.lowest_values.insert(self.rank, (value, loss))
+        metric, loss = (float(trainer.callback_metrics[name]) for name in (self.monitor, LOSS))
+        key = validation_key(metric, loss, self.maximize)
+        self.rank = bisect.bisect_right(self.lowest_values, key)
+        self.lowest_values.insert(self.rank, key)
         del self.lowest_values[len(self.ranked) :]
         self._save(trainer)
         self._validated = {}
