@@ -103,7 +103,7 @@ def beyond_rows(suites: Sequence[Suite], runs: Runs, beyond: Runs) -> list[list[
             gains = [_gain(counted, run, name) for counted, run, name in pairs]
             if ends:
                 better, text = sum(gain > 1 for gain, _ in gains), max(gains, default=(0.0, ""))[1]
-                counts = [f"{len(ends)} of {len(finished)}", f"{better} of {len(gains)}"]
+                counts = [f"{len(ends)} of {len(finished)}", f"{better} of {len(gains)}" if gains else "not tried"]
                 rows.append([f"{suite.name}/{task}", *counts, text if better else ""])
     return rows
 

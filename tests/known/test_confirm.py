@@ -350,7 +350,7 @@ def test_rates_beyond_an_end_of_the_search_are_tried(tmp_path):
         ("words-english/english", "mlp"): at_rate(0.064, 7.5),
     }
     assert beyond_rows([suite], counted, beyond) == [["words/english", "2 of 3", "1 of 2", "`mlp`: 7.50, not 8.00"]]
-    assert beyond_rows([suite], counted, {}) == [["words/english", "2 of 3", "0 of 0", ""]]
+    assert beyond_rows([suite], counted, {}) == [["words/english", "2 of 3", "not tried", ""]]
 
 
 def test_the_results_of_equal_seeds_are_compared(suite):
