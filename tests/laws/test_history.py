@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from attnx import registry
+from attnx.attention import Query, QueryContext
 from attnx.data.batches import Batch
 from attnx.decoding.greedy import Greedy
+from attnx.errors import UserError
 from attnx.laws.small import small_config
 from attnx.models.resolve import DataSizes, resolve_model
 
@@ -18,7 +21,10 @@ ROWS, PAST, AHEAD, TARGETS, NUM_KNOWN = 3, 5, 4, 2, 1
 FACTORS = {
     "scorer": [("additive", {"hidden_size": 19}), ("dot", {}), ("coverage", {"hidden_size": 19})],
     "scope": ["history", "global", "local"],
-    "asks": [("previous_state", "now"), ("current_state", "none"), ("last_context", "next"), ("token", "now")],
+    "asks": [
+        *(("previous_state", "now"), ("current_state", "none"), ("last_context", "next"), ("token", "now")),
+        ("mean_state", "none"),
+    ],
     "include_self": [False, True],
     "known": [0, NUM_KNOWN],
     "forecast": ["direct", "recursive"],
@@ -61,8 +67,46 @@ def shift_right(target: Tensor) -> Tensor:
 
 
 def test_steps_match_the_parallel_pass_for_any_batch(combination):
-    model = build_model(**combination)
-    source, source_mask, target = draw_batch(combination["known"])
+    require_steps_of_the_parallel_pass(build_model(**combination), combination["known"])
+
+
+@pytest.mark.parametrize("feed", ["none", "next", "now"])
+@pytest.mark.parametrize("query", sorted({*registry.names("query")} - {"language_tag"}))  # a series has no tags
+def test_steps_match_the_parallel_pass_for_every_query_input(query, feed):
+    try:
+        model = build_model(asks=(query, feed), forecast="recursive")
+    except UserError:  # what these two cannot be together
+        assert (query, feed) in {("current_state", "now"), ("mean_state", "now"), ("last_context", "none")}
+        return
+    require_steps_of_the_parallel_pass(model, 0)
+
+
+class Earlier(nn.Module):
+    """The sum of a field over this step and all earlier ones."""
+
+    is_recurrent = True
+
+    def __init__(self, field: str, size: int) -> None:
+        super().__init__()
+        self.needs, self.size = field, size
+
+    def init_carry(self, rows: Tensor) -> Tensor:
+        return rows.new_zeros(rows.shape[0], self.size)
+
+    def forward(self, step: QueryContext, carry: Tensor) -> tuple[Tensor, Tensor]:
+        totals = torch.cat([carry[:, None], getattr(step, self.needs)], 1).cumsum(1)  # (b, 1 + q, size)
+        return totals[:, 1:], totals[:, -1]
+
+
+@pytest.mark.parametrize(("field", "name"), [("prev_state", "previous_state"), ("state", "current_state")])
+def test_a_query_input_carries_what_it_read_of_the_window(field, name):
+    model = build_model(asks=(name, "none"))
+    model.network.query = Query([Earlier(field, model.network.query.size)])
+    require_steps_of_the_parallel_pass(model, 0)
+
+
+def require_steps_of_the_parallel_pass(model: Any, num_known: int) -> None:
+    source, source_mask, target = draw_batch(num_known)
     for schedule in model.plan.valid_schedules:
         complete = model(source, source_mask, shift_right(target), need_weights=True, schedule=schedule)
         state, columns = model.init_state(source, source_mask), 0

@@ -63,8 +63,7 @@ def run_then_attend(model: Seq2seq, inputs: TeacherForcedInputs) -> DecoderOutpu
     """Run the recurrence over all steps, then attend once: no context enters the recurrence."""
     tokens, start, masks = inputs.tokens, inputs.start, inputs.masks
     states = _run(model, inputs)
-    prev_states = torch.cat([top_hidden(start.rnn_state)[:, None], states[:, :-1]], dim=1)
-    query = model.query(QueryContext(tokens, prev_state=prev_states, state=states, tag=_tag_per_step(inputs)))
+    query = model.query(query_context_after_run(tokens, states, start))
     steps = torch.arange(tokens.shape[1], device=tokens.device)
     memory = start.memory
     if model.state_projection is not None:
@@ -73,10 +72,16 @@ def run_then_attend(model: Seq2seq, inputs: TeacherForcedInputs) -> DecoderOutpu
     return _parallel_outputs(states, tokens, attention)
 
 
+def query_context_after_run(tokens: Tensor, states: Tensor, start: DecoderState) -> QueryContext:
+    """What queries may read of all steps: tokens (b, t, e), and the top states (b, t, d) that followed ``start``."""
+    prev_states = torch.cat([top_hidden(start.rnn_state)[:, None], states[:, :-1]], dim=1)  # (b, t, d)
+    return QueryContext(tokens, prev_state=prev_states, state=states, tag=_tag_per_step(tokens, start))
+
+
 def attend_then_run(model: Seq2seq, inputs: TeacherForcedInputs) -> DecoderOutputs:
     """Attend once for all steps, then run the recurrence: no query holds a state."""
     tokens, start, masks = inputs.tokens, inputs.start, inputs.masks
-    query = model.query(QueryContext(tokens, tag=_tag_per_step(inputs)))
+    query = model.query(QueryContext(tokens, tag=_tag_per_step(tokens, start)))
     attention = model.attention(query, start.memory, dropout_mask=masks.weights, need_weights=inputs.need_weights)
     contexts = [attention.context] if model.plan.feed == "now" else []
     return _parallel_outputs(_run(model, inputs, *contexts), tokens, attention)
@@ -98,8 +103,8 @@ def _run(model: Seq2seq, inputs: TeacherForcedInputs, *contexts: Tensor) -> Tens
     ).outputs[-1]
 
 
-def _tag_per_step(inputs: TeacherForcedInputs) -> Tensor:
-    return inputs.start.tag[:, None].expand(-1, inputs.tokens.shape[1])
+def _tag_per_step(tokens: Tensor, start: DecoderState) -> Tensor:
+    return start.tag[:, None].expand(-1, tokens.shape[1])
 
 
 def step_by_step(model: Seq2seq, inputs: TeacherForcedInputs) -> DecoderOutputs:

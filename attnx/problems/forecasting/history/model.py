@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attnx.attention import AttentionOutput
 from attnx.models.seq2seq.model import DecoderState, Seq2seq
+from attnx.models.seq2seq.schedules import query_context_after_run
 from attnx.models.sequence_model import Output, SequenceModel
 
 from ..target import ForecastTarget
@@ -141,9 +142,14 @@ class History(SequenceModel[HistoryState]):
                 state, _ = network.forward_step(tokens[:, step], state)
             return state
         output = network.decoder.run([tokens], state=state.rnn_state)
-        steps = torch.arange(rows.shape[1], device=rows.device)
-        memory = network.append_decoder_states(state.memory, output.outputs[-1], steps)
-        return state._replace(memory=memory, rnn_state=output.state, step=state.step + rows.shape[1])
+        states, steps = output.outputs[-1], torch.arange(rows.shape[1], device=rows.device)  # (b, s, d), (s,)
+        _, carries = network.query.advance(query_context_after_run(tokens, states, state), state.query_carries)
+        return state._replace(
+            memory=network.append_decoder_states(state.memory, states, steps),
+            rnn_state=output.state,
+            step=state.step + rows.shape[1],
+            query_carries=carries,
+        )
 
 
 def _reject_padding(source_mask: Tensor, source_lengths: Tensor | None) -> None:
