@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple, cast
@@ -37,8 +36,9 @@ PARTS = {
     **dict.fromkeys(("bridge", "decoder"), "decoder"),
 }
 DECODER, REST = "decoder", "rest"
-# A longer row is counted at these lengths, multiples of what mixers compute at once: a parabola through them gives it.
-MAX_COUNTED_LENGTH, SHORT_LENGTHS = 512, (64, 128, 192)
+# A longer side of a row is counted at three lengths, which differ from it by multiples of what mixers compute at once.
+MAX_COUNTED_LENGTH, STRIDE = 512, 64
+LATTICE = (0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (0, 2)  # of both sides, how many strides more than the shortest
 # Contexts at which a step is counted; the line through them gives those of longer ones.
 SOURCE_CONTEXTS, DECODED_CONTEXTS = (32, 64, 128), (8, 16, 24)
 # From so many operations on, a pass is counted on tensors without numbers. It computes nothing, but each of its
@@ -154,17 +154,56 @@ def _counting() -> Iterator[FlopCounter]:
 
 
 def _count_training(model: nn.Module, row: Row) -> dict[str, float]:
-    """The operations of a target step in a row, forward and backward, by part."""
-    longest, steps = max(len(row.source), len(row.target)), len(row.target)
-    if longest <= MAX_COUNTED_LENGTH:
-        return {part: flops / steps for part, flops in _count_row(model, row).items()}
-    shares, counts = [length / longest for length in SHORT_LENGTHS], []
-    for share in shares:
-        source, target = (side[: max(1, round(share * len(side)))] for side in (row.source, row.target))
-        loss_mask = None if row.loss_mask is None else row.loss_mask[: len(target)]
-        counts.append(_count_row(model, row._replace(source=source, target=target, loss_mask=loss_mask)))
-    parts = counts[0]
-    return {part: float(_extrapolate(shares, [count[part] for count in counts], 1.0)) / steps for part in parts}
+    """The operations of a target step in a row, forward and backward, by part.
+
+    Those of a long row follow from shorter ones: they are a polynomial of degree 2 in the lengths of source and target,
+    or where steps are labeled in how many there are and how many of them count.
+    """
+    num_forecast = cast("StepModel", model).target.steps or 0  # a source may end with a row for each step of a forecast
+    first, second = _shorter_lengths(len(row.source), num_forecast), _shorter_lengths(len(row.target))
+    if row.loss_mask is not None:
+        num_counted = int(row.loss_mask.sum())
+        second = Lengths(1, 1, num_counted - 1) if first.strides and num_counted else Lengths(num_counted)
+    flops = Counter[str]()
+    for i, j in LATTICE:  # Lagrange's polynomial; the weight of a longer side is 0 where the side is not long
+        others = _choose(2 - first.strides - second.strides, 2 - i - j)
+        if weight := _choose(first.strides, i) * _choose(second.strides, j) * others:
+            for part, count in _count_row(model, _shorten(row, first.at(i), second.at(j))).items():
+                flops[part] += weight * count
+    return {part: count / len(row.target) for part, count in flops.items()}
+
+
+class Lengths(NamedTuple):
+    """At which lengths something is counted: the shortest one, and one and two strides more."""
+
+    shortest: int
+    stride: int = 0
+    strides: int = 0  # how many there are from the shortest to the length itself
+
+    def at(self, strides: int) -> int:
+        """So many strides more than the shortest."""
+        return self.shortest + strides * self.stride
+
+
+def _shorter_lengths(length: int, kept: int = 0) -> Lengths:
+    """Of a side of a row, of which so many steps are kept; a side that is not long is counted as it is."""
+    if length - kept <= MAX_COUNTED_LENGTH:
+        return Lengths(length)
+    strides = (length - kept) // STRIDE - 1
+    return Lengths(length - strides * STRIDE, STRIDE, strides)
+
+
+def _choose(n: int, k: int) -> int:
+    """The binomial coefficient of any whole ``n``, for k of 0, 1 or 2."""
+    return (1, n, n * (n - 1) // 2)[k]
+
+
+def _shorten(row: Row, first: int, second: int) -> Row:
+    """The first steps of both sides; where steps are labeled, so many steps, of which so many count."""
+    source = row.source[:first]
+    if row.loss_mask is None:
+        return row._replace(source=source, target=row.target[:second])
+    return row._replace(source=source, target=row.target[:first], loss_mask=np.arange(first) >= first - second)
 
 
 def _count_row(model: nn.Module, row: Row) -> Counter[str]:
@@ -176,15 +215,10 @@ def _count_row(model: nn.Module, row: Row) -> Counter[str]:
     return counts
 
 
-def _extrapolate(xs: Sequence[float], ys: Sequence[float], x: float) -> float:
-    """The value at ``x`` of the polynomial through points (Lagrange's)."""
-    weights = [math.prod((x - other) / (own - other) for other in xs if other != own) for own in xs]
-    return sum(weight * y for weight, y in zip(weights, ys, strict=True))
-
-
 @torch.inference_mode()
 def _count_decoding(model: nn.Module, batch: Batch) -> tuple[Counts, Counts]:
     """The operations of a decoded step, and the bytes that are kept, by context, as far as they are known."""
+    model.requires_grad_(False)  # torch's counter looks for the gradient of an input that is a view of a parameter
     step_model, device = cast("StepModel", model.eval()), next(model.parameters()).device
     batch = batch.to(device)
     attends_to_source = "encoder" in step_model.sources and batch.source.shape[1] > 0

@@ -1,12 +1,15 @@
 """What is counted of a model: the operations of small models by hand, longer rows, failures."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 import attnx
+from attnx import registry
+from attnx.config.compose import compose
 from attnx.data.examples import Pair
 from attnx.data.splits import Splits
 from attnx.inference import model_cost
@@ -123,17 +126,59 @@ def test_what_looks_at_its_numbers_is_counted_with_them(monkeypatch):
     assert cost.decode_flops == {}  # the output is one label
 
 
+@pytest.mark.parametrize("lengths", [(40, 5), (5, 40), (38, 43)], ids=str)
 @pytest.mark.parametrize(
-    ("choices", "shortest"),
-    [({}, 8), ({"model": decoder_only(mixer="delta")}, 64), ({"model": decoder_only()}, 8)],  # of delta a whole chunk
+    "choices",
+    [
+        {},
+        {"encoder": {"name": "pyramid"}},
+        {"model": {"name": "transformer", "layers": 1}, "scorer": "scaled"},
+        {"model": decoder_only(mixer={"name": "delta", "chunk": 8})},
+    ],
 )
-def test_long_rows_lie_on_a_parabola(choices, shortest, monkeypatch):
-    data = data_of(tuple("abcd" * shortest), tuple("vwxy" * shortest)[:-1])
-    counted = cost_of(data, **choices)
-    monkeypatch.setattr(model_cost, "SHORT_LENGTHS", (shortest, 2 * shortest, 3 * shortest))
-    monkeypatch.setattr(model_cost, "MAX_COUNTED_LENGTH", 4 * shortest - 1)
-    extrapolated = cost_of(data, **choices)
-    assert counted.train_flops == pytest.approx(extrapolated.train_flops)
+def test_long_rows_are_counted_from_shorter_ones(choices, lengths, monkeypatch):
+    """A polynomial in both lengths; only a side that is long is shortened, by whole strides."""
+    source, target = lengths
+    data = data_of(tuple("abcd" * 11)[:source], tuple("vwxy" * 11)[: target - 1])
+    expected = cost_of(data, **choices)
+    counted = count_short_rows(monkeypatch)
+    assert cost_of(data, **choices).train_parts == pytest.approx(expected.train_parts)
+    rows = [call.args[1] for call in counted.call_args_list]
+    assert max(max(len(row.source), len(row.target)) for row in rows) <= 32
+    assert len(rows) == (6 if min(lengths) > 32 else 3)
+
+
+def count_short_rows(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """A row of over 32 steps is a long one, and is shortened by eights; -> what counts the rows."""
+    counted = Mock(wraps=model_cost._count_row)
+    for name, value in {"STRIDE": 8, "MAX_COUNTED_LENGTH": 32, "_count_row": counted}.items():
+        monkeypatch.setattr(model_cost, name, value)
+    return counted
+
+
+def test_long_rows_of_labels_are_counted_from_shorter_ones_with_fewer_labels(monkeypatch):
+    """The labels that count are at the end of the sequence, so that a beginning has none."""
+    task = {"length": 48, "pairs": 3, "vocabulary": 50, "examples": 7, "num_held_out": 3, "test": ["48"]}
+    data, choices = registry.build("task", ("probe", task)).load(), {"model": decoder_only(), "scope": "history"}
+    expected = cost_of(data, **choices, task=("probe", task))
+    count_short_rows(monkeypatch)
+    assert cost_of(data, **choices, task=("probe", task)).train_parts == pytest.approx(expected.train_parts)
+
+
+@pytest.mark.parametrize("model", ["history", "seq2seq"])
+def test_a_long_source_keeps_the_rows_of_the_steps_to_forecast(model, tmp_path, monkeypatch):
+    """Of 83 rows 42 are those of forecast steps, of which one column is known."""
+    table = tmp_path / "table.csv"
+    table.write_text("a,b\n" + "".join(f"{row * 37 % 11},{row % 7}\n" for row in range(500)), encoding="utf-8")
+    sizes = ["task.lookback=41", "task.horizon=42", "model.embedding_dim=5", "decoder.hidden_size=7"]
+    columns = [f"task.file={table}", "task.known_columns=[b]", "task.subtract_last_value=true"]
+    config = compose(["task=forecasting", f"model={model}", *columns, *sizes])
+    data, resolved = registry.build("task", config["task"]).load(), resolve_model(config)
+    costs = [count_cost(resolved, data, data.train_dataset(), 1)]
+    count_short_rows(monkeypatch)
+    costs.append(count_cost(resolved, data, data.train_dataset(), 1))
+    assert [cost.note for cost in costs] == ["", ""]
+    assert costs[1].train_parts == pytest.approx(costs[0].train_parts)
 
 
 def test_counting_draws_no_random_number_and_keeps_the_fast_paths():
