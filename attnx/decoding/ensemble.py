@@ -52,13 +52,22 @@ class Ensemble(nn.Module):
         return ensemble
 
     def forward(
-        self, source: Tensor, source_mask: Tensor, inputs: Tensor, tag: Tensor | None = None, **options: Any
+        self,
+        source: Tensor,
+        source_mask: Tensor,
+        inputs: Tensor,
+        tag: Tensor | None = None,
+        need_weights: bool = False,
+        source_lengths: Tensor | None = None,
+        **options: Any,
     ) -> Any:
-        """As the models' own teacher-forced pass, the mean of all, without a penalty: an ensemble is not trained.
+        """As :meth:`SequenceModel.forward`, the mean of all, without a penalty: an ensemble is not trained.
 
         The logits of symbols are log-probabilities, which are their own logits; ``options`` go to every model.
         """
-        outputs = [model(source, source_mask, inputs, tag, **options) for model in self.models]
+        outputs = [
+            model(source, source_mask, inputs, tag, need_weights, source_lengths, **options) for model in self.models
+        ]
         mean = self._mean([self.target.predict(output.logits) for output in outputs])
         return outputs[0]._replace(
             logits=mean, weights=self._mean_weights([output.weights for output in outputs]), penalty=None

@@ -75,6 +75,18 @@ def test_a_run_measures_labels_given_the_true_steps(model, no_pictures, command,
     assert task.is_right(list(data.pairs.test[0].references[0]), data.pairs.test[0])
 
 
+def test_an_ensemble_labels_by_its_mean_probabilities(no_pictures, command):
+    runs = [fit_run([*SMALL, *MODELS["seq2seq"], f"seed={seed}"], f"seed{seed}") for seed in (1, 2)]
+    assert command("evaluate", "seed1", "seed2").code == 0
+    batch = as_batch((data := runs[0].task.load()).evaluation_dataset(data.pairs.test))
+    mean = torch.stack([marked_logits(run, batch)[:, 4:].softmax(-1) for run in runs]).mean(0)
+    labels = [data.target.symbols[4 + index] for index in mean.argmax(-1).tolist()]
+    written = [row["prediction"].split(" ") for row in table("seed1/evaluations/test-ensemble=2/predictions.tsv")]
+    assert [symbol for row in written for symbol in row if symbol != "."] == labels
+    Path("in.txt").write_text("3 12 5 17 3 5\n", encoding="utf-8")
+    assert command("predict", "seed1", "seed2", "in.txt").code == 0
+
+
 def task_predictions(run: Any, text: str) -> Any:
     predictions = run.predict([text], need_weights=True)
     assert list(predictions[0].state_names(predictions[0].output)) == text.split()
