@@ -24,29 +24,47 @@ def measure_latency(run: TrainedRun, contexts: Sequence[int], device: torch.devi
     """Measure a decoded token after each context, one row at a time, by the names of cost.json, until memory runs out.
 
     The time is the median. The memory is the peak of the process, or torch's on a GPU, where the system reports it. The
-    context is the source's length, if attention reads the source. One that the model does not take, such as one beyond
-    its learned positions, ends the measurement, too.
+    context is what attention has to read of the source, if it reads that. One that the model does not take, such as one
+    beyond its learned positions, ends the measurement, too.
     """
     model: Any = run.model.eval().to(device)
     reads_source = "encoder" in model.sources
-    state, seconds = None, list[float]()  # of each decoded step
+    decoded = None
     for context in sorted(contexts):
         _reset_peak(device)
         try:
-            if state is None or reads_source:  # else decoding goes on from the last context
-                state, seconds = _first_state(model, run, context if reads_source else 0, device), []
-            num_steps = (0 if reads_source else context) + WARM_UP_STEPS + REPEATS
-            while len(seconds) < num_steps:
-                start = _now(device)
-                _, state, _ = model.decode_step(model.target.start_input(1, device), state)
-                seconds.append(_now(device) - start)
+            if reads_source:
+                rows, limit = model.source_rows(context), model.target.steps
+                decoded = DecodedSteps(model, device, _first_state(model, run, rows, device), limit)
+            elif decoded is None:  # else decoding goes on from the last context
+                decoded = DecodedSteps(model, device, _first_state(model, run, 0, device))
+            decoded.extend_to((0 if reads_source else context) + WARM_UP_STEPS + REPEATS)
         except (RuntimeError, IndexError, ValueError, MemoryError) as error:
             if is_out_of_memory(error) or context > min(contexts):
                 return
             raise
         memory_mb = _peak_mb(device)
         memory = {} if memory_mb is None else {f"decode_memory_mb_{context}": memory_mb}
-        yield {f"decode_ms_{context}": 1000 * median(seconds[-REPEATS:]), **memory}
+        yield {f"decode_ms_{context}": 1000 * median(decoded.seconds[-REPEATS:]), **memory}
+
+
+class DecodedSteps:
+    """Decodes steps from a state, from which it starts again after ``limit`` of them."""
+
+    def __init__(self, model: Any, device: torch.device, first: Any, limit: int | None = None) -> None:
+        self.model, self.device, self.limit = model, device, limit
+        self.state, self.first = first, None if limit is None else first  # a state may be large
+        self.seconds: list[float] = []
+
+    def extend_to(self, num_steps: int) -> None:
+        """Decode until there are so many steps, and time each."""
+        while len(self.seconds) < num_steps:
+            if self.limit is not None and len(self.seconds) % self.limit == 0:
+                self.state = self.first
+            start = _now(self.device)
+            inputs = self.model.target.start_input(1, self.device)
+            _, self.state, _ = self.model.decode_step(inputs, self.state)
+            self.seconds.append(_now(self.device) - start)
 
 
 def _first_state(model: Any, run: TrainedRun, source_length: int, device: torch.device) -> Any:

@@ -21,6 +21,7 @@ from attnx.decoding.state_bytes import count_bytes, state_bytes
 from attnx.errors import type_and_text
 from attnx.inference.load import new_model
 from attnx.models.resolve import ResolvedConfig
+from attnx.models.sequence_model import SequenceModel
 from attnx.runs.results import CONTEXTS
 from attnx.tasks.contract import SequenceData
 from attnx.tasks.loss import token_loss
@@ -240,9 +241,10 @@ def _count_steps_after_source(model: StepModel, batch: Batch, device: torch.devi
     """The operations of the first step after a source of each length, and the bytes kept at its end."""
     flops, kept_bytes = Counts(), Counts()
     for context in SOURCE_CONTEXTS:
-        repeats = -(-context // batch.source.shape[1])
-        source, _ = model.target.prepare(torch.cat([batch.source] * repeats, dim=1)[:, :context])
-        state = model.init_state(source, torch.ones(1, context, dtype=torch.bool, device=device), batch.tag)
+        rows = cast("SequenceModel[Any]", model).source_rows(context)
+        repeats = -(-rows // batch.source.shape[1])
+        source, _ = model.target.prepare(torch.cat([batch.source] * repeats, dim=1)[:, :rows])
+        state = model.init_state(source, torch.ones(1, rows, dtype=torch.bool, device=device), batch.tag)
         flops[context], later_state = _count_step(model, state, device)
         kept_bytes[context] = count_bytes(later_state)
     return flops, kept_bytes

@@ -56,6 +56,10 @@ class SequenceModel(nn.Module, Generic[State]):
         """
         raise NotImplementedError
 
+    def source_rows(self, context: int) -> int:
+        """How many steps a source has after which attention to the source has ``context`` positions to read."""
+        return context
+
     def select_rows(self, state: State, rows: Tensor) -> State:
         """The state of these rows, int64, which may repeat."""
         return index_select_tree(state, rows)

@@ -1,5 +1,6 @@
 """What is counted of a model: the operations of small models by hand, longer rows, failures."""
 
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -165,20 +166,36 @@ def test_long_rows_of_labels_are_counted_from_shorter_ones_with_fewer_labels(mon
     assert cost_of(data, **choices, task=("probe", task)).train_parts == pytest.approx(expected.train_parts)
 
 
+def forecasting_config(folder: Path, model: str, lookback: int, horizon: int) -> Any:
+    """A model that forecasts the first of two columns, where the second one is known."""
+    table = folder / "table.csv"
+    table.write_text("a,b\n" + "".join(f"{row * 37 % 11},{row % 7}\n" for row in range(500)), encoding="utf-8")
+    columns = [f"task.file={table}", "task.known_columns=[b]", "task.subtract_last_value=true"]
+    sizes = [f"task.lookback={lookback}", f"task.horizon={horizon}", "model.embedding_dim=5", "decoder.hidden_size=7"]
+    return compose(["task=forecasting", f"model={model}", *columns, *sizes])
+
+
 @pytest.mark.parametrize("model", ["history", "seq2seq"])
 def test_a_long_source_keeps_the_rows_of_the_steps_to_forecast(model, tmp_path, monkeypatch):
     """Of 83 rows 42 are those of forecast steps, of which one column is known."""
-    table = tmp_path / "table.csv"
-    table.write_text("a,b\n" + "".join(f"{row * 37 % 11},{row % 7}\n" for row in range(500)), encoding="utf-8")
-    sizes = ["task.lookback=41", "task.horizon=42", "model.embedding_dim=5", "decoder.hidden_size=7"]
-    columns = [f"task.file={table}", "task.known_columns=[b]", "task.subtract_last_value=true"]
-    config = compose(["task=forecasting", f"model={model}", *columns, *sizes])
+    config = forecasting_config(tmp_path, model, lookback=41, horizon=42)
     data, resolved = registry.build("task", config["task"]).load(), resolve_model(config)
     costs = [count_cost(resolved, data, data.train_dataset(), 1)]
     count_short_rows(monkeypatch)
     costs.append(count_cost(resolved, data, data.train_dataset(), 1))
     assert [cost.note for cost in costs] == ["", ""]
     assert costs[1].train_parts == pytest.approx(costs[0].train_parts)
+
+
+@pytest.mark.parametrize("model", ["history", "seq2seq"])
+def test_a_context_is_what_attention_reads_whatever_the_horizon(model, tmp_path):
+    costs = []
+    for horizon in (3, 42):
+        config = forecasting_config(tmp_path, model, 11, horizon)
+        data = registry.build("task", config["task"]).load()
+        costs.append(count_cost(resolve_model(config), data, data.train_dataset(), 1))
+    assert costs[0].decode_flops == costs[1].decode_flops
+    assert list(costs[0].decode_flops) == list(CONTEXTS)
 
 
 def test_counting_draws_no_random_number_and_keeps_the_fast_paths():

@@ -19,7 +19,8 @@ from attnx.inference.model_cost import ModelCost, count_cost
 from attnx.reports.run.tables import start_table
 from attnx.runs.results import CONTEXTS
 from attnx.runs.run import read_run
-from tests.runs.conftest import change_info, results, run_info
+from tests.runs.conftest import change_info, fit_run, results, run_info
+from tests.runs.test_forecasting import HISTORY, HORIZON, write
 
 MISTAKES = {
     "one --contexts 100": "--contexts 100: choose from 128, 512, 2048, 8192",
@@ -67,6 +68,21 @@ def test_the_time_of_a_model_that_does_not_attend_to_its_source_is_measured(choi
     opened.model.decode_step = Mock(wraps=opened.model.decode_step)  # type: ignore[method-assign]
     assert len(list(measure_latency(opened, (512, 128), torch.device("cpu")))) == 2
     assert opened.model.decode_step.call_count == decoded + 2 * (WARM_UP_STEPS + REPEATS)
+
+
+@pytest.mark.parametrize("known", [[], ["task.known_columns=[hour]"]], ids=["unknown", "known"])
+def test_the_time_of_a_forecast_of_few_steps_is_measured_after_whole_contexts(known, no_pictures, succeed):
+    """When the three steps of the horizon are used up, they are decoded again."""
+    write()
+    opened = fit_run([*HISTORY, *known], "one")
+    succeed("cost", "one", "--contexts", "128", "512")
+    assert json.loads(Path("one/cost.json").read_text())["decode_ms_512"] > 0
+    opened.model.decode_step = Mock(wraps=opened.model.decode_step)  # type: ignore[method-assign]
+    assert len(list(measure_latency(opened, (128, 512), torch.device("cpu")))) == 2
+    states = [call.args[1].decoder for call in opened.model.decode_step.call_args_list]
+    positions = [state.memory.keys.shape[-2] for state in states]
+    steps = [number % HORIZON for number in range(WARM_UP_STEPS + REPEATS)]
+    assert positions == [context + step for context in (128, 512) for step in steps]
 
 
 def test_the_time_of_a_decoded_token_is_measured_and_kept(run, succeed, refuse):

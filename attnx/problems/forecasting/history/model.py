@@ -105,9 +105,13 @@ class History(SequenceModel[HistoryState]):
             attention = attention._replace(weights=_pad_columns(attention.weights, state.source_length))
         return forecast, state._replace(decoder=decoder, step=state.step + 1), attention
 
+    def source_rows(self, context: int) -> int:
+        """The rows of a window, and those of the forecast steps if any of their features are known."""
+        return context + (self.target.steps if self.num_known else 0)
+
     def _window(self, source: Tensor) -> Tensor:
         """The targets (b, s, f) of the window."""
-        length = source.shape[1] - (self.target.steps if self.num_known else 0)
+        length = source.shape[1] - self.source_rows(0)
         return source[:, :length, : self.target.features]
 
     def _known_features(self, source: Tensor) -> Tensor:
