@@ -145,6 +145,10 @@ class FusedDecoder:
         state = self.reorder_beams(state, rows)._replace(memory=memory, beams_per_source=beams)
         return self._project(state) if beams > 1 else state
 
+    def source_shares(self, state: FusedState) -> Tensor | None:
+        """As :meth:`Seq2seq.source_shares`."""
+        return None if state.spans is None else state.spans.shares
+
     def reorder_beams(self, state: FusedState, rows: Tensor) -> FusedState:
         """As :meth:`Seq2seq.reorder_beams`."""
         return FusedState._make((state.memory, *index_select_tree(state[1:7], rows), *state[7:]))

@@ -80,7 +80,7 @@ class Beam(ConstrainedSearch):
             is_ended = (beams.sequences[:, -1] == EOS).view_as(beams.total)
             is_ended |= (limit[beams.rows] == beams.sequences.shape[1])[:, None]
             if result is None or bool(is_ended.any()):
-                finished = self._score_finished(beams, is_ended, inputs.source_mask)
+                finished = self._score_finished(beams, is_ended, inputs)
                 result = empty_results(len(limit), self.nbest, finished) if result is None else result
                 result = merge_best(result, finished, beams.rows)
                 beams = beams._replace(total=beams.total.masked_fill(is_ended, NEG_INF))
@@ -113,7 +113,7 @@ class Beam(ConstrainedSearch):
         select = model.reorder_beams if len(parents) == len(rows) * width else model.select_rows
         return ActiveBeams(rows, select(state, parents), total, sequences, weights)
 
-    def _score_finished(self, beams: ActiveBeams, is_ended: Tensor, source_mask: Tensor) -> DecodeResult:
+    def _score_finished(self, beams: ActiveBeams, is_ended: Tensor, inputs: SearchInputs) -> DecodeResult:
         """The hypotheses by rows, scored where they have ended."""
         steps = torch.full_like(is_ended, beams.sequences.shape[1], dtype=torch.int64)
         score = beams.total / length_penalty(self.length_penalty, self.length_penalty_alpha, steps)
@@ -123,9 +123,11 @@ class Beam(ConstrainedSearch):
                     "decoding.coverage_penalty adds up attention weights, and the models of this ensemble attend to "
                     "different positions or with different heads, so that these have no mean; leave it out"
                 )
-            covered = beams.weights[..., : source_mask.shape[1]].sum(-2)
-            covered = (covered.mean(1) if covered.dim() == 3 else covered).view(*is_ended.shape, -1)
-            score = score + self.coverage_penalty * score_coverage(covered, source_mask[beams.rows, None])
+            source_mask, shares = inputs.source_mask, inputs.model.source_shares(beams.state)
+            covered = beams.weights[..., : source_mask.shape[1]].sum(-2)  # (a * w, s), or (a * w, h, s)
+            covered = (covered.mean(1) if covered.dim() == 3 else covered).view(*is_ended.shape, -1)  # (a, w, s)
+            shares = None if shares is None else shares.view_as(covered)
+            score = score + self.coverage_penalty * score_coverage(covered, source_mask[beams.rows, None], shares)
         score = score.masked_fill(~is_ended, NEG_INF)
         flat = DecodeResult(beams.sequences, steps.flatten(), beams.total.flatten(), score.flatten(), beams.weights)
         return group_by_source(flat, is_ended.shape[1])
@@ -156,11 +158,15 @@ def length_penalty(name: str, alpha: float, steps: Tensor) -> Tensor:
     return ((5 + steps) / 6) ** alpha if name == "gnmt" else steps.to(torch.get_default_dtype())
 
 
-def score_coverage(covered: Tensor, source_mask: Tensor) -> Tensor:
+def score_coverage(covered: Tensor, source_mask: Tensor, shares: Tensor | None = None) -> Tensor:
     """How much of the source was left unread, 0 or less: sum_s log(min(c_s, 1)), by the same equation.
 
     Args:
         covered: (..., s) the sum of the weights that each position had.
         source_mask: (..., s) bool, which positions there are.
+        shares: (..., s), where a position that attention reads is several here, the share of each; it counts by that.
     """
-    return covered.clamp(MIN_COVERAGE, 1.0).log().masked_fill(~source_mask, 0.0).sum(-1)
+    if shares is not None:
+        covered = covered / shares.clamp(min=MIN_COVERAGE)  # (..., s), the sum of the weights of what attention reads
+    terms = covered.clamp(MIN_COVERAGE, 1.0).log().masked_fill(~source_mask, 0.0)  # (..., s)
+    return (terms if shares is None else shares * terms).sum(-1)

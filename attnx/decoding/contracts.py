@@ -46,6 +46,12 @@ class StepModel(Protocol):
     def select_rows(self, state: Any, rows: Tensor) -> Any:
         """The state of these rows: int64 indices, which may repeat."""
 
+    def source_shares(self, state: Any) -> Tensor | None:
+        """(b, s) the share of each source step in the position that attention reads for it; None if all are 1.
+
+        The weights of a step are this share of its position's; the shares of a position's steps sum to 1.
+        """
+
     def reorder_beams(self, state: Any, rows: Tensor) -> Any:
         """The state with each row replaced by one of the same source: as :meth:`select_rows`, but need not copy memory.
 

@@ -105,6 +105,15 @@ class Ensemble(nn.Module):
         mean = torch.stack(weights).mean(0)
         return mean.mean(1) if mean.dim() == 4 and axes == {"heads"} else mean
 
+    def source_shares(self, state: tuple[Any, ...]) -> Tensor | None:
+        """As :meth:`StepModel.source_shares`, the mean of all, which is their mean weight where all was read once."""
+        pairs = zip(self.members, state, strict=True)
+        shares = [member.source_shares(member_state) for member, member_state in pairs]
+        known = next((part for part in shares if part is not None), None)
+        if known is None:
+            return None
+        return torch.stack([torch.ones_like(known) if part is None else part for part in shares]).mean(0)
+
     def select_rows(self, state: tuple[Any, ...], rows: Tensor) -> tuple[Any, ...]:
         """As :meth:`StepModel.select_rows`."""
         pairs = zip(self.members, state, strict=True)

@@ -94,6 +94,10 @@ class StepRecorder(nn.Module):
         """As :meth:`StepModel.reorder_beams`."""
         return RecorderState(self.model.reorder_beams(state.model_state, rows), state.parents[rows])
 
+    def source_shares(self, state: RecorderState) -> Tensor | None:
+        """As :meth:`StepModel.source_shares`."""
+        return self.model.source_shares(state.model_state)
+
     def path(self, tokens: list[int]) -> list[Beginning] | None:
         """The beginnings of an output, from the empty one to that before its last symbol; None if one is missing."""
         indices = follow(self.beginnings, tokens)

@@ -60,6 +60,10 @@ class SequenceModel(nn.Module, Generic[State]):
         """How many steps a source has after which attention to the source has ``context`` positions to read."""
         return context
 
+    def source_shares(self, state: State) -> Tensor | None:
+        """As :meth:`StepModel.source_shares`: every step is a position."""
+        return None
+
     def select_rows(self, state: State, rows: Tensor) -> State:
         """The state of these rows, int64, which may repeat."""
         return index_select_tree(state, rows)

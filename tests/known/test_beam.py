@@ -50,6 +50,9 @@ class Tree(nn.Module):
 
     reorder_beams = select_rows
 
+    def source_shares(self, state: Tensor) -> None:
+        """Every step is a position."""
+
 
 def search(searching: Any, model: nn.Module, rows: int = 1, length: int = 2, **options: Any) -> Any:
     source = torch.full((rows, length), 7)
@@ -74,6 +77,14 @@ def test_the_coverage_penalty_by_hand():
     covered, source_mask = torch.tensor([0.5, 0.25, 2.0, 0.0]), torch.tensor([True, True, True, False])
     assert score_coverage(covered, source_mask).item() == pytest.approx(-3 * math.log(2))
     assert score_coverage(torch.zeros(1), source_mask[:1]).item() == pytest.approx(-9 * math.log(10))  # no infinity
+
+
+def test_the_coverage_of_positions_with_shares_by_hand():
+    """States of 3, 1 and 2 steps, read once, by a half, and never: 0, ln 1/2 and the least, each once; then padding."""
+    shares = torch.tensor([1 / 2, 1 / 4, 1 / 4, 1, 0.3, 0.7, 0])
+    covered = shares * torch.tensor([1, 1, 1, 1 / 2, 0, 0, 0])
+    expected = -math.log(2) - 9 * math.log(10)
+    assert score_coverage(covered, shares > 0, shares).item() == pytest.approx(expected)
 
 
 def test_a_beam_finds_what_greedy_misses():

@@ -94,6 +94,13 @@ def test_fused_decoding_matches_plain_decoding(build_decided_model, monkeypatch,
         torch.testing.assert_close(decoded.weights, plain.weights, rtol=1e-5, atol=1e-5)
 
 
+def test_the_coverage_of_a_pyramid_is_the_same(build_decided_model):
+    model = build_decided_model(**SUPPORTED["pyramid"])
+    search = Beam(5, nbest=3, coverage_penalty=0.3, max_length_ratio=0.0, max_length_extra=3)
+    plain, decoded = (search(decoder, SOURCE, SOURCE_MASK, TAG) for decoder in (model, accel.fused_decoder(model)))
+    torch.testing.assert_close(decoded.score, plain.score, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("composition", LEFT_ALONE.values(), ids=LEFT_ALONE)
 def test_unsupported_compositions_are_not_fused(build_decided_model, composition):
     model = build_decided_model(**composition)

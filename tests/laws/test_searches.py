@@ -294,6 +294,22 @@ def test_a_wide_beam_finds_the_best_of_all_that_is_allowed(small, composition, p
         assert decoded.log_probability[row].tolist() == pytest.approx([value for _, _, value in best])
 
 
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("heads", [1, 2])
+def test_coverage_is_that_of_the_states_that_attention_reads(build_decided_model, size, heads):
+    """Of a pyramid one for two steps, alone and as an ensemble's: a state has the sum of its steps' weights."""
+    choices = {"encoder": {"name": "pyramid", "layers": 2}, "attention": ("standard", {"heads": heads})}
+    models = [build_decided_model(**choices) for _ in range(size)]
+    model = models[0] if size == 1 else Ensemble(models)
+    search = Beam(3, nbest=3, coverage_penalty=0.4, max_length_ratio=0.0, max_length_extra=3)
+    result = search(model, SOURCE, SOURCE_MASK, TAG, need_weights=True)
+    covered = result.weights.sum(-2)  # (b, n, s), or (b, n, h, s)
+    covered = covered.mean(2) if covered.dim() == 4 else covered
+    states = torch.nn.functional.pad(covered, (0, 1)).unflatten(-1, (-1, 2)).sum(-1)  # (b, n, s / 2)
+    terms = states.clamp(1e-9, 1).log().masked_fill(~SOURCE_MASK[:, None, ::2], 0.0)
+    torch.testing.assert_close(result.score, result.log_probability + 0.4 * terms.sum(-1))
+
+
 def test_a_beam_returns_every_possible_sequence(small):
     """Where fewer can be written than are wanted, the rest is empty; together they have all the probability there is.
 

@@ -262,6 +262,10 @@ class Seq2seq(SequenceModel[DecoderState]):
             readout, OutputInputs(top_hidden(state.rnn_state), state.context, token, weights, state.copy_ids)
         )
 
+    def source_shares(self, state: DecoderState) -> Tensor | None:
+        """As :meth:`StepModel.source_shares`, of an encoder that makes fewer states than there are steps."""
+        return None if state.spans is None else state.spans.shares
+
     def reorder_beams(self, state: DecoderState, rows: Tensor) -> DecoderState:
         """As :meth:`select_rows`, of rows of the same source: what was encoded stays where it is."""
         if self.state_projection is not None:  # decoder states in the memory differ by row
