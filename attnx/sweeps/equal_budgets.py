@@ -7,10 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
 from rich.console import Console
 
-from attnx.data.buckets import BucketBatches
 from attnx.errors import UserError
 from attnx.files.printable import show_waiting
 from attnx.files.process import available_cores
@@ -148,6 +146,10 @@ class CostMeter:
 
     def _step_flops(self, config: Config) -> float:
         """The operations of an optimizer step, padding aside: of all its rows, whichever process learns from them."""
+        import numpy as np
+
+        from attnx.data.buckets import BucketBatches  # imports torch
+
         trainer, flops = config["trainer"], self.measure(config, "flops")
         rows = self.data[json.dumps(config["task"])][1]
         processes = (trainer["devices"] or max(1, len(visible_gpus()))) * trainer["num_nodes"]
