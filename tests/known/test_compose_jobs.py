@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import hydra
 import pytest
 
 import attnx
+from attnx.config import hydra_session
 from attnx.config.compose import compose, compose_jobs
 from attnx.config.hydra_internals import BASIC_SWEEPER, override_parser, split_jobs
 from attnx.errors import UserError
@@ -16,8 +16,8 @@ from attnx.errors import UserError
 def composed(monkeypatch):
     """The overrides of each composition by Hydra."""
     calls: list[Sequence[str]] = []
-    own = hydra.compose
-    monkeypatch.setattr(hydra, "compose", lambda name, overrides: calls.append(overrides) or own(name, overrides))
+    own = hydra_session.compose_by_hydra
+    monkeypatch.setattr(hydra_session, "compose_by_hydra", lambda words: calls.append(words) or own(words))
     return calls
 
 
