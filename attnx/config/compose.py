@@ -69,13 +69,13 @@ def check_config(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> di
 
 def _check_kind(kind: str, config: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """The chosen part of a kind with its options, or of a multi-select kind the parts by name."""
-    keys = {override.lstrip("+~").partition("=")[0] for override in overrides}
     if kind in MULTI_SELECT_KINDS:
         return registry.check_members(kind, _named_members(kind, config.get(kind) or {}, overrides))
     if not isinstance(config.get(kind), dict | str):
         wrong = f"{kind}={config[kind]}: expected the name of a {kind}" if kind in config else f"no {kind} is chosen"
         raise UserError(f"{wrong}; choose from {', '.join(registry.names(kind))}")
     name, options = registry.parse_spec(kind, config[kind])
+    keys = {override.lstrip("+~").partition("=")[0] for override in overrides}
     if kind in keys or set(PRESETS) <= keys:  # a recipe or experiment set options of a part that is replaced now
         foreign = parts_by_option(kind).keys() - {option.name for option in registry.describe(kind, name).options}
         dropped = {option for option in foreign if f"{kind}.{option}" not in keys}
@@ -86,11 +86,16 @@ def _check_kind(kind: str, config: Mapping[str, Any], overrides: Sequence[str]) 
 def _named_members(kind: str, members: Mapping[str, Any], overrides: Sequence[str]) -> Mapping[str, Any]:
     """The members of a multi-select kind that the overrides name, if they choose any: others are of a file."""
     pairs = [override.lstrip("+").partition("=")[::2] for override in overrides]
-    chosen = [set(re.findall(r"[^\[\],\s'\"]+", value)) for key, value in pairs if key == kind]
+    chosen = [_names_in(value) for key, value in pairs if key == kind]
     if not chosen:
         return members
-    with_options = {key.split(".")[1] for key, _ in pairs if key.startswith(f"{kind}.")}
-    return {name: options for name, options in members.items() if name in chosen[-1] | with_options}
+    with_options = [key.split(".")[1] for key, _ in pairs if key.startswith(f"{kind}.")]
+    return {name: options for name, options in members.items() if name in (*chosen[-1], *with_options)}
+
+
+def _names_in(value: str) -> list[str]:
+    """The names in the value of a choice: ``dot``, ``[token,state]``."""
+    return re.findall(r"[^\[\],\s'\"]+", value)
 
 
 def _ineffective_kinds(config: Mapping[str, Any]) -> dict[str, NoEffect]:
@@ -239,7 +244,7 @@ def reject_ambiguous(overrides: Sequence[str]) -> None:
         key, _, value = override.partition("=")
         if key not in GROUPS:
             continue
-        names = re.findall(r"[^\[\],\s]+", value)
+        names = _names_in(value)
         first_letter = r"[^{]" if key in MULTI_SELECT_KINDS else r"[^{[]"
         is_nested = "[" in value[1:] or any(map(NON_STRING.fullmatch, names))
         if not re.match(first_letter, value) or is_nested:

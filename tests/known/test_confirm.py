@@ -235,7 +235,7 @@ def test_a_setting_of_several_tasks_is_compared_with_the_first_on_each(tmp_path)
 
 
 def test_a_picture_shows_the_best_on_top_and_what_cannot_be_told_from_it():
-    settings = [Setting(name, (name,), values, []) for name, values in (
+    settings = [Setting(name, (name,), values, {}) for name, values in (
         ("bad", runs(10.0, 10.2, 10.1)), ("good", runs(5.0, 5.1, 5.2)), ("like it", runs(5.1, 5.2, 5.1)),
     )]  # fmt: skip
     (metric, *_) = list_metrics(settings[0].runs)

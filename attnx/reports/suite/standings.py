@@ -20,7 +20,7 @@ from attnx.reports.sweep.metrics import COSTS, list_metrics, run_value
 from attnx.reports.sweep.ranking import RankedSetting, Ranking, rank_settings
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.settings import Setting, override_choice, range_ends
-from attnx.runs.info import OPEN_STATUSES, RunStatus
+from attnx.runs.info import RunStatus
 
 
 def choose_run(runs: Sequence[RunRecord]) -> RunRecord | None:
@@ -216,9 +216,8 @@ def _rank(runs_of: Mapping[str, Sequence[RunRecord]]) -> Ranking:
     settings = []
     for name, runs in runs_of.items():
         finished = [run for run in runs if run.status == RunStatus.FINISHED]
-        lacking = {run.seed: run.status for run in runs if run.status != RunStatus.FINISHED}
-        still_open = [seed for seed, status in lacking.items() if status in OPEN_STATUSES]
-        settings.append(Setting(name, (name,), finished, [*lacking], open_seeds=still_open))
+        unfinished = {run.seed: run.status for run in runs if run.status != RunStatus.FINISHED}
+        settings.append(Setting(name, (name,), finished, unfinished))
     used = [run for setting in settings for run in setting.runs]
     return rank_settings(settings, list_metrics(used)[0])
 

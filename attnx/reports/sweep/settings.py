@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -24,25 +24,34 @@ MIN_RANGE = 3  # numbers of which the least and the greatest are ends
 class Setting(NamedTuple):
     """Runs that differ by their seed alone, in the order of seeds, named by the choices in which settings differ.
 
-    ``values`` are the varied choices as text; a dash if a part has no such option. ``unfinished_seeds`` are of
-    runs of this setting that failed, or did not finish for another reason; ``open_seeds`` are those of them that may
-    still finish: they wait, run, or can be resumed. ``is_default`` says whether the
-    varied choices are attnx's defaults. ``best_values`` are those that validation chose, out of so many ``tried``.
+    ``values`` are the varied choices as text; a dash if a part has no such option. ``unfinished`` has the seeds of
+    runs of this setting that failed, or did not finish for another reason, and their status. ``is_default`` says
+    whether the varied choices are attnx's defaults. ``best_values`` are those that validation chose, out of so many
+    ``tried``.
     """
 
     name: str
     values: tuple[str, ...]
     runs: list[RunRecord]
-    unfinished_seeds: list[Any]
+    unfinished: Mapping[Any, RunStatus]
     is_default: bool = False
     best_values: tuple[str, ...] = ()
     tried: int = 1
-    open_seeds: Sequence[Any] = ()
+
+    @property
+    def unfinished_seeds(self) -> list[Any]:
+        """The seeds of the runs that failed, or did not finish for another reason."""
+        return [*self.unfinished]
+
+    @property
+    def open_seeds(self) -> list[Any]:
+        """Those of them that may still finish: their runs wait, run, or can be resumed."""
+        return [seed for seed, status in self.unfinished.items() if status in OPEN_STATUSES]
 
     @property
     def num_seeds(self) -> int:
         """The seeds of unfinished runs are counted, too."""
-        return len(self.runs) + len(self.unfinished_seeds)
+        return len(self.runs) + len(self.unfinished)
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -85,24 +94,20 @@ def group_by_setting(
     # A run's folder comes after its row in a table: it has the examples.
     for run in sorted(runs, key=lambda run: (run.created_at or EARLIEST, run.examples.num_examples)):
         by_values.setdefault(values_of(run), {})[run.seed] = run
-    unfinished_seeds: dict[tuple[str, ...], dict[Any, RunStatus]] = {}
+    statuses: dict[tuple[str, ...], dict[Any, RunStatus]] = {}
     for run in unfinished:
-        unfinished_seeds.setdefault(values_of(run), {})[run.seed] = run.status
+        statuses.setdefault(values_of(run), {})[run.seed] = run.status
     defaults = tuple(default_choice(key) or ABSENT for key in keys)
-    settings = []
-    for values, by_seed in by_values.items():
-        lacking = {seed: status for seed, status in unfinished_seeds.get(values, {}).items() if seed not in by_seed}
-        settings.append(
-            Setting(
-                setting_name(keys, values),
-                values,
-                [by_seed[seed] for seed in in_order(by_seed)],
-                in_order(lacking),
-                values == defaults,
-                open_seeds=in_order(seed for seed, status in lacking.items() if status in OPEN_STATUSES),
-            )
+    return [
+        Setting(
+            setting_name(keys, values),
+            values,
+            [by_seed[seed] for seed in in_order(by_seed)],
+            {seed: statuses[values][seed] for seed in in_order(statuses.get(values, {}).keys() - by_seed.keys())},
+            values == defaults,
         )
-    return settings
+        for values, by_seed in by_values.items()
+    ]
 
 
 def chosen_values(keys: Sequence[str], setting: Setting) -> dict[str, str]:
@@ -168,8 +173,7 @@ def choose_best(
     kept_runs = [run for setting in best.values() for run in setting.runs]
     kept_settings = [
         setting._replace(
-            unfinished_seeds=best[setting.values].unfinished_seeds,
-            open_seeds=best[setting.values].open_seeds,
+            unfinished=best[setting.values].unfinished,
             best_values=best[setting.values].values[len(keys) :],
             tried=len(groups[setting.values]),
         )
