@@ -45,7 +45,8 @@ def shown_job(job: str) -> str:
 def wait_for_state(job: str, state: str) -> None:
     start = time.monotonic()
     while f"JobState={state} " not in (shown := shown_job(job)):
-        assert time.monotonic() - start < SECONDS, shown
+        has_time = time.monotonic() - start < SECONDS and "JobState=FAILED " not in shown
+        assert has_time, "\n".join([shown, *(path.read_text(encoding="utf-8") for path in Path().glob("*.txt"))])
         time.sleep(POLL_SECONDS)
 
 
