@@ -27,7 +27,7 @@ def _train(
     factor: Callable[[int], float] | None = None,
     max_norm: float | None = None,
 ) -> Any:
-    optimizer = torch.optim.Adam(model.train().parameters(), lr=lr, betas=betas)
+    optimizer = torch.optim.Adam(model.train().parameters(), lr=lr, betas=betas, fused=True)
     falling = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, steps)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor) if factor else falling
     for _ in range(steps):

@@ -42,7 +42,7 @@ def compute_logits(model: Transformer, inputs: Tensor) -> Tensor:
 
 def train(model: Transformer, draw: Any, steps: int, lr: float) -> None:
     """Train on batches of inputs and labels (b, t)."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr, fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) / 50, 1 - step / steps))
     for step in range(steps):
         inputs, labels = draw(step)
