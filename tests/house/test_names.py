@@ -20,8 +20,8 @@ ROOT_FILES = {"__init__.py", "__main__.py", "errors.py", "version.py"}
 FORBIDDEN_WORDS = {"told", "said", "found"}
 
 
-def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree):
+def functions(file: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in nodes(file):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
@@ -38,9 +38,9 @@ def is_registered(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -
     )
 
 
-def constructors(tree: ast.AST) -> Iterator[tuple[str, ast.FunctionDef, bool]]:
+def constructors(file: Path) -> Iterator[tuple[str, ast.FunctionDef, bool]]:
     """The constructor of each class: the name of the class, the function, and whether the class is registered."""
-    for node in ast.walk(tree):
+    for node in nodes(file):
         if isinstance(node, ast.ClassDef):
             for member in node.body:
                 if isinstance(member, ast.FunctionDef) and member.name == "__init__":
@@ -49,7 +49,7 @@ def constructors(tree: ast.AST) -> Iterator[tuple[str, ast.FunctionDef, bool]]:
 
 def defined_names(file: Path) -> Iterator[tuple[int, str]]:
     """Every identifier that a file defines: functions, classes, parameters, variables and attributes."""
-    for node in ast.walk(parse(file)):
+    for node in nodes(file):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.lineno, node.name
         elif isinstance(node, ast.arg):
@@ -71,11 +71,11 @@ def test_a_name_says_what_it_holds():
     assert not wrong, "\n".join(wrong)
 
 
-def forwards(tree: ast.AST) -> set[ast.FunctionDef]:
+def forwards(file: Path) -> set[ast.FunctionDef]:
     """The ``forward`` of each class that is a ``nn.Module``."""
     return {
         member
-        for node in ast.walk(tree)
+        for node in nodes(file)
         if isinstance(node, ast.ClassDef) and any(ast.unparse(base).endswith("Module") for base in node.bases)
         for member in node.body
         if isinstance(member, ast.FunctionDef) and member.name == "forward"
@@ -86,8 +86,7 @@ def test_a_body_fits_on_a_screen():
     """What a module computes may take longer to write down. Ruff bounds the complexity of all."""
     wrong = []
     for file in FILES:
-        tree = parse(file)
-        for function in set(functions(tree)) - forwards(tree):
+        for function in set(functions(file)) - forwards(file):
             body = function.body[1:] if ast.get_docstring(function) else function.body
             lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
             if lines > MAX_BODY_LINES:
@@ -146,7 +145,7 @@ def test_a_constructor_has_few_parameters():
     wrong = [
         f"{file.relative_to(ROOT)}: {name} takes {len(parameters(constructor))} parameters"
         for file in FILES
-        for name, constructor, is_part in constructors(parse(file))
+        for name, constructor, is_part in constructors(file)
         if not is_part and len(parameters(constructor)) > MAX_PARAMETERS
     ]
     assert not wrong, "\n".join(wrong)
@@ -156,9 +155,8 @@ def test_a_registered_part_reads_its_parameters():
     """A name that is only deleted is not read."""
     wrong = []
     for file in FILES:
-        tree = parse(file)
-        registered = [(name, function) for name, function, is_part in constructors(tree) if is_part]
-        registered += [(function.name, function) for function in functions(tree) if is_registered(function)]
+        registered = [(name, function) for name, function, is_part in constructors(file) if is_part]
+        registered += [(function.name, function) for function in functions(file) if is_registered(function)]
         for name, function in registered:
             body = [node for statement in function.body for node in ast.walk(statement)]
             read = {node.id for node in body if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
