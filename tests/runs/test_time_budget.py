@@ -77,12 +77,12 @@ def rates(monkeypatch):
 
 
 CHANGES: dict[str, tuple[float, Rate, float, str]] = {
-    "half as fast": (1.2, lambda seconds: 1.2 if seconds < 30 else 2.4, 0.5, "linear"),
-    "twice as fast": (1.2, lambda seconds: 1.2 if seconds < 30 else 0.6, 0.5, "cosine"),
-    "half as fast near the end": (1.2, lambda seconds: 1.2 if seconds < 55 else 2.4, 0.5, "linear"),
-    "measured as the machine was busy": (4.8, lambda seconds: 1.2, 0.5, "linear"),
-    "measured too fast": (0.3, lambda seconds: 1.2, 0.5, "cosine"),
-    "validations take most of it": (1.2, lambda seconds: 1.2, 15.0, "linear"),
+    "half as fast": (2.0, lambda seconds: 2.0 if seconds < 30 else 4.0, 0.5, "linear"),
+    "twice as fast": (2.0, lambda seconds: 2.0 if seconds < 30 else 1.0, 0.5, "cosine"),
+    "half as fast near the end": (2.0, lambda seconds: 2.0 if seconds < 55 else 4.0, 0.5, "linear"),
+    "measured as the machine was busy": (8.0, lambda seconds: 2.0, 0.5, "linear"),
+    "measured too fast": (0.5, lambda seconds: 2.0, 0.5, "cosine"),
+    "validations take most of it": (2.0, lambda seconds: 2.0, 15.0, "linear"),
 }
 
 
