@@ -49,7 +49,7 @@ def train_and_test(task: Probe, train: Callable[..., Any], *overrides: str) -> t
 @pytest.mark.parametrize(("layers", "low", "high"), [(2, 99.0, 100.0), (1, 10.0, 40.0)])
 def test_softmax_attention_needs_two_layers_for_associative_recall(layers, low, high, train):
     """Arora et al. 2023, figure 2, at 32 steps and 4 pairs: one layer guesses among four values, 25 %."""
-    task = Probe(length=32, pairs=4, vocabulary=34, examples=ROWS * 400, num_held_out=256)
+    task = Probe(length=32, pairs=4, vocabulary=34, examples=ROWS * 320, num_held_out=256)
     is_right, _ = train_and_test(task, train, f"model.layers={layers}")
     assert low <= 100 * is_right.mean() <= high
 
