@@ -94,11 +94,13 @@ def test_a_kernel_waits_for_no_device(kernel, scorer, scope, steps, asynchronous
 
 @pytest.mark.parametrize("name", registry.names("optimizer"))
 def test_an_optimizer_waits_for_no_device(name, asynchronous_device):
+    """Clipping before it neither."""
     layer = torch.nn.Linear(3, 5, device=DEVICE)
     optimizer = registry.build("optimizer", name, parameters=layer.parameters())
     with asynchronous_device:
         for _ in range(2):
             layer(torch.ones(2, 3, device=DEVICE)).sum().backward()
+            torch.nn.utils.clip_grad_norm_(layer.parameters(), 1.0)
             optimizer.step()
 
 
