@@ -115,8 +115,7 @@ def results(mixer: Any, mask: Tensor | None) -> dict[str, Tensor]:
     start = start._make(torch.rand_like(part).requires_grad_() for part in start)
     outputs, after = mixer(states, mask, start)
     outputs = outputs if mask is None else outputs.masked_fill(~mask[..., None], 0.0)
-    (outputs * torch.randn_like(outputs)).sum().backward(retain_graph=True)
-    sum((part * torch.randn_like(part)).sum() for part in after if part.requires_grad).backward()
+    sum((part * torch.randn_like(part)).sum() for part in (outputs, *after) if part.requires_grad).backward()
     tensors = {"outputs": outputs, "gradients of the inputs": states.grad}
     tensors |= {f"{name} after": part for name, part in after._asdict().items()}
     tensors |= {f"gradients of {name} before": part.grad for name, part in start._asdict().items()}

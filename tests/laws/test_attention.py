@@ -1,4 +1,4 @@
-"""Laws of attention itself, for every scorer under every scope and normalizer."""
+"""Laws of attention itself, for all scorers, scopes and normalizers."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ pytestmark = pytest.mark.usefixtures("float64")
 
 # What a memory is made of is not attention's business: scopes that differ in their sources alone are one here.
 OTHER_SOURCES = ("encoder_decoder", "history")
+ALIKE = ("scorer", "normalizer")  # attention knows what they declare
 FACTORS: dict[str, Any] = {
     "scorer": "plain",
     "normalizer": "plain",
