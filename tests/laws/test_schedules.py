@@ -229,8 +229,8 @@ def choices(options: Config, dropout: float = 0.3) -> Config:
 
 def assert_laws(model: Any) -> None:
     """All laws of schedules."""
+    laws = ModelLaws(model.eval(), inputs=ROWS if isinstance(model.target, Numbers) else INPUTS)
     for law in ModelLaws.collect():
-        laws = ModelLaws(model.eval(), inputs=ROWS if isinstance(model.target, Numbers) else INPUTS)
         with contextlib.suppress(LawSkipped):  # one schedule alone
             getattr(laws, law.method)()
 

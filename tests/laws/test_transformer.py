@@ -157,10 +157,11 @@ def test_a_transformer_obeys_its_laws(combination):
     model = accel.enable(copy.deepcopy(defined))
     defined.load_state_dict(model.state_dict())
     require_same_results(outputs_and_gradients(case(defined)), outputs_and_gradients(case(model)), "with accel")
+    laws = case(model)
     for law in ModelLaws.collect():
         with contextlib.suppress(LawSkipped):  # it has no schedules
-            getattr(case(model), law.method)()
-    assert_what_is_read_matters(case(model))
+            getattr(laws, law.method)()
+    assert_what_is_read_matters(laws)
 
 
 @pytest.mark.parametrize(
