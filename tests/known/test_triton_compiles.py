@@ -42,7 +42,7 @@ class Program(NamedTuple):
     metadata: Any
     ptx: str
     resources: dict[str, int]
-    loops: list[Counter[str]]  # the operations of the innermost loops
+    cubin: Path
 
 
 @pytest.fixture(scope="module")
@@ -136,17 +136,19 @@ def compile_launch(function: Any, launch: Launch, capability: int, folder: Path)
 
     source = ASTSource(function, launch.signature, launch.constants)
     compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=launch.options)
-    cubin = folder / f"{launch.name}.cubin"
+    cubin = folder / f"{compiled.hash}.cubin"
     cubin.write_bytes(compiled.asm["cubin"])
-    commands = Path(inspect.getfile(triton)).parent / "backends" / "nvidia" / "bin"
-
-    def output_of(command: str, option: str) -> str:
-        return subprocess.run([commands / command, option, cubin], capture_output=True, text=True, check=True).stdout
-
-    resources = re.findall(r"(REG|STACK|LOCAL):(\d+)", output_of("cuobjdump", "-res-usage"))
-    loops = innermost_loops(output_of("nvdisasm", "-c").splitlines())
+    resources = re.findall(r"(REG|STACK|LOCAL):(\d+)", output_of("cuobjdump", "-res-usage", cubin))
     sizes = {name: int(value) for name, value in resources}
-    return Program(launch, compiled.metadata, compiled.asm["ptx"], sizes, loops)
+    return Program(launch, compiled.metadata, compiled.asm["ptx"], sizes, cubin)
+
+
+def output_of(command: str, *arguments: str | Path) -> str:
+    """What a command prints that comes with Triton."""
+    import triton
+
+    path = Path(inspect.getfile(triton)).parent / "backends" / "nvidia" / "bin" / command
+    return subprocess.run([path, *arguments], capture_output=True, text=True, check=True).stdout
 
 
 def innermost_loops(lines: list[str]) -> list[Counter[str]]:
@@ -167,7 +169,8 @@ def innermost_loops(lines: list[str]) -> list[Counter[str]]:
 
 def loops_over_pairs(program: Program) -> list[Counter[str]]:
     """The innermost loops that compute tanh, those with few exponentials first."""
-    return sorted((loop for loop in program.loops if loop["MUFU.RCP"]), key=lambda loop: loop["MUFU.EX2"])
+    loops = innermost_loops(output_of("nvdisasm", "-c", program.cubin).splitlines())
+    return sorted((loop for loop in loops if loop["MUFU.RCP"]), key=lambda loop: loop["MUFU.EX2"])
 
 
 PAIRS = ("_scores_kernel", "_gradients_kernel")

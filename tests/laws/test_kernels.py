@@ -37,6 +37,7 @@ NORMALIZERS = [
     for name in registry.names("normalizer")
     if "is_recurrent" not in registry.describe("normalizer", name).declarations
 ]
+ALIKE = ("normalizer",)  # kernels know what they declare
 FACTORS: dict[str, Any] = {
     # As one, so that it is for every kernel that any memory meets any choice.
     "kernel": list(itertools.product(KERNELS, ["whole", "padded", "growing", "causal", "two sources"])),
