@@ -1,6 +1,7 @@
 """The planned comparisons of studies/confirm, its suites, and seeds that another machine trains again."""
 
 import itertools
+import re
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -103,11 +104,15 @@ def test_comparisons_name_settings_of_the_suites():
 
 @pytest.mark.parametrize("file", [*FILES, *suite_names().values()], ids=lambda file: f"{file.parts[-3]}-{file.stem}")
 def test_each_baseline_of_a_suite_can_be_composed_on_each_task(file, monkeypatch):
-    """Of attnx's own suites, too; but for a pointer without attention."""
+    """Of attnx's own suites, too; but for a pointer without attention. Tasks with other values of options are alike."""
     monkeypatch.setenv("ATTNX_DATA", "data")
-    suite = read_suite(str(file))
-    for task, name in itertools.product(suite.tasks, suite.baselines):
+    suite, composed = read_suite(str(file)), set()
+    for name, task in itertools.product(suite.baselines, suite.tasks):
         job = suite.job(task, suite.baselines[name], suite.grid[0])
+        keys = (name, *(re.sub(r"(task\.\w+)=.*", r"\1", word) for word in suite.tasks[task]))
+        if keys in composed and name != next(iter(suite.baselines)):
+            continue
+        composed.add(keys)
         if (suite.name, task, name) == ("rnn", "sorting", "none"):
             with pytest.raises(UserError, match="model=pointer needs attention"):
                 compose(job)

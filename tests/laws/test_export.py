@@ -22,7 +22,6 @@ SHORT_MIXERS: dict[str, Any] = {
     for name in registry.names("mixer")
     if "chunk" in [option.name for option in registry.describe("mixer", name).options]
 }
-# Every part in some composition: as many as there are of the kind with most, the others over and over.
 # A recurrent part needs a memory that does not grow.
 RECURRENT = {
     name
@@ -30,8 +29,6 @@ RECURRENT = {
     for name in registry.names(kind)
     if "is_recurrent" in registry.describe(kind, name).declarations
 }
-PARTS = [registry.names(kind) for kind in ("scorer", "normalizer", "scope", "query")]
-ROUND = zip(*(itertools.islice(itertools.cycle(names), max(map(len, PARTS))) for names in PARTS), strict=True)
 SMALL_TRANSFORMER = {"name": "transformer", "hidden_size": 12, "layers": 1}
 
 
@@ -41,11 +38,8 @@ def transformer(**options: Any) -> dict[str, Any]:
 
 
 COMPOSITIONS: list[dict[str, Any]] = [
-    *[
-        {"scorer": first, "normalizer": two, "scope": "global" if {first, two} & RECURRENT else three, "query": [four]}
-        for first, two, three, four in ROUND
-    ],
     {
+        "scorer": "additive",
         "scope": ("local", {"center": "predictive"}),
         "query": ["previous_state", "last_context"],
         "model": {"keys_from": "inputs", "values_from": "states"},
@@ -59,9 +53,9 @@ COMPOSITIONS: list[dict[str, Any]] = [
         "scope": "encoder_decoder",
     },
     {"encoder": {"name": "pyramid", "layers": 2}, "scorer": "location", "model": {"feed": "next"}},
-    {"encoder": {"name": "pyramid", "layers": 3}, "output": "copy", "scope": "encoder_decoder"},
+    {"encoder": {"name": "pyramid", "layers": 3}, "scorer": "low_rank", "output": "copy", "scope": "encoder_decoder"},
     {"output": "copy", "scorer": "coverage", "scope": "encoder_decoder", "attention": ("standard", {"heads": 2})},
-    {"model": {"keys_from": "one_hot", "feed": "next", "tag_inputs": ["encoder", "decoder"]}},
+    {"scorer": "mlp", "model": {"keys_from": "one_hot", "feed": "next", "tag_inputs": ["encoder", "decoder"]}},
     {"attention": ("differential", {"heads": 2}), "scorer": "scaled"},
     {
         **transformer(norm_type="rms", position_encoding="learned", cross_scope="local"),
@@ -82,6 +76,14 @@ COMPOSITIONS: list[dict[str, Any]] = [
         ),
         "scorer": "scaled",
     },
+]
+# Every part in some composition: of the scorers those that no other has.
+SCORERS = {*registry.names("scorer")} - {choices.get("scorer") for choices in COMPOSITIONS}
+PARTS = [sorted(SCORERS), *(registry.names(kind) for kind in ("normalizer", "scope", "query"))]
+ROUND = zip(*(itertools.islice(itertools.cycle(names), max(map(len, PARTS))) for names in PARTS), strict=True)
+COMPOSITIONS += [
+    {"scorer": first, "normalizer": two, "scope": "global" if {first, two} & RECURRENT else three, "query": [four]}
+    for first, two, three, four in ROUND
 ]
 TAGGED = ("language_tag", "tag_inputs")
 
