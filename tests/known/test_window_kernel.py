@@ -140,7 +140,7 @@ def test_gradients_have_the_size_of_the_memory(allocated_sizes):
 
 def test_unsupported_reads_are_left_to_other_kernels():
     """Weights and scores to show, scorers that look back, and memories that are not long beside their windows."""
-    attention, queries, memory = long_read("additive", 4001)
+    attention, queries, memory = long_read("additive", 997)
     scores = attention(queries, memory, need_weights=True).scores
     torch.testing.assert_close(scores, attention.scorer.score(attention.scorer.project_queries(queries), memory.keys))
     calls = []
