@@ -127,14 +127,14 @@ def test_what_looks_at_its_numbers_is_counted_with_them(monkeypatch):
     assert cost.decode_flops == {}  # the output is one label
 
 
-@pytest.mark.parametrize("lengths", [(40, 5), (5, 40), (38, 43)], ids=str)
+@pytest.mark.parametrize("lengths", [(20, 5), (5, 20), (18, 23)], ids=str)
 @pytest.mark.parametrize(
     "choices",
     [
         {},
-        {"encoder": {"name": "pyramid"}},
+        {"encoder": {"name": "pyramid", "layers": 2}},
         {"model": {"name": "transformer", "layers": 1}, "scorer": "scaled"},
-        {"model": decoder_only(mixer={"name": "delta", "chunk": 8})},
+        {"model": decoder_only(mixer={"name": "delta", "chunk": 4})},
     ],
 )
 def test_long_rows_are_counted_from_shorter_ones(choices, lengths, monkeypatch):
@@ -145,14 +145,14 @@ def test_long_rows_are_counted_from_shorter_ones(choices, lengths, monkeypatch):
     counted = count_short_rows(monkeypatch)
     assert cost_of(data, **choices).train_parts == pytest.approx(expected.train_parts)
     rows = [call.args[1] for call in counted.call_args_list]
-    assert max(max(len(row.source), len(row.target)) for row in rows) <= 32
-    assert len(rows) == (6 if min(lengths) > 32 else 3)
+    assert max(max(len(row.source), len(row.target)) for row in rows) <= 16
+    assert len(rows) == (6 if min(lengths) > 16 else 3)
 
 
 def count_short_rows(monkeypatch: pytest.MonkeyPatch) -> Mock:
-    """A row of over 32 steps is a long one, and is shortened by eights; -> what counts the rows."""
+    """A row of over 16 steps is a long one, and is shortened by fours; -> what counts the rows."""
     counted = Mock(wraps=model_cost._count_row)
-    for name, value in {"STRIDE": 8, "MAX_COUNTED_LENGTH": 32, "_count_row": counted}.items():
+    for name, value in {"STRIDE": 4, "MAX_COUNTED_LENGTH": 16, "_count_row": counted}.items():
         monkeypatch.setattr(model_cost, name, value)
     return counted
 
@@ -177,8 +177,8 @@ def forecasting_config(folder: Path, model: str, lookback: int, horizon: int) ->
 
 @pytest.mark.parametrize("model", ["history", "seq2seq"])
 def test_a_long_source_keeps_the_rows_of_the_steps_to_forecast(model, tmp_path, monkeypatch):
-    """Of 83 rows 42 are those of forecast steps, of which one column is known."""
-    config = forecasting_config(tmp_path, model, lookback=41, horizon=42)
+    """Of 43 rows 22 are those of forecast steps, of which one column is known."""
+    config = forecasting_config(tmp_path, model, lookback=21, horizon=22)
     data, resolved = registry.build("task", config["task"]).load(), resolve_model(config)
     costs = [count_cost(resolved, data, data.train_dataset(), 1)]
     count_short_rows(monkeypatch)
