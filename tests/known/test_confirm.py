@@ -106,7 +106,7 @@ def test_comparisons_name_settings_of_the_suites():
 def test_each_baseline_of_a_suite_can_be_composed_on_each_task(file, monkeypatch):
     """Of attnx's own suites, too; but for a pointer without attention. Tasks with other values of options are alike."""
     monkeypatch.setenv("ATTNX_DATA", "data")
-    suite, composed = read_suite(str(file)), set()
+    suite, composed = read_suite(str(file)), set[tuple[str, ...]]()
     for name, task in itertools.product(suite.baselines, suite.tasks):
         job = suite.job(task, suite.baselines[name], suite.grid[0])
         keys = (name, *(re.sub(r"(task\.\w+)=.*", r"\1", word) for word in suite.tasks[task]))
