@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import csv
 import gzip
 import importlib
@@ -18,7 +19,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ from rich.console import Console
 from attnx.cli import main
 from attnx.config.compose import compose
 from attnx.errors import Interrupted
+from attnx.files.process import ChildProcess
 from attnx.inference.load import TrainedRun
 from attnx.inference.model_cost import ModelCost
 from attnx.inference.trace_decoding import open_tracer
@@ -367,14 +369,32 @@ def forked_ranks(no_pictures_folder, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", no_pictures_folder)
 
 
+def become_server(serve: Callable[[], object], connection: int) -> None:
+    """Make this fork of the tests' process like a new one, whose jobs neither draw nor count; serve."""
+    os.setsid()
+    atexit._clear()
+    os.closerange(3, connection)
+    os.closerange(connection + 1, os.sysconf("SC_OPEN_MAX"))
+    sys.stdout, sys.stderr = (os.fdopen(descriptor, "w", buffering=1) for descriptor in (1, 2))
+    program: dict[str, Any] = {}
+    exec(NO_PICTURES, program)
+    for name in program["CHANGES"].keys() & sys.modules.keys():
+        program["CHANGES"].pop(name)(sys.modules[name])
+    serve()
+
+
 @pytest.fixture(scope="session")
-def server(no_pictures_folder):
-    """One server for all sweeps: what it imports takes seconds."""
-    server = ForkServerProcesses({**os.environ, "PYTHONPATH": no_pictures_folder})
+def server():
+    """One server for all sweeps, a fork of this process: what a new one imports takes seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        start = "attnx.sweeps.processes.spawn"
+        patch.setattr(start, lambda call, _, pass_fds: ChildProcess(fork(partial(become_server, call, *pass_fds))))
+        server = ForkServerProcesses({})
     while not server.is_ready:  # a fork of this process would hear of it in its place
         server.wait(1.0)
     yield server
-    server.close()
+    server.connection.close()
+    exit_code(server.server.pid)
 
 
 class ForkedCommand:
