@@ -6,6 +6,7 @@ import re
 import shlex
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import yaml
 
 from attnx.cli import suite as suite_command
+from attnx.config.suite_file import Suite
 from attnx.reports.sweep.run_table import read_run_table
 from attnx.runs.sweep import read_sweep
 from tests.runs.conftest import change_info, run_info, write_plug_in
@@ -240,8 +242,10 @@ def test_a_check_notes_what_is_the_same_on_its_two_tasks(write, command, monkeyp
     assert answer.out.startswith("note: On first, second, additive and given are the same setting")
 
 
-def test_the_scorer_of_the_tutorial_runs_to_the_page(command, shared_server, no_pictures):
-    """Its file, a first run of it with a tiny budget, and the check of its suite."""
+def test_the_scorer_of_the_tutorial_runs_to_the_page(command, shared_server, no_pictures, monkeypatch):
+    """Its file, a first run of it with a tiny budget, and the check of its suite with one seed and no search."""
+    shorten = Suite.shortened
+    monkeypatch.setattr(Suite, "shortened", lambda suite, count: replace(shorten(suite, count), search={}, seeds=1))
     text = PAGE.read_text(encoding="utf-8")
     (code,) = re.findall(r"%%writefile plugins/thin_bilinear.py\n(.*?)```", text, re.DOTALL)
     lines = [
