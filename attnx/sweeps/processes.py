@@ -128,7 +128,7 @@ class _ForkServer:
         self._send(None, len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1)
         while True:
             try:
-                while self.connection.poll(SERVER_POLL_SECONDS):
+                while self.connection.poll(SERVER_POLL_SECONDS if self.jobs else None):
                     if (spec := self._handle(self.connection.recv())) is not None:
                         return spec
             except (EOFError, OSError):
