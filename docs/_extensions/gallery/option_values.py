@@ -10,10 +10,10 @@ from typing import Any
 
 from attnx.registry.part import Option
 
-MULTIPLES = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10)  # of the default of a number above 0
+MULTIPLES = (0.1, 0.2, 0.5, 1, 2, 5, 10)  # of the default of a number above 0
 WIDTH_MULTIPLES = (1 / 16, 1 / 4, 1, 4)  # of the default of a whole number that is not small
 MAX_SMALL_WHOLE, REACH = 5, 4  # whole numbers up to 5 move in steps of 1, by 4 to both sides
-STEPS, MAX_STEPS, MIN_VALUES = (0.5, 0.1, 0.05, 0.01), 10, 10  # of numbers that are not only above 0
+STEPS, MAX_STEPS, MIN_VALUES = (1, 0.5, 0.1, 0.05, 0.01), 5, 6  # of numbers that are not only above 0
 
 
 def option_values(option: Option, is_accepted: Callable[[Any], bool]) -> list[Any]:
@@ -67,7 +67,7 @@ def _numbers(option: Option, is_accepted: Callable[[Any], bool]) -> list[float]:
 
 
 def _even_numbers(center: float, is_accepted: Callable[[Any], bool]) -> list[float]:
-    """Numbers in even steps, the widest of which at least ten are accepted."""
+    """Numbers in even steps, the widest of which at least six are accepted."""
     unit = 10.0 ** math.floor(math.log10(abs(center))) if center else 1.0
     values: list[float] = []
     for step in STEPS:
