@@ -50,6 +50,7 @@ nb_render_markdown_format = "myst"
 default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
+autodoc_use_type_comments = False  # else every function is parsed again for them
 autodoc_type_aliases = {name: name for name in ALIASES}
 toc_object_entries = False  # every page holds the tree of contents: thousands of names would slow the build by half
 napoleon_numpy_docstring = False
