@@ -26,10 +26,14 @@ def draw_predictions(folder: Path, form: Format = "png") -> list[Path]:
 
 
 def build_reports(folder: Path) -> None:
-    """Draw the figures of a run folder, write its page and statistics, and its README.md last."""
-    if draw_attention(folder):
-        write_statistics(folder, run_statistics(folder))
-        write_page([folder])
-    draw_predictions(folder)
-    draw_curves(folder)
+    """Draw the figures of a run folder, write its page and statistics, and its README.md last.
+
+    With ``trainer.pictures=false`` the README.md alone.
+    """
+    if read_run(folder).config["trainer"]["pictures"]:
+        if draw_attention(folder):
+            write_statistics(folder, run_statistics(folder))
+            write_page([folder])
+        draw_predictions(folder)
+        draw_curves(folder)
     write_run_readme(folder)

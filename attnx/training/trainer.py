@@ -57,7 +57,8 @@ class TrainerOptions:
     steps of a loop over time, for which a run waits; ``graphs`` also records them as CUDA graphs, and ``model``
     compiles a transformer's pass. ``profiler`` is one of Lightning's, which writes into the run's folder ``profile``
     where the time goes: ``simple`` by call of the trainer, ``advanced`` by Python function, ``pytorch`` by torch's
-    operator.
+    operator. ``pictures=false`` leaves out pictures, page and statistics of weights, which take a second or more when a
+    run ends; ``attnx plot``, ``page`` and ``stats`` make them later.
     """
 
     max_steps: PositiveInt | None = None
@@ -84,6 +85,7 @@ class TrainerOptions:
     num_nodes: PositiveInt = 1
     compile: Literal["off", "steps", "graphs", "model"] = "off"
     profiler: Literal["simple", "advanced", "pytorch"] | None = None
+    pictures: bool = True
 
     def trainer(
         self, callbacks: list[Callback], steps: int, placed: Mapping[str, torch.device], folder: Path

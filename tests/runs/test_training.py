@@ -256,6 +256,16 @@ def test_the_report_of_a_profiler_is_in_the_run_folder(profiler, run):
     assert "by Lightning's profiler" in Path("one/README.md").read_text(encoding="utf-8")
 
 
+def test_a_run_without_pictures_draws_them_later(words, sized, succeed):
+    succeed(*sized("trainer.pictures=false", "trainer.max_steps=2", "folder=one"))
+    assert not [*Path("one").glob("*.png"), *Path("one").glob("alignments/*.png"), *Path("one").glob("page.html")]
+    assert "`results.json`" in Path("one/README.md").read_text(encoding="utf-8")
+    succeed("plot", "one")
+    succeed("page", "one")
+    assert Path("one/alignments.png").is_file()
+    assert Path("one/page.html").is_file()
+
+
 def test_an_unknown_profiler_is_refused(words, sized, refuse):
     line = refuse(*sized("trainer.profiler=simpel", "folder=one"))
     assert line.startswith("attnx: trainer.profiler=simpel: expected one of simple, advanced, pytorch")
