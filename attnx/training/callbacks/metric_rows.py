@@ -46,6 +46,7 @@ class MetricRows(Callback):
         self._losses: list[Tensor] = []
         self._norms: dict[str, Tensor] = {}
         self._epoch = 0  # of the last batch; at the end of training the trainer's is one higher
+        self._learning_rate = 0.0  # of the last step; the optimizer has that of the next one
 
     def on_fit_start(self, trainer: Trainer, *_: Any) -> None:
         """Delete the rows that were written after the checkpoint."""
@@ -58,7 +59,8 @@ class MetricRows(Callback):
             write_text(self.path, "\r\n".join([*lines[: self.row_count + 1], ""]))
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
-        """Measure the gradients before they are clipped, if loggers get a row of this step."""
+        """Keep the learning rate; measure the gradients before they are clipped, if loggers get a row of this step."""
+        self._learning_rate = trainer.optimizers[0].param_groups[0]["lr"]
         if self.loggers and self._is_due(trainer.global_step + 1):
             assert isinstance(pl_module.model, nn.Module)
             self._norms = gradient_norms(pl_module.model)
@@ -94,7 +96,7 @@ class MetricRows(Callback):
             numbers = torch.stack([value.to(loss.device) for value in measured.values()])
             values = dict(zip(measured, numbers.tolist(), strict=True))  # by one wait for a GPU
         self._losses, self._norms = [], {}
-        step, learning_rate = trainer.global_step, trainer.optimizers[0].param_groups[0]["lr"]
+        step, learning_rate = trainer.global_step, self._learning_rate
         examples, tokens = self.throughput.examples_per_second, self.throughput.tokens_per_second
         row = {
             STEP: str(step),
@@ -118,11 +120,13 @@ class MetricRows(Callback):
     def state_dict(self) -> dict[str, Any]:
         """State for a resumed run."""
         losses = self._stacked_losses().cpu() if self._losses else torch.zeros(0)
-        return {"row_count": self.row_count, "losses": losses, "epoch": self._epoch}
+        progress = {"epoch": self._epoch, "learning_rate": self._learning_rate}
+        return {"row_count": self.row_count, "losses": losses, **progress}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state."""
         self.row_count, self._epoch = state_dict["row_count"], state_dict["epoch"]
+        self._learning_rate = state_dict["learning_rate"]
         self._losses = list(state_dict["losses"].unbind())
 
     def _stacked_losses(self) -> Tensor:
