@@ -154,11 +154,10 @@ class CostMeter:
         rows = self.data[json.dumps(config["task"])][1]
         processes = (trainer["devices"] or max(1, len(visible_gpus()))) * trainer["num_nodes"]
         factor = trainer["accumulate_grad_batches"] * processes
-        num_rows = trainer["batch_size"] * factor
-        if tokens := trainer["batch_tokens"]:
-            batches = BucketBatches(rows, tokens=tokens * factor, pool=trainer["bucket_pool_batches"])
-            num_rows = len(rows) / len(batches)
-        return float(flops * rows.lengths(np.arange(len(rows)))[:, 1].mean() * num_rows)
+        tokens = trainer["batch_tokens"]
+        size = None if tokens else trainer["batch_size"] * factor
+        batches = BucketBatches(rows, size, tokens and tokens * factor, pool=trainer["bucket_pool_batches"])
+        return float(flops * rows.lengths(np.arange(len(rows)))[:, 1].sum() / len(batches))
 
 
 def time_limits(configs: Iterable[Mapping[str, Any]], budget: str) -> list[str]:

@@ -93,7 +93,8 @@ def test_a_step_costs_what_all_its_rows_cost(equal_steps):
     (_, steps), (by_word, by_character) = equal_steps("task.tokenizer=word", "task.tokenizer=character")
     assert steps == round(60 * 5 * by_word / (17 * by_character))
     processes = "trainer=ddp trainer.devices=2"
-    words = "task.tokenizer=word trainer.accumulate_grad_batches=3"
+    accumulated = [f"trainer.accumulate_grad_batches=3 trainer.batch_size={size}" for size in (10, 64)]  # 30 rows, 40
     jobs = [f"trainer.batch_size=10 {processes}", "trainer.batch_tokens=50", f"trainer.batch_tokens=50 {processes}"]
-    steps, _ = equal_steps(*(f"task.tokenizer=word {job}" for job in ("trainer.batch_size=10", *jobs)), words)
-    assert steps == [60, 30, 60, 30, round(60 * 10 / (3 * 64))]
+    jobs = ["trainer.batch_size=10", *jobs, *accumulated]
+    steps, _ = equal_steps(*(f"task.tokenizer=word {job}" for job in jobs))
+    assert steps == [60, 30, 60, 30, 60 * 10 / (40 / 2), 60 * 10 / 40]
