@@ -97,6 +97,11 @@ def test_the_time_of_a_decoded_token_is_measured_and_kept(run, succeed, refuse):
     assert all(costs[f"decode_ms_{context}"] > 0 for context in (128, 512))
     assert "decode_ms_2048" not in costs
     assert attnx.report("one").runs[0].results["decode_ms_512"] == costs["decode_ms_512"]
+    for threads, is_kept in ((costs["threads"], True), (costs["threads"] + 1, False)):
+        Path("one/cost.json").write_text(json.dumps(costs | {"threads": threads}))
+        row = next(line for line in succeed("cost", "one", "--contexts", "128").splitlines() if " 512 " in line)
+        assert (f"{costs['decode_ms_512']:,.3f}" in row) == is_kept
+        assert ("decode_ms_512" in json.loads(Path("one/cost.json").read_text())) == is_kept
     Path("two").mkdir()
     shutil.copy("one/run.json", "two")
     change_info("two", status="interrupted")

@@ -4,7 +4,8 @@ model decodes one row at a time, one model after another in this process, with
 the run's accel and this machine's threads. It is the median of nine tokens.
 The context is the length of the source, where attention reads the source, else
 of what was decoded before. The measurements are kept in RUN/cost.json, where
-attnx report finds them. FOLDER is a run, a sweep, or a folder of such.
+attnx report finds them; earlier ones of another device, accel or number of
+threads are replaced. FOLDER is a run, a sweep, or a folder of such.
 
 Examples:
   attnx cost multirun/scorers
@@ -24,13 +25,14 @@ from rich.text import Text
 from attnx.cli.args import whole_number
 from attnx.errors import UserError
 from attnx.files.atomic_files import write_json
+from attnx.files.bounded_files import read_mapping
 from attnx.files.printable import print_line, printable, show_waiting
 from attnx.reports.significant_digits import format_count
 from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.runs.info import RunStatus
 from attnx.runs.layout import COST, FORMAT, refuse_links
-from attnx.runs.results import CONTEXTS
+from attnx.runs.results import CONTEXTS, read_costs
 
 HEAD = ("run", "parameters", "FLOPs a training token", "context", "FLOPs a token", "state, bytes", "ms", "memory, MB")
 
@@ -93,9 +95,12 @@ def _measure(runs: Sequence[RunRecord], contexts: Sequence[int]) -> None:
             for measured in measure_latency(opened, contexts, device):
                 numbers |= measured
         accel = opened.config.get("accel", "auto")
-        setup = {"device": str(device), "threads": torch.get_num_threads(), "accel": accel}
-        write_json(record.path / COST, {"format": FORMAT, **setup, **numbers})
-        record.results |= numbers
+        setup = {"format": FORMAT, "device": str(device), "threads": torch.get_num_threads(), "accel": accel}
+        earlier = read_costs(record.path)
+        if setup.items() <= read_mapping(record.path / COST).items():
+            numbers = earlier | numbers
+        write_json(record.path / COST, setup | numbers)
+        record.results = {name: value for name, value in record.results.items() if name not in earlier} | numbers
         place = f"{device}, {torch.get_num_threads()} thread(s), accel={accel}"
         print_line(f"{record.path}: measured on {place}", flush=True)
 
