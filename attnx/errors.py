@@ -73,7 +73,7 @@ def suggest(word: str, candidates: Iterable[str]) -> str:
 
     More than 200, such as the columns of a wide table, say nothing to a reader.
     """
-    choices = sorted(candidates)
+    choices = sorted(set(candidates))
     folded = {choice.casefold(): choice for choice in choices}
     close = difflib.get_close_matches(word.casefold(), folded, n=3, cutoff=0.6)
     if close:

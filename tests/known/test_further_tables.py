@@ -197,7 +197,9 @@ def test_values_of_a_reference_are_read_as_those_of_runs():
         (["query=["], "--reference query=[: expected KEY=VALUE"),
         (["scorr=dot"], "--reference scorr: the settings do not differ in it; did you mean scorer"),
         (["scorer=dot"], "--reference scorer=dot: 2 settings have these values; name attention, scope, too"),
-        (["scorer=additive"], "--reference scorer=additive: 0 settings have these values"),
+        (["scorer=additive"], "--reference scorer=additive: no setting has this value; choose from cosine, dot"),
+        (["scorer=dott"], "--reference scorer=dott: no setting has this value; did you mean dot?"),
+        (["attention=none", "scope=local"], "--reference attention=none scope=local: no setting has all of these"),
     ],
 )
 def test_an_unclear_reference_is_refused(words, message):

@@ -58,7 +58,7 @@ def test_an_unknown_part_is_reported(word, message):
     ("word", "names", "expected"),
     [
         ("windw", ["window", "center"], "; did you mean window?"),
-        ("xyz", ["b", "a"], "; choose from a, b"),
+        ("xyz", ["b", "a", "b"], "; choose from a, b"),
         ("xyz", [], ""),
         ("xyz", [f"column {index}" for index in range(201)], ""),
         ("state", ["states", "stats", "other"], "; did you mean states or stats?"),

@@ -74,18 +74,21 @@ def differences_from(
 def _find(comparison: Comparison, reference: Reference) -> RankedSetting:
     """The setting with the values of the reference, or the one that makes the fewest choices if there are several."""
     keys = comparison.keys
-    for key in reference:
+    choices = [(row, chosen_values(keys, row.setting)) for row in comparison.rankings[0].rows]
+    for key, value in reference.items():
         if key not in keys:
             raise UserError(f"--reference {key}: the settings do not differ in it{suggest(key, keys)}")
-    choices = [(row, chosen_values(keys, row.setting)) for row in comparison.rankings[0].rows]
+        known = {values[key] for _, values in choices if key in values}
+        if value not in known:
+            raise UserError(f"--reference {key}={value}: no setting has this value{suggest(value, known)}")
     matches = [(row, values) for row, values in choices if reference.items() <= values.items()]
     fewest = min((len(values) for _, values in matches), default=0)
     rows = [row for row, values in matches if len(values) == fewest]
     if len(rows) != 1:
         words = " ".join(f"{key}={value}" for key, value in reference.items())
         further = [key for key in keys if key not in reference]
-        advice = f"; name {', '.join(further)}, too" if rows else ""
-        raise UserError(f"--reference {words}: {len(rows)} settings have these values{advice}")
+        several = f"{len(rows)} settings have these values; name {', '.join(further)}, too"
+        raise UserError(f"--reference {words}: {several if rows else 'no setting has all of these'}")
     return rows[0]
 
 
