@@ -195,7 +195,7 @@ def _compose_and_run(argv: Sequence[str]) -> int:
     if not overrides:
         four = " ".join(f"{kind}={config[kind]['name']}" for kind in ("task", "scorer", "scope", "normalizer"))
         print(f"attnx: training the default composition, {four}; attnx list shows the choices", flush=True)
-    return train_one(config, overrides, arguments.verbose)
+    return train_one(config, overrides, arguments.verbose, config_dir)
 
 
 def _show_config(arguments: argparse.Namespace) -> int:
@@ -216,7 +216,9 @@ def _show_config(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def train_one(config: dict[str, Any], overrides: Sequence[str], is_verbose: bool = False) -> int:
+def train_one(
+    config: dict[str, Any], overrides: Sequence[str], is_verbose: bool = False, config_dir: str | None = None
+) -> int:
     """Train one composed configuration; the start table shows all of it if ``is_verbose``."""
     from attnx.inference.validate import check_named_files
     from attnx.runs.layout import chosen_folder
@@ -231,7 +233,7 @@ def train_one(config: dict[str, Any], overrides: Sequence[str], is_verbose: bool
 
     with steady_output():
         if earlier is None:
-            fit(config, overrides, is_verbose=is_verbose)
+            fit(config, overrides, is_verbose=is_verbose, config_dir=config_dir)
         else:
             resume(earlier)
     return 0

@@ -135,7 +135,8 @@ def train_or_resume(config: Mapping[str, Any], overrides: Sequence[str]) -> None
     if has_checkpoint:
         resume(folder)
     else:
-        fit_job(config, overrides)
+        config_dir = read_sweep(folder.parent).config_dir if is_sweep(folder.parent) else None
+        fit_job(config, overrides, config_dir=config_dir)
 
 
 def reject_edited_plugins(sweep: Path, config: Mapping[str, Any]) -> None:

@@ -38,6 +38,7 @@ def fit(
     overrides: Sequence[str] = (),
     console: Console | None = None,
     is_verbose: bool = False,
+    config_dir: str | None = None,
 ) -> TrainedRun:
     """Train, test and report; return the run opened with its best weights.
 
@@ -47,6 +48,7 @@ def fit(
         console: shows progress, where one process trains; by default, and of several processes, the terminal.
         is_verbose: whether all options are shown at the start, and not only those that were set or differ from the
             defaults.
+        config_dir: that of compose, for the command in run.json.
 
     Raises:
         UserError: a mistake in the configuration or the data; nothing was written.
@@ -58,7 +60,7 @@ def fit(
         raise UserError(f"fit takes a configuration from compose: attnx.fit(attnx.compose({words!r}))")
     check_words(overrides, "overrides", "fit(config, ['scorer=dot'])")
     refuse_equal_cost(config)
-    return fit_job(config, overrides, console, is_verbose)
+    return fit_job(config, overrides, console, is_verbose, config_dir)
 
 
 def fit_job(
@@ -66,13 +68,15 @@ def fit_job(
     overrides: Sequence[str] = (),
     console: Console | None = None,
     is_verbose: bool = False,
+    config_dir: str | None = None,
 ) -> TrainedRun:
     """Train a run, or a job of a sweep, whose cost was made equal before: see :func:`fit`."""
     config = resolve_devices(check_complete(config, KINDS_TO_TRAIN))
     if needs_processes(config["trainer"]) and rank_info().world_size == 1:
-        return _train_in_ranks(partial(fit_job, config, overrides, is_verbose=is_verbose), config)
+        work = partial(fit_job, config, overrides, is_verbose=is_verbose, config_dir=config_dir)
+        return _train_in_ranks(work, config)
     prepared = prepare(config)
-    with create_run_folder(prepared, overrides) as folder, record_failure(folder, config["trainer"]):
+    with create_run_folder(prepared, overrides, config_dir) as folder, record_failure(folder, config["trainer"]):
         return _start(prepared, folder, console or Console(), is_verbose)
 
 

@@ -48,7 +48,7 @@ CODE = ("attnx", "conf")
 
 
 @contextmanager
-def create_run_folder(prepared: PreparedRun, overrides: Sequence[str]) -> Iterator[Path]:
+def create_run_folder(prepared: PreparedRun, overrides: Sequence[str], config_dir: str | None = None) -> Iterator[Path]:
     """Create a run folder with its configuration and provenance, and hold its lock.
 
     The configuration's ``folder`` or ``name`` names the folder, else it is ``multirun/runs/TIME-HASH``.
@@ -77,7 +77,7 @@ def create_run_folder(prepared: PreparedRun, overrides: Sequence[str]) -> Iterat
             "name": config["name"],
             "status": RunStatus.RUNNING,
             "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "command": shlex.join(["attnx", *overrides]),
+            "command": shlex.join(["attnx", *(["--config-dir", config_dir] if config_dir else []), *overrides]),
             "overrides": list(overrides),
             "versions": versions | {package: metadata.version(package) for package in PACKAGES},
             "git": git_state(),

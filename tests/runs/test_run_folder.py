@@ -38,7 +38,9 @@ def run_folder(tmp_path_factory, write_words, small):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
         patch.setenv("WANDB_API_KEY", SECRET)
-        assert main.run(["+scorer=additive", "+scope=local", *small, "trainer.test_examples=5", "folder=one"]) == 0
+        (home / "mine").mkdir()
+        words = ["+scorer=additive", "+scope=local", *small, "trainer.test_examples=5", "folder=one"]
+        assert main.run([*words, "--config-dir", "mine"]) == 0
     return home / "one"
 
 
@@ -49,14 +51,14 @@ def test_a_folder_holds_these_files(run_folder):
     for picture in run_folder.rglob("*.png"):
         assert picture.read_bytes().startswith(PNG)
     readme = (run_folder / "README.md").read_text(encoding="utf-8")
-    for phrase in ("attnx +scorer=additive +scope=local", "status finished", 'attnx.open_run("one")', "`run.json`"):
+    for phrase in ("attnx --config-dir mine +scorer=", "status finished", 'attnx.open_run("one")', "`run.json`"):
         assert phrase in readme
 
 
 def test_info_and_configuration_name_parts(run_folder):
     info = run_info(run_folder)
     assert (info["format"], info["status"], info["steps"]) == (1, "finished", 5)
-    assert info["command"].startswith("attnx +scorer=additive +scope=local")
+    assert info["command"].startswith("attnx --config-dir mine +scorer=additive +scope=local")
     assert info["versions"]["attnx"] == attnx.__version__
     assert " cores of " in info["machine"]
     text = (run_folder / "config.yaml").read_text(encoding="utf-8")

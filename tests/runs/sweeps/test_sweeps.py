@@ -88,7 +88,7 @@ def finished(sweep, make_once):
 
 
 def test_a_sweep_trains_every_combination(sweep):
-    answer = sweep("+scorer=additive,dot", "+scope=global,local", "name=grid")
+    answer = sweep("+scorer=additive,dot", "+scope=global,local", "name=grid", "--config-dir", ".")
     assert (answer.code, answer.err) == (0, "")
     grid = Path("multirun/grid")
     jobs = [grid / str(number) for number in range(4)]
@@ -99,6 +99,7 @@ def test_a_sweep_trains_every_combination(sweep):
         ("dot", "local"),
     ]
     assert {status(job) for job in jobs} == {"finished"}
+    assert all(run_info(job)["command"].startswith("attnx --config-dir . ") for job in jobs)
     assert all((job / "results.json").is_file() for job in jobs)
     assert not list(grid.rglob("progress.*"))
     reports = {f"report.{ending}" for ending in ("csv", "effects.csv", "html", "md", "runs.csv", "tex")}
