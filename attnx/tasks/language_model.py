@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Literal
@@ -13,7 +14,7 @@ from attnx.data.examples import Pair, Symbols
 from attnx.data.paths import resolve_data_path
 from attnx.data.readers.lines import read_lines
 from attnx.data.readers.parallel_corpus import Sentence
-from attnx.data.splits import Splits, hold_out_missing, overlap_notes
+from attnx.data.splits import Splits, fold_text, hold_out_missing, overlap_notes
 from attnx.data.text_pipeline import TextPipeline
 from attnx.data.tokenizers import Tokenizer
 from attnx.data.vocabulary import SPECIALS, Vocabulary
@@ -75,9 +76,11 @@ class LanguageModel(TextTask):
         if not self.files["train"]:
             raise UserError("task.train is not set: name a text file")
         files = {part: list(self._read(part)) for part, file in self.files.items() if file}
-        parts = hold_out_missing(files.pop("train"), files, str, self.holdout, sort_held_out=True)
-        self.notes = overlap_notes(set(parts.train), {"valid": parts.valid, "test": parts.test})
-        check_splits(parts)
+        raw = hold_out_missing(files.pop("train"), files, _compose, self.holdout, sort_held_out=True)
+        folded = {part: list(map(fold_text, texts)) for part, texts in raw._asdict().items()}
+        self.notes = overlap_notes(set(folded.pop("train")), folded)
+        check_splits(raw)
+        parts = Splits(*(list(map(self.texts.normalize, texts)) for texts in raw))
         self.texts.train([Sentence("", (text,)) for text in parts.train])
         train = [Pair((), (chunk,)) for text in parts.train for chunk in self._cut(text)]
         valid, test = (
@@ -91,15 +94,16 @@ class LanguageModel(TextTask):
 
     def test_pairs(self) -> list[Pair]:
         """Read the texts of ``test`` without the other parts; a UserError if there are none."""
-        pairs = [self._evaluation_pair(chunk) for text in self._read("test") for chunk in self._cut(text)]
+        texts = map(self.texts.normalize, self._read("test"))
+        pairs = [self._evaluation_pair(chunk) for text in texts for chunk in self._cut(text)]
         if not pairs:
             raise UserError(f"task.test={self.files['test']}: holds no text")
         return pairs
 
     def _read(self, part: str) -> Iterator[str]:
-        """Yield the texts of a part's file; a UserError if there are none."""
+        """Yield the texts of a part's file, as they are but for spaces; a UserError if there are none."""
         path = resolve_data_path(f"task.{part}", str(self.files[part]))
-        non_blank = (text for _, line in read_lines(path) if (text := self.texts.normalize(line)))
+        non_blank = (text for _, line in read_lines(path) if (text := " ".join(line.split())))
         text = ""
         while lines := list(islice(non_blank, self.lines)):
             yield (text := " ".join(lines))
@@ -118,3 +122,8 @@ class LanguageModel(TextTask):
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """No metrics besides loss and perplexity: a continuation has no reference."""
         return {}
+
+
+def _compose(text: str) -> str:
+    """The text by which a part is chosen, whatever the options make of it."""
+    return unicodedata.normalize("NFC", text)

@@ -5,9 +5,10 @@ import unicodedata
 import pytest
 
 from attnx.data.examples import Pair
-from attnx.data.splits import Splits, hash_fraction, holdout_shares, split_by_hash
+from attnx.data.splits import Splits, fold_text, hash_fraction, holdout_shares, split_by_hash
 from attnx.errors import UserError
 from attnx.tasks.g2p import G2p
+from attnx.tasks.language_model import LanguageModel
 
 
 def split(pairs: list[Pair], valid: float, test: float) -> Splits[Pair]:
@@ -78,3 +79,15 @@ def test_the_part_of_a_word_does_not_depend_on_its_unicode_form(form, tmp_path):
     for graphemes in ("as_is", "nfc", "nfd"):
         pairs = G2p(train=str(path), graphemes=graphemes, holdout=0.05).load().pairs.test
         assert {unicodedata.normalize("NFC", pair.source_text) for pair in pairs} == expected
+
+
+@pytest.mark.parametrize("options", [{"lower": True}, {"unicode_form": "nfkc"}, {"unicode_form": "none"}])
+def test_the_part_of_a_text_does_not_depend_on_the_options_of_language_model(options, tmp_path):
+    """By default it is the hash of the text in composed form; a note counts texts that differ only in case."""
+    path = tmp_path / "texts.txt"
+    texts = [f"{letter} \ufb01ne{number}" for letter in ("A", "a", "e\u0301") for number in range(67)]
+    path.write_text("\n".join(texts), encoding="utf-8")
+    expected = {fold_text(text) for text in texts if hash_fraction(unicodedata.normalize("NFC", text)) < 0.2}
+    task = LanguageModel(train=str(path), holdout=0.1, **options)
+    assert {fold_text(pair.texts[0]) for pair in task.load().pairs.test} == expected
+    assert "sources of the test split are also in the training split" in task.notes[-1]
