@@ -46,8 +46,8 @@ class DecodingConstraints:
         """(b, s) bool, the source mask -> (b,) the maximum steps of each row, which no other row changes."""
         if self.steps is not None:
             return source_mask.new_full((len(source_mask),), self.steps, dtype=torch.int64)
-        # In single precision, whatever the default type: 16 bits do not hold lengths.
-        by_source = (source_mask.sum(-1).float() * self.max_length_ratio).clamp(max=MAX_STEPS).long()
+        # Rounded down, and a product that is whole but for its last digits is whole: 0.58 * 50 is 29.
+        by_source = (source_mask.sum(-1).double() * self.max_length_ratio + 1e-6).clamp(max=MAX_STEPS).long()
         limit = (by_source + self.max_length_extra).clamp(min=self.min_length + 1)
         if self.prefix is not None:
             limit = torch.maximum(limit, (self.prefix != PAD).sum(-1) + 1)

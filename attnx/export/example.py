@@ -38,7 +38,7 @@ def decode(folder: Path, words: list[str]) -> list[str]:
     states = len(model["programs"]["decode_step"]) - 1
     state = encode(source[None], np.ones((1, len(source)), bool), np.array([tag]))[:states]
     prefix = source.tolist() if model["is_continuation"] else []  # a language model goes on from its source
-    limit = max(len(prefix) + 1, int(len(source) * model["max_length_ratio"]) + model["max_length_extra"])
+    limit = max(len(prefix) + 1, int(len(source) * model["max_length_ratio"] + 1e-6) + model["max_length_extra"])
     output = [BOS]
     while output[-1] != EOS and len(output) <= limit:
         log_probabilities, *outputs = decode_step(np.array(output[-1:]), *state)

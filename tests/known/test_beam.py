@@ -187,6 +187,10 @@ def test_a_limit_by_hand():
     assert DecodingConstraints(0.1, 0).limit(source_mask).tolist() == [1]
     assert DecodingConstraints(1e19, 0).limit(source_mask).tolist() == [MAX_STEPS]
 
+    # Whole products, which rounding may leave below themselves: of 2.1 in single precision, of 0.58 in double.
+    for ratio, steps, product in [(2.1, 30, 63), (0.58, 50, 29), (1.16, 25, 29)]:
+        assert DecodingConstraints(ratio, 0).limit(torch.ones(1, steps, dtype=torch.bool)).tolist() == [product]
+
     torch.set_default_dtype(torch.bfloat16)  # which does not hold 299
     try:
         assert DecodingConstraints(1.0, 0).limit(torch.ones(1, 299, dtype=torch.bool)).tolist() == [299]
