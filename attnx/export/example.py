@@ -28,7 +28,12 @@ def decode(folder: Path, words: list[str]) -> list[str]:
     """The likeliest symbol of every step, until the end symbol or the limit of the length."""
     model = json.loads((folder / "model.json").read_text(encoding="utf-8"))
     encode, decode_step = (load(folder, name, names) for name, names in model["programs"].items())
-    tag = model["tags"].index(words.pop(0)) if model["tags"] else 0
+    tag = 0
+    if model["tags"]:
+        name, *words = words
+        if name not in model["tags"]:
+            sys.exit(f"{name}: unknown tag; give one of {', '.join(model['tags'])} before the source")
+        tag, words = model["tags"].index(name), [f"<tag:{name}>", *words] if model["tag_token"] else words
     if isinstance(model["source"], list):  # the symbols by their ids
         ids = {symbol: index for index, symbol in enumerate(model["source"])}
         source = np.array([ids.get(word, UNK) for word in words])  # (s,)

@@ -75,6 +75,7 @@ def _write_vocabularies(folder: Path, run: TrainedRun, programs: Programs) -> No
         "source": dataclasses.asdict(source) if isinstance(source, FeatureScaler) else source.symbols,
         "target": target.symbols,
         "tags": run.tags,
+        "tag_token": run.config["task"].get("tag_token", False),
         "is_continuation": run.task.is_continuation,
         "max_length_ratio": greedy.max_length_ratio,
         "max_length_extra": greedy.max_length_extra,

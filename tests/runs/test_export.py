@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,7 @@ SYMBOLS: dict[str, tuple[list[str], str, str]] = {
          "model.tag_inputs=[encoder]", "encoder.hidden_size=7"],
         "3 8 3", "high",
     ),
+    "tag_token": (["task.train=languages", "task.tag_token=true", "encoder.hidden_size=7"], "dabqassab", "high"),
     "continued": (["task=language_model", "task.train=text.txt", "recipe=attention_rnn"], "Ein Hund", ""),
 }  # fmt: skip
 
@@ -58,19 +60,25 @@ def test_the_example_decodes_like_the_greedy_search(task, command):
     overrides, source, tag = SYMBOLS[task]
     Path("counting.tsv").write_text(COUNTING, encoding="utf-8")
     Path("text.txt").write_text("\n".join(SENTENCES), encoding="utf-8")
+    Path("languages").mkdir()
+    for language in ("low", "high"):
+        shutil.copyfile("words.tsv", f"languages/{language}.tsv")
     trained = attnx.fit(attnx.compose([*SIZES, "task.holdout=0.15", *overrides]))
     answer = command("export", "one", "--out", "out")
     assert answer.code == 0, answer.err
-    assert "out: try python out/example.py SYMBOL ..." in answer.out
+    assert f"out: try python out/example.py {'TAG ' if tag else ''}SYMBOL ..." in answer.out
     expected = trained.predict([source], tag, decoding="greedy")[0]
     # -P: the current folder is not looked into.
     blind = "import sys; sys.modules['attnx'] = None; import runpy; sys.argv = sys.argv[1:]; "
     code = blind + "runpy.run_path(sys.argv[0], run_name='__main__')"
-    words = [*([tag] if tag else []), *expected.pair.source]
+    symbols = expected.pair.source
+    words = [*([tag] if tag else []), *symbols[symbols[0] == f"<tag:{tag}>" :]]
     called = [sys.executable, "-P", "-c", code, "out/example.py"]
     printed = subprocess.run([*called, *words], capture_output=True, text=True, check=True)
     assert printed.stdout.split() == expected.output
     assert subprocess.run(called, capture_output=True, text=True).stderr.startswith("Decodes one source")
+    mistaken = subprocess.run([*called, "hihg", "a"], capture_output=True, text=True)
+    assert not tag or mistaken.stderr == "hihg: unknown tag; give one of high, low before the source\n"
 
 
 @pytest.mark.usefixtures("run")

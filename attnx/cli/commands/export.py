@@ -21,7 +21,7 @@ from attnx.errors import UserError
 from attnx.files.parse_number import count_phrase
 from attnx.files.printable import print_line, show_waiting
 from attnx.inference.validate import read_complete_run
-from attnx.runs.layout import EXPORT, SOURCE_FEATURES, VOCABULARY, refuse_links
+from attnx.runs.layout import EXPORT, SOURCE_FEATURES, TAGS, VOCABULARY, refuse_links
 from attnx.runs.predictions import has_symbol_predictions, read_predictions
 from attnx.runs.run import Run
 
@@ -55,8 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
         checked = export(run.path, folder, _compared(run, arguments.examples), arguments.checkpoint)
     compared = f"at each step of {count_phrase(checked.outputs, 'output')}"
     print_line(f"{compared} the log-probabilities are within {checked.max_difference:.0e} of the run's")
+    tag = "TAG " if (run.path / VOCABULARY / TAGS).is_file() else ""
     source = "MATRIX.npy" if (run.path / VOCABULARY / SOURCE_FEATURES).is_file() else "SYMBOL ..."
-    print_line(f"{folder}: try python {folder / 'example.py'} {source}")
+    print_line(f"{folder}: try python {folder / 'example.py'} {tag}{source}")
     return 0
 
 
