@@ -99,18 +99,19 @@ def test_a_source_of_features_is_exported(run, command):
     for number in range(20):
         np.save(f"tracks/{number}.npy", drawn.standard_normal((3 + number % 5, 2)).astype(np.float32))
     Path("pairs.tsv").write_text(
-        "".join(f"tracks/{n}.npy\t{'ab' * (n % 3 + 1)}\n" for n in range(20)), encoding="utf-8"
+        "".join(f"tracks/{n}.npy\t{'ab' * (n % 3 + 1)}\t{('low', 'high')[n // 2 % 2]}\n" for n in range(20)),
+        encoding="utf-8",
     )
     trained = run(
         "task=sequences", "task.train=pairs.tsv", "task.source=features", "task.target=characters",
-        "trainer.max_steps=3", folder="one",
+        "task.tagged=true", "model.tag_inputs=[encoder]", "task.holdout=0.2", "trainer.max_steps=3", folder="one",
     )  # fmt: skip
-    answer = command("export", "one")
+    answer = command("export", "one", "--examples", "103")
     assert answer.code == 0, answer.err
-    assert "at each step of 100 outputs" in answer.out
-    assert "one/export/onnx: try python one/export/onnx/example.py MATRIX.npy" in answer.out
-    expected = trained.predict([np.load("tracks/1.npy")], decoding="greedy")[0].output
-    assert decode(Path("one/export/onnx"), ["tracks/1.npy"]) == expected
+    assert "at each step of 103 outputs of random sources the log" in answer.out
+    assert "one/export/onnx: try python one/export/onnx/example.py TAG MATRIX.npy" in answer.out
+    expected = trained.predict([np.load("tracks/1.npy")], "low", decoding="greedy")[0].output
+    assert decode(Path("one/export/onnx"), ["low", "tracks/1.npy"]) == expected
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s RUN [--out FOLDER] [FLAGS]"
     parser.add_argument("run", metavar="RUN", help="a run folder")
     parser.add_argument("--out", metavar="FOLDER", type=Path, help="where to write (RUN/export/onnx)")
-    compared = "examples of predictions.tsv to compare (1000)"
+    compared = "how many outputs to compare (1000)"
     parser.add_argument("--examples", metavar="N", type=whole_number, default=1000, help=compared)
     add_checkpoint(parser)
 
@@ -46,36 +47,45 @@ def run(arguments: argparse.Namespace) -> int:
     folder = arguments.out or run.path / EXPORT / "onnx"
     if folder.exists():
         raise UserError(f"{folder}: is there already; remove it, or name another folder with --out")
+    has_features = (run.path / VOCABULARY / SOURCE_FEATURES).is_file()
     from rich.console import Console
 
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch's exporter to ONNX prints many warnings
     with show_waiting(Console(stderr=True), "writing the files, and comparing them with the run's model ..."):
         from attnx.export.folder import export
 
-        checked = export(run.path, folder, _compared(run, arguments.examples), arguments.checkpoint)
-    compared = f"at each step of {count_phrase(checked.outputs, 'output')}"
+        pairs = (_random_sources if has_features else _test_sources)(run, arguments.examples)
+        checked = export(run.path, folder, pairs, arguments.checkpoint)
+    sources = " of random sources" if has_features else ""
+    compared = f"at each step of {count_phrase(checked.outputs, 'output')}{sources}"
     print_line(f"{compared} the log-probabilities are within {checked.max_difference:.0e} of the run's")
     tag = "TAG " if (run.path / VOCABULARY / TAGS).is_file() else ""
-    source = "MATRIX.npy" if (run.path / VOCABULARY / SOURCE_FEATURES).is_file() else "SYMBOL ..."
+    source = "MATRIX.npy" if has_features else "SYMBOL ..."
     print_line(f"{folder}: try python {folder / 'example.py'} {tag}{source}")
     return 0
 
 
-def _compared(run: Run, count: int) -> list[Pair]:
-    """Sources of the run's test split; random ones where they are matrices, which a run does not keep."""
+def _test_sources(run: Run, count: int) -> list[Pair]:
+    """Sources of the run's test split."""
     from attnx.data.examples import Pair
-    from attnx.data.features import FeatureScaler
 
-    scales = run.path / VOCABULARY / SOURCE_FEATURES
-    if scales.is_file():
-        import numpy as np
-
-        source, drawn = FeatureScaler.load(scales), np.random.default_rng(0)
-        sizes = drawn.integers(1, 20, min(count, 100))
-        matrices = [source.decode(drawn.standard_normal((size, source.width))) for size in sizes.tolist()]
-        return [Pair(tuple(map(str, range(len(matrix)))), ((),), features=matrix) for matrix in matrices]
     if not has_symbol_predictions(run.path):
         reason = "has predicted no symbols that the files could be compared on"
         raise UserError(f"{run.path}: {reason}; train it to its end")
     predictions = read_predictions(run.path)[:count]
     return [Pair(item.source, ((),), item.tag) for item in predictions if item.source]
+
+
+def _random_sources(run: Run, count: int) -> list[Pair]:
+    """Random matrices as sources, of all tags in turn: a run does not keep the matrices of its test split."""
+    import numpy as np
+
+    from attnx.data.examples import Pair
+    from attnx.data.features import FeatureScaler
+    from attnx.data.vocabulary import load_symbols
+
+    folder, drawn = run.path / VOCABULARY, np.random.default_rng(0)
+    source = FeatureScaler.load(folder / SOURCE_FEATURES)
+    tags = cycle(load_symbols(folder / TAGS) if (folder / TAGS).is_file() else [""])
+    matrices = [source.decode(drawn.standard_normal((size, source.width))) for size in drawn.integers(1, 20, count)]
+    return [Pair(tuple(map(str, range(len(matrix)))), ((),), next(tags), features=matrix) for matrix in matrices]
