@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import re
@@ -376,7 +377,13 @@ def test_a_table_without_names_is_read(no_pictures, refuse, succeed):
     run = attnx.open_run("one")
     assert run.target.columns == ("3", "2")
     assert results("one")["test_examples"] == 19 - HORIZON + 1
-    assert np.shape(json.loads(succeed("predict", "one", "bare.csv"))) == (HORIZON, 2)
+    expected = succeed("predict", "one", "bare.csv")
+    assert np.shape(json.loads(expected)) == (HORIZON, 2)
+    # Whatever its ending is; a file whose first line is the name of a file is a list.
+    Path("bare.txt.gz").write_bytes(gzip.compress(Path("bare.csv").read_bytes()))
+    Path("list.txt").write_text("bare.txt.gz\n", encoding="utf-8")
+    assert succeed("predict", "one", "bare.txt.gz") == expected
+    assert succeed("predict", "one", "list.txt") == expected
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,7 +64,7 @@ class LineReader:
         declared = registry.describe("task", task["name"]).declarations
         self.has_feature_files = task.get("source") == "features" or bool(declared.get("has_file_inputs"))
         # Whether the file is a source itself, and not a list of sources.
-        self.is_feature_file = self.has_feature_files and options.file is not None and options.file.suffix in READERS
+        self.is_feature_file = self.has_feature_files and options.file is not None and not self._is_list(options.file)
         columns, width = (run.source.columns, run.source.width) if isinstance(run.source, FeatureScaler) else ((), None)
         self.recordings = MatrixReader(task.get("step_names"), columns, width)
         if options.tag_column is None:
@@ -134,6 +135,17 @@ class LineReader:
         recording = self.recordings.read(self.folder / source)
         pair = self.run.pair(recording.features, tag)
         return pair._replace(source=recording.steps, name=source)
+
+    def _is_list(self, file: Path) -> bool:
+        """Whether the first line of a file is the name of one, there or not."""
+        if file.suffix in READERS or not file.is_file():  # a pipe can be read only once
+            return file.suffix not in READERS
+        try:
+            line_number, raw = next(raw_lines(file))
+            name, _ = self._columns(decode_line(raw, f"{file}:{line_number}", is_first=True))
+        except (StopIteration, UserError):  # which reading it as a list says
+            return True
+        return os.path.exists(self.folder / name) or Path(name).suffix in READERS
 
     def _columns(self, text: str) -> tuple[str, str]:
         """The source and its tag."""
