@@ -182,7 +182,10 @@ class SequenceTask(Protocol):
         """Raise a UserError if a user's matrix, finite and as wide as the data, is no source of this task."""
 
     def read_source(self, path: Path) -> Pair | None:
-        """Read a user's file in the task's own format; None if it has none, and the file is one of features."""
+        """Read a user's file in the task's own format; ``notes`` are then about it.
+
+        None if the task has no such format, and the file is one of features.
+        """
         return None
 
     def save_sources(self, folder: Path, pairs: Sequence[Pair]) -> None:

@@ -160,7 +160,12 @@ def _goes_on(command: Callable[..., Any], succeed: Callable[..., str]) -> None:
     """The steps after a file's last; the known column is given for them."""
     blank = {f"at_{step}": f"2024-01-04 {step % 24:02d}:00,,,,{step % 24}" for step in range(89, 92)}
     write("now.csv", range(82, 92), **blank)
-    assert np.array(json.loads(succeed("predict", "one", "now.csv"))).shape == (HORIZON, 9)
+    answer = command("predict", "one", "now.csv")
+    assert np.array(json.loads(answer.out)).shape == (HORIZON, 9)
+    assert answer.err == ""
+    write("now.csv", range(82, 92), at_91=blank["at_91"])
+    note = "now.csv: the last task.horizon=3 rows are forecast, and their values of the targets are not read"
+    assert note in command("predict", "one", "now.csv").err
     write("short.csv", range(85, 92))
     short = "short.csv: has 7 steps, but task.lookback=7 and task.horizon=3 known ones after them are needed\n"
     assert command("predict", "one", "short.csv").err == f"attnx: {short}"
@@ -360,7 +365,7 @@ def test_all_series_are_cut_at_a_date(no_pictures, succeed):
         assert results(folder)["test_examples"] == 10 - HORIZON + 1 + 47 - HORIZON + 1
 
 
-def test_a_table_without_names_is_read(no_pictures, refuse, succeed):
+def test_a_table_without_names_is_read(no_pictures, command, refuse, succeed):
     """Columns are named by number, in training, in the run's files, and in predictions."""
     write()
     rows = Path("series.csv").read_text(encoding="utf-8").splitlines()[1:]
@@ -377,13 +382,13 @@ def test_a_table_without_names_is_read(no_pictures, refuse, succeed):
     run = attnx.open_run("one")
     assert run.target.columns == ("3", "2")
     assert results("one")["test_examples"] == 19 - HORIZON + 1
-    expected = succeed("predict", "one", "bare.csv")
+    expected = command("predict", "one", "bare.csv").out
     assert np.shape(json.loads(expected)) == (HORIZON, 2)
     # Whatever its ending is; a file whose first line is the name of a file is a list.
     Path("bare.txt.gz").write_bytes(gzip.compress(Path("bare.csv").read_bytes()))
     Path("list.txt").write_text("bare.txt.gz\n", encoding="utf-8")
-    assert succeed("predict", "one", "bare.txt.gz") == expected
-    assert succeed("predict", "one", "list.txt") == expected
+    assert command("predict", "one", "bare.txt.gz").out == expected
+    assert command("predict", "one", "list.txt").out == expected
 
 
 @pytest.mark.parametrize(

@@ -191,8 +191,8 @@ class Forecasting(SequenceTask):
     def read_source(self, path: Path) -> Pair:
         """Read a user's file, to forecast the steps after its last one.
 
-        With known columns the file has rows for the forecast steps too, with empty targets. Several series, and one
-        that is too short, are UserErrors.
+        With known columns the file has rows for the forecast steps too, with empty targets; ``notes`` then says if they
+        are not empty. Several series, and one that is too short, are UserErrors.
         """
         series, *further = self._read_series(path)
         if further:
@@ -203,6 +203,12 @@ class Forecasting(SequenceTask):
             raise UserError(
                 f"{path}: has {count_phrase(len(series.numbers), 'step')}, but {self._source_steps()} are needed"
             )
+        note = (
+            f"{path}: the last task.horizon={self.horizon} rows are forecast, and their values of the targets are not "
+            "read; append rows with empty targets to forecast later times"
+        )
+        is_missing = np.isnan(series.measured_values(windows.targets, start, len(series.numbers)))
+        self.notes = [] if is_missing.all() else [note]
         source = windows.source(series.values(windows.columns, 0, len(series.numbers)), start)
         target = np.zeros((self.horizon, len(windows.targets)), np.float32)
         labels = series.labels[start - self.lookback :]

@@ -15,7 +15,7 @@ from attnx.data.readers.feature_matrices import READERS, MatrixReader
 from attnx.data.readers.lines import bounded_lines, decode_line, raw_lines
 from attnx.errors import UserError
 from attnx.files.parse_number import count_phrase
-from attnx.files.printable import quoted
+from attnx.files.printable import printable, quoted
 
 if TYPE_CHECKING:  # torch is loaded after all arguments were checked
     from attnx.inference.trained_run import TrainedRun, Unknown
@@ -131,6 +131,8 @@ class LineReader:
         if not self.has_feature_files:
             return self.run.pair(source, tag, self.options.unknown)
         if (example := self.run.task.read_source(self.folder / source)) is not None:
+            for note in self.run.task.notes:
+                print(f"attnx: {printable(note)}", file=sys.stderr)
             return example._replace(name=source)
         recording = self.recordings.read(self.folder / source)
         pair = self.run.pair(recording.features, tag)
