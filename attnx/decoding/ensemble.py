@@ -97,13 +97,16 @@ class Ensemble(nn.Module):
 
     def _mean_weights(self, members_weights: Sequence[Tensor | None]) -> Tensor | None:
         """None unless all attended to the same positions, in the same order."""
-        weights = [part for part in members_weights if part is not None]
+        axes = [getattr(member, "weights_axis", "heads") for member in self.members]
+        weights = [
+            part.mean(1) if part.dim() == 4 and axis == "heads" else part
+            for part, axis in zip(members_weights, axes, strict=True)
+            if part is not None
+        ]
         shapes, sources = {tuple(part.shape) for part in weights}, {member.sources for member in self.members}
-        axes = {getattr(member, "weights_axis", "heads") for member in self.members}
         if not len(shapes) == len(sources) == 1 or len(weights) < len(members_weights) or "slots" in axes:
             return None
-        mean = torch.stack(weights).mean(0)
-        return mean.mean(1) if mean.dim() == 4 and axes == {"heads"} else mean
+        return torch.stack(weights).mean(0)
 
     def source_shares(self, state: tuple[Any, ...]) -> Tensor | None:
         """As :meth:`StepModel.source_shares`, the mean of all, which is their mean weight where all was read once."""
