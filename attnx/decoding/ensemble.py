@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from attnx.attention import AttentionOutput
 from attnx.decoding.contracts import StepModel
-from attnx.errors import UserError
 from attnx.nn.targets.symbols import Symbols
 
 
@@ -25,10 +24,7 @@ class Ensemble(nn.Module):
     Their weights are averaged where they read alike; else there are none. Heads have no order that two models share, so
     of several it is their mean that is averaged. The slots of an entity network are averaged only where words name
     them (``weights_axis`` of a :class:`attnx.decoding.contracts.StepModel`). The caller checks that all models have the
-    same vocabulary.
-
-    Raises:
-        UserError: their targets differ.
+    same vocabulary and target.
     """
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
@@ -36,12 +32,6 @@ class Ensemble(nn.Module):
         self.models = nn.ModuleList(models)
         self.members: list[StepModel] = list(self.models)  # type: ignore[arg-type]
         first = self.members[0]
-        for member in self.members:
-            if member.target != first.target:
-                raise UserError(
-                    f"an ensemble has one target, but its models have {first.target} and {member.target}; choose "
-                    "models of one task and vocabulary"
-                )
         self.sources, self.target = first.sources, first.target
         self.is_distribution = all(member.is_distribution for member in self.members)
 

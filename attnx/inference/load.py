@@ -22,7 +22,7 @@ from attnx.errors import UserError
 from attnx.files.printable import printable
 from attnx.inference.checkpoint import load_weights
 from attnx.inference.trained_run import TrainedRun as TrainedRun
-from attnx.inference.validate import checkpoint_files, read_complete_run, refuse_unlike
+from attnx.inference.validate import checkpoint_files, read_complete_run, refuse_unlike, unlike_message
 from attnx.models.resolve import DataSizes, ResolvedConfig, resolve_model
 from attnx.nn.pretrained import load_vectors
 from attnx.registry import PartSpec
@@ -129,17 +129,21 @@ def open_ensemble(
         decoding: a decoding instead of the first run's.
 
     Raises:
-        UserError: as :func:`open_run`; there is no folder, or runs differ in task or vocabularies.
+        UserError: as :func:`open_run`; there is no folder, or runs differ in task, target or vocabularies.
     """
     if not folders:
         raise UserError("name at least one run folder")
     if not isinstance(folders, Sequence) or isinstance(folders, str):
         raise UserError(f"{folders!r}: give a list of run folders, or use open_run")
-    refuse_unlike([read_complete_run(folder, checkpoint) for folder in folders])
+    complete = [read_complete_run(folder, checkpoint) for folder in folders]
+    refuse_unlike(complete)
     runs = [open_run(folder, checkpoint, decoding) for folder in folders]
     first = runs[0]
     if len(runs) == 1:
         return first
+    for read, run in zip(complete, runs, strict=True):
+        if run.model.target != first.model.target:
+            raise UserError(unlike_message(complete[0], read, "target"))
     from attnx.decoding.ensemble import Ensemble
 
     model: Any = Ensemble([run.model for run in runs])

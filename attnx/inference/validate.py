@@ -10,6 +10,7 @@ from typing import Any
 from attnx import registry
 from attnx.config.compose import ATTENTION_KINDS, MODEL_KINDS
 from attnx.config.groups import PART_GROUPS, SCALARS, check_placement, check_scalar
+from attnx.config.view import dotted_keys, value_text
 from attnx.data.paths import check_task_files
 from attnx.errors import UserError, suggest
 from attnx.models.resolve import part_declarations
@@ -170,10 +171,18 @@ def refuse_unlike(runs: Sequence[Run]) -> None:
             )
         digests = _vocabulary_digests(run)
         if unlike := sorted(name for name in {**expected, **digests} if expected.get(name) != digests.get(name)):
-            raise UserError(
-                f"{run.path}: its {layout.VOCABULARY}/{unlike[0]} differs from {first.path}'s; the runs of an ensemble "
-                "need the same vocabularies"
-            )
+            raise UserError(unlike_message(first, run, f"{layout.VOCABULARY}/{unlike[0]}"))
+
+
+def unlike_message(first: Run, run: Run, what: str) -> str:
+    """Say that ``what`` differs between two runs of an ensemble, and by which options of the task."""
+    own, expected = (dotted_keys({"task": item.config["task"]}) for item in (run, first))
+    unlike = [key for key in own if own[key] != expected.get(key)]
+    options = ", ".join(f"{key}={value_text(own[key])}, there {value_text(expected.get(key))}" for key in unlike)
+    return (
+        f"{run.path}: its {what} differs from {first.path}'s{f' ({options})' if options else ''}; the runs of an "
+        "ensemble need the same task and training data"
+    )
 
 
 def refuse_unlike_data(runs: Sequence[Run]) -> None:

@@ -292,8 +292,6 @@ def test_an_ensemble_of_different_memories_has_no_weights(build_model):
     source = torch.tensor([[3, 5, 7]])
     for members in (models[:2], models[1:]):
         assert Greedy()(Ensemble(members), source, source > 0, need_weights=True).weights is None
-    with pytest.raises(UserError, match=r"its models have Symbols.* and Numbers"):
-        Ensemble([models[0], build_model(target_features=2)])
 
 
 def test_random_draws_are_uniform_and_independent():

@@ -6,6 +6,7 @@ import gzip
 import json
 import math
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -291,6 +292,22 @@ def test_forecasts_have_alignments(succeed):
     """A window is tried to see whether there are weights, and a shorter one is none."""
     succeed("predict", "one", "series.csv", "--alignments", "weights.jsonl")
     assert Path("weights.jsonl").read_text(encoding="utf-8").count("weights") > 0
+
+
+@pytest.mark.usefixtures("plain_run")
+@pytest.mark.parametrize(
+    ("option", "values", "what"),
+    [("lookback", ("7", "8"), "vocabulary/linear.npy"), ("subtract_last_value", ("false", "true"), "target")],
+)
+def test_the_option_in_which_runs_of_an_ensemble_differ_is_named(option, values, what, refuse):
+    shutil.copytree("one", "two")
+    own, other = values
+    config = Path("two/config.yaml")
+    config.write_text(config.read_text(encoding="utf-8").replace(f"{option}: {own}", f"{option}: {other}"))
+    if option == "lookback":
+        np.save("two/vocabulary/linear.npy", np.zeros((HORIZON, 8)))
+    line = refuse("predict", "one", "two", "series.csv")
+    assert f"two: its {what} differs from one's (task.{option}={other}, there {own}); the runs" in line
 
 
 def test_forecasts_are_drawn(monkeypatch):
