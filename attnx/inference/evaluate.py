@@ -20,7 +20,7 @@ from attnx.data.sample import sample_examples
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
 from attnx.inference.predictor import loss_results, metric_results
-from attnx.inference.trained_run import BATCH_SIZE, TrainedRun
+from attnx.inference.trained_run import BATCH_SIZE, TrainedRun, evaluation_mode
 from attnx.inference.write_results import EvaluationResult
 from attnx.runs.layout import VOCABULARY
 from attnx.tasks.loss import token_loss
@@ -93,7 +93,7 @@ def evaluate(run: TrainedRun, pairs: Sequence[Pair], batch_size: int = BATCH_SIZ
         total, tokens = torch.zeros((), dtype=torch.float64), 0.0
         for start in range(0, len(pairs), batch_size):
             batch = as_batch(run.data.evaluation_dataset([*pairs[start : start + batch_size]]))
-            with torch.inference_mode():
+            with evaluation_mode(run.model):
                 loss = token_loss(run.model, batch)
                 total, tokens = total + loss.total.double(), tokens + float(loss.tokens)
         values = loss_results("test", total / tokens, run.target)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
+from torch import nn
 
 from attnx import registry
 from attnx.data.batches import as_batch
@@ -18,6 +20,7 @@ from attnx.data.vocabulary import Vocabulary
 from attnx.decoding.select import choose_decoding
 from attnx.errors import UserError
 from attnx.files.parse_number import count_phrase
+from attnx.files.process_state import default_dtype
 from attnx.inference.predictor import Prediction, Predictions, Predictor
 from attnx.inference.unk_replacement import unknown_positions, with_copies
 from attnx.models.resolve import part_declarations
@@ -31,7 +34,7 @@ BATCH_SIZE = 128
 
 @dataclass(repr=False)
 class TrainedRun(Predictor):
-    """A run, or an ensemble of runs, with its trained model in evaluation mode."""
+    """A run, or an ensemble of runs, with its trained model, which predicts in evaluation mode."""
 
     folder: Path  #: the run folder; an ensemble has the first one
     config: dict[str, Any]  #: the configuration, with the ``decoding`` in use
@@ -125,7 +128,7 @@ class TrainedRun(Predictor):
             indices = order[start : start + batch_size]
             batch = [pairs[index] for index in indices]
             rows = self.data.evaluation_dataset(batch)
-            with torch.inference_mode():
+            with evaluation_mode(self.model):
                 decoded = self.decode_batch(batch, as_batch(rows), need_weights or copies)
             if copies:
                 assert isinstance(self.source, Vocabulary)
@@ -201,3 +204,16 @@ class TrainedRun(Predictor):
     def empty_target(self) -> Matrix | None:
         """The target of a source without a reference, if targets are matrices."""
         return np.zeros((1, self.target.width), np.float32) if isinstance(self.target, FeatureScaler) else None
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Evaluate a model in a block, without gradients and in the dtype of its weights; its mode is restored."""
+    trained = [module for module in model.modules() if module.training]
+    try:
+        with default_dtype(next(model.parameters()).dtype), torch.inference_mode():
+            model.eval()
+            yield
+    finally:
+        for module in trained:
+            module.training = True

@@ -309,6 +309,16 @@ def test_a_closed_pipe_is_no_error(runs, monkeypatch, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_run_predicts_in_evaluation_mode(run):
+    opened = run("model.dropout=0.5", folder="one")
+    predictions = opened.predict(["dab"])
+    opened.model.train()
+    opened.model.embedding.eval()
+    assert opened.predict(["dab"]) == predictions
+    assert opened.model.training
+    assert not opened.model.embedding.training
+
+
 def test_python_reports_the_same_mistakes(runs):
     run = attnx.open_run("one")
     greedy = run.predict(["dab"])[0]
