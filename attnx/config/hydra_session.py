@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +31,8 @@ from attnx.registry.part import MULTI_SELECT_KINDS
 from attnx.registry.source_scan import catalog
 
 ENVIRONMENT: Final = re.compile(r"\$\{.*\boc\.env\b", re.DOTALL)
+_session = threading.RLock()
+"""Held by the thread that has Hydra's session, of which a process has one."""
 
 
 @contextmanager
@@ -39,11 +42,12 @@ def hydra_session(overrides: Sequence[str], config_dir: str | None = None) -> It
     Raises:
         UserError: the block raises it, or an error of Hydra.
     """
-    register_configs(config_dir)
-    clear_hydra()
     try:
-        with initialize_config_dir(str(conf_folder().resolve()), **version_base()):
-            yield
+        with _session:
+            register_configs(config_dir)
+            clear_hydra()
+            with initialize_config_dir(str(conf_folder().resolve()), **version_base()):
+                yield
     except UserError:
         raise
     except (HydraException, OmegaConfBaseException, YAMLError, OSError, RecursionError, ValueError) as error:

@@ -1,6 +1,7 @@
 """Jobs of a sweep have the configurations that each has by itself, by the private APIs of Hydra in one module."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,12 @@ def test_a_setting_is_composed_with_two_of_its_seeds(composed):
     assert configs == [compose(job) for job in jobs]
     configs[0]["scorer"]["name"] = "changed"
     assert configs[3]["scorer"]["name"] == "dot"
+
+
+def test_threads_compose_side_by_side():
+    jobs = [[f"seed={seed}"] for seed in range(7)]
+    with ThreadPoolExecutor(4) as threads:
+        assert [config["seed"] for config in threads.map(compose, jobs)] == [*range(7)]
 
 
 def test_a_setting_that_refers_to_its_seed_is_composed_with_each(composed):
