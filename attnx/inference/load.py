@@ -20,6 +20,7 @@ from attnx.data.vocabulary import Vocabulary, load_symbols
 from attnx.decoding.select import choose_decoding
 from attnx.errors import UserError
 from attnx.files.printable import printable
+from attnx.files.process_state import isolated_state
 from attnx.inference.checkpoint import load_weights
 from attnx.inference.trained_run import TrainedRun as TrainedRun
 from attnx.inference.validate import checkpoint_files, read_complete_run, refuse_unlike, unlike_message
@@ -94,6 +95,7 @@ def open_run(folder: str | Path, checkpoint: str = "best", decoding: PartSpec | 
     return load_run(folder, checkpoint, decoding)
 
 
+@isolated_state()
 def load_run(folder: str | Path, checkpoint: str = "best", decoding: PartSpec | None = None) -> TrainedRun:
     """Open a run as :func:`open_run` does, with the plug-ins that are imported already."""
     path = Path(folder)

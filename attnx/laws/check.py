@@ -13,6 +13,7 @@ import torch
 from attnx import registry
 from attnx.config.no_effect import chosen_parts
 from attnx.errors import UserError, type_and_text
+from attnx.files.process_state import isolated_state
 from attnx.laws.candidate import Candidate, LawSkipped, variants
 from attnx.laws.laws import DETERMINISM, Law
 from attnx.laws.violation import Violation
@@ -73,14 +74,9 @@ def kind_laws(kind: str, quick: bool = False) -> tuple[Law, ...]:
 @contextmanager
 def fixed_random_state(dtype: torch.dtype) -> Iterator[None]:
     """Fix the seed and the default dtype, and enable gradients; all are restored afterwards."""
-    previous = torch.get_default_dtype()
-    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+    with isolated_state(dtype):
         torch.manual_seed(0)
-        torch.set_default_dtype(dtype)
-        try:
-            yield
-        finally:
-            torch.set_default_dtype(previous)
+        yield
 
 
 def law_failure(law: Law, candidate: Candidate, dtype: torch.dtype = torch.float64) -> str:

@@ -30,6 +30,7 @@ from attnx.training.failure_report import record_failure
 from attnx.training.logger_session import logger_session
 from attnx.training.plan_steps import measure_step, plan_steps
 from attnx.training.run_folder import create_run_folder, save_vocabularies, task_notes
+from attnx.training.sole_training import sole_training
 from attnx.training.train import PreparedRun, prepare, train
 
 
@@ -63,6 +64,7 @@ def fit(
     return fit_job(config, overrides, console, is_verbose, config_dir)
 
 
+@sole_training()
 def fit_job(
     config: Mapping[str, Any],
     overrides: Sequence[str] = (),
@@ -103,6 +105,7 @@ def _train(prepared: PreparedRun, folder: Path, plan: StepPlan, console: Console
         return _finish(folder, console)
 
 
+@sole_training()
 def resume(folder: str | Path, console: Console | None = None) -> TrainedRun:
     """Resume a run from its last checkpoint; from its beginning if it has none yet.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -115,7 +116,8 @@ def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
     """
     resolved, trainer = resolve_model(config), config["trainer"]
     devices = placement_devices(config.get("placement", {}), trainer["accelerator"])
-    lightning.seed_everything(config["seed"], workers=True, verbose=False)
+    for set_seed in (random.seed, np.random.seed, torch.manual_seed):
+        set_seed(config["seed"])
     model = build_model(resolved, data)
     if devices:
         place_model(model, devices)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import attnx
 from attnx import UserError
+from attnx.training.sole_training import sole_training
 
 
 def refusal_message(call: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
@@ -51,6 +54,17 @@ def test_a_changed_configuration_is_checked(words):
         assert refusal_message(attnx.fit, {**config, key: value}) == message
     config["trainer"]["batch_size"] = 0
     assert refusal_message(attnx.fit, config).startswith("trainer.batch_size=0: expected a whole number, 1 or more")
+    assert not Path("multirun").exists()
+
+
+def test_a_run_that_its_process_would_change_is_refused(words):
+    config = attnx.compose(["task.train=words.tsv"])
+    with ThreadPoolExecutor(1) as thread, sole_training():
+        message = "another thread of this process trains a run; train each run in a process of its own"
+        assert thread.submit(refusal_message, attnx.fit, config).result() == message
+    with torch.autocast("cpu", torch.bfloat16):
+        message = "a run is trained in the precision of trainer.precision; call fit outside torch.autocast"
+        assert refusal_message(attnx.fit, config) == message
     assert not Path("multirun").exists()
 
 

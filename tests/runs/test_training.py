@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import os
+import random
+from collections.abc import Callable
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,8 @@ import torch
 
 from attnx.config.compose import compose
 from attnx.data.batches import collate
+from attnx.files.process_state import default_dtype
+from attnx.inference.load import open_run
 from attnx.metrics.error_rates import PhoneErrorRate
 from attnx.models.seq2seq.config import ResolvedSeq2seqConfig, Seq2seqConfig
 from attnx.tasks.loss import token_loss
@@ -49,6 +54,26 @@ def test_a_run_resolves_its_model_once(words, sized, monkeypatch):
     prepared = prepare(config)
     assert [prepared.resolved] == resolved
     assert prepared.module.model.plan is resolved[0].plan
+
+
+def test_a_run_neither_takes_over_nor_changes_what_the_process_keeps(run, same_weights):
+    """Random generators, the default dtype, the mode of gradients."""
+
+    def draws_after(work: Callable[[], object]) -> tuple[float, ...]:
+        for set_seed in (random.seed, np.random.seed, torch.manual_seed):
+            set_seed(3)
+        work()
+        return random.random(), np.random.random(), float(torch.rand(1))
+
+    options = ["model.dropout=0.3", "model=transformer"]
+    first = run(*options, folder="one").predict(["dab"])
+    with default_dtype(torch.float64), torch.inference_mode():
+        draws = draws_after(lambda: None)
+        assert draws_after(lambda: run(*options, folder="two")) == draws
+        assert draws_after(lambda: open_run("two")) == draws
+        assert open_run("two").predict(["dab"]) == first
+    assert same_weights(["one", "two"])
+    assert not [name for name in os.environ if name.startswith("PL_")]
 
 
 @pytest.mark.usefixtures("words", "no_pictures")
