@@ -8,7 +8,6 @@ import re
 import signal
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
-from pathlib import Path
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NOT_WRITABLE = (errno.EROFS, errno.ENOTDIR)
@@ -42,12 +41,8 @@ class Stopped(KeyboardInterrupt):
         self.signum = signum
 
 
-class Interrupted(Exception):
-    """A signal asked the run in a folder to stop; it can be resumed."""
-
-    def __init__(self, folder: Path, signum: int = signal.SIGINT) -> None:
-        super().__init__(str(folder))
-        self.folder, self.signum = folder, signum
+class Interrupted(Stopped):
+    """A signal asked a run to stop; the message says how to resume it."""
 
 
 def exit_code_for(error: BaseException) -> ExitCode:
@@ -58,7 +53,7 @@ def exit_code_for(error: BaseException) -> ExitCode:
     >>> exit_code_for(OSError(errno.EROFS, "Read-only file system"))
     <ExitCode.USER_ERROR: 2>
     """
-    if isinstance(error, KeyboardInterrupt | Interrupted):
+    if isinstance(error, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     cause = error.__cause__ if isinstance(error, UserError) else error
     if isinstance(cause, OSError) and cause.errno in DISK_FULL:

@@ -15,7 +15,6 @@ from attnx.cli.commands import COMMANDS, COMPLETE_PAGE, HELP, load_command
 from attnx.cli.steady_output import steady_output
 from attnx.errors import (
     ExitCode,
-    Interrupted,
     RunFailed,
     UserError,
     exit_code_for,
@@ -27,7 +26,6 @@ from attnx.errors import (
 )
 from attnx.files.printable import printable
 from attnx.registry.dependencies import require_core_packages
-from attnx.runs.layout import resume_command
 from attnx.training.distributed.launched_rank import is_main_launch, launched_rank
 from attnx.version import __version__
 
@@ -56,7 +54,7 @@ def main() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = run(sys.argv[1:])
         sys.stdout.flush()  # here a closed pipe is noticed
-    except (Interrupted, KeyboardInterrupt) as stop:
+    except KeyboardInterrupt as stop:
         code = _report_signal(stop)
     except BaseException as error:  # of a plug-in, anything; its sys.exit() is no end of the command
         # What reads the output has ended, as `head` does; Rich makes a SystemExit of it.
@@ -85,7 +83,7 @@ def _rank_prefix(error: BaseException) -> str:
     return f"attnx: process {launched.local_rank} of machine {launched.node_rank}"
 
 
-def _report_signal(stop: Interrupted | KeyboardInterrupt) -> int:
+def _report_signal(stop: KeyboardInterrupt) -> int:
     """Print how to continue a command that a signal ended, or requeue it in SLURM; return the exit code."""
     from attnx.training.distributed.slurm import requeue
 
@@ -93,8 +91,6 @@ def _report_signal(stop: Interrupted | KeyboardInterrupt) -> int:
     if not is_main_launch():
         return 128 + signum
     message = str(stop) or "training had not begun"
-    if isinstance(stop, Interrupted):
-        message = f"resume with: {resume_command(stop.folder)}"
     reason = "interrupted" if signum == signal.SIGINT else f"ended by {signal.Signals(signum).name}"
     print("attnx: " + "; ".join(filter(None, (reason, requeue(signum), printable(message)))), file=sys.stderr)
     return 128 + signum

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType
 
-from attnx.errors import Interrupted, UserError, type_and_text
+from attnx.errors import UserError, type_and_text
 from attnx.registry.part import BY_HAND, CHECKED_KINDS, Part
 from attnx.registry.plugin_files import PACKAGE
 from attnx.registry.source_scan import catalog
 
-INTENDED = (KeyboardInterrupt, GeneratorExit, UserError, Interrupted)
+INTENDED = (KeyboardInterrupt, GeneratorExit, UserError)
 """What is raised on purpose: by the user's Ctrl-C, by Python as it closes a generator, by attnx, or by a part that
 refuses its options."""
 

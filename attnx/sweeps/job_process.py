@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attnx.errors import ExitCode, Interrupted, UserError, exit_code_for, type_and_text
+from attnx.errors import ExitCode, UserError, exit_code_for, type_and_text
 from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import read_mapping
 from attnx.files.file_lock import lock_while
@@ -70,7 +70,7 @@ def run_alone(parent: int, spec: JobSpec) -> int:
 
 def _report(error: BaseException, progress: Path) -> None:
     """Print an error into the log, and leave it in the file by which the sweep watches the job."""
-    if isinstance(error, KeyboardInterrupt | Interrupted):
+    if isinstance(error, KeyboardInterrupt):
         print("attnx: interrupted")
         return
     if isinstance(error, UserError):

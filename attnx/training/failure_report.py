@@ -53,13 +53,13 @@ def record_failure(folder: Path, trainer: Mapping[str, Any]) -> Iterator[None]:
 def _record(error: BaseException, folder: Path, trainer: Mapping[str, Any], signum: int) -> BaseException:
     """Record an error in run.json and error.txt; return the exception to raise."""
     deleted = f"{folder}: the run's folder was deleted while it ran, so it cannot be resumed; start a new run"
-    if isinstance(error, KeyboardInterrupt | Interrupted):
-        signum = error.signum if isinstance(error, Interrupted) else signum or signal.SIGINT
+    if isinstance(error, KeyboardInterrupt):
+        signum = error.signum if isinstance(error, Stopped) else signum or signal.SIGINT
         if is_deleted(folder):
             return Stopped(deleted, signum)
         with suppress(OSError, ValueError):  # the disk may be full
             update_info(folder, status=RunStatus.INTERRUPTED)
-        return Interrupted(folder, signum)
+        return Interrupted(f"resume with: {resume_command(folder)}", signum)
     if is_deleted(folder):
         return RunFailed(deleted)
     line = str(error) if isinstance(error, UserError) else failure_line(error, folder, trainer)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from attnx.config.groups import PART_GROUPS, changed_options
 from attnx.config.view import names_text, value_text
-from attnx.errors import Interrupted, UserError
+from attnx.errors import UserError
 from attnx.files.printable import printable
 from attnx.loggers.contract import RunStart
 from attnx.registry.part import MULTI_SELECT_KINDS
@@ -56,7 +56,7 @@ def logger_session(prepared: PreparedRun, folder: Path, console: Console) -> Ite
         yield
         prepared.loggers.show(read_run(folder).results["steps"], _pictures(folder, prepared.module.task.pictures))
         status = RunStatus.FINISHED
-    except (Interrupted, KeyboardInterrupt):
+    except KeyboardInterrupt:
         status = RunStatus.INTERRUPTED
         raise
     finally:

@@ -32,7 +32,7 @@ from attnx.laws.check import check_plug_ins
 from attnx.loggers.contract import Loggers
 from attnx.models.resolve import ResolvedConfig, resolve_model
 from attnx.registry.plugin_errors import report_plug_in_errors
-from attnx.runs.layout import CHECKPOINTS, METRICS
+from attnx.runs.layout import CHECKPOINTS, METRICS, resume_command
 from attnx.tasks.contract import SequenceData
 from attnx.training.callbacks.checkpoint import CheckpointManager, ResumableEarlyStopping
 from attnx.training.callbacks.heat_maps import HeatMaps
@@ -185,7 +185,8 @@ def train(prepared: PreparedRun, folder: Path, plan: StepPlan, console: Console,
             # Lightning answers a KeyboardInterrupt by sys.exit; any other SystemExit is an error of who exits.
             if not isinstance(stop, KeyboardInterrupt) and not isinstance(stop.__context__, KeyboardInterrupt):
                 raise
-            raise Interrupted(folder, stop_signal.signum or signal.SIGINT) from None
+            signum = stop_signal.signum or signal.SIGINT
+            raise Interrupted(f"resume with: {resume_command(folder)}", signum) from None
 
 
 def _test(

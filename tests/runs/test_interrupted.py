@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,12 @@ def test_a_second_ctrl_c_stops_at_once_and_can_be_resumed(run, interrupt_at, com
     assert signal.getsignal(signal.SIGINT) is handler_before
     assert command("resume", "one").code == 0
     assert results("one")["steps"] == 5
+
+
+def test_ctrl_c_ends_a_script_that_goes_on_after_errors(run, interrupt_at):
+    interrupt_at(2)
+    with pytest.raises(KeyboardInterrupt, match=r"^resume with: attnx resume one$"), suppress(Exception):
+        run(folder="one")
 
 
 def test_a_run_stopped_while_testing_can_be_resumed(run, command, monkeypatch, same_weights):

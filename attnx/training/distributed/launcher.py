@@ -101,7 +101,7 @@ def _run_rank(task: Task, info: RankInfo, parent: int) -> int:
     try:
         with init_process_group(info):
             task()
-    except (KeyboardInterrupt, Interrupted, UserError) as known_error:
+    except (KeyboardInterrupt, UserError) as known_error:
         error = known_error
     except BaseException as unknown_error:
         reason = find_plug_in(unknown_error) or type_and_text(unknown_error)
@@ -191,21 +191,21 @@ class ProcessSupervisor:
         signum = self.stop_signal.signum
         if signum and self.processes[0].exit_code == -signum:  # it arrived before rank 0 could stop by itself
             raise self._interruption([])
-        if error is None or isinstance(error, KeyboardInterrupt | Interrupted):
+        if error is None or isinstance(error, KeyboardInterrupt):
             raise self._interruption([self._report(0)[1], error])
         raise RunFailed(self._explain(error, text)) if isinstance(error, RunFailed) else error
 
     def _interruption(self, errors: Sequence[BaseException | None]) -> BaseException:
         """The exception for a run that was asked to stop; a rank that was killed could not record that it was."""
         for error in errors:
-            if isinstance(error, Interrupted | Stopped):
+            if isinstance(error, Stopped):
                 return error
         run, signum = self._run_path(), self.stop_signal.signum or signal.SIGINT
         if run is None:
             return Stopped("training had not begun", signum)
         with contextlib.suppress(OSError, ValueError):
             update_info(run, status=RunStatus.INTERRUPTED)
-        return Interrupted(run, signum)
+        return Interrupted(f"resume with: {resume_command(run)}", signum)
 
     def _report(self, index: int) -> Report:
         """The report of a rank, else one by its exit code; without an error if it was killed by the supervisor."""
