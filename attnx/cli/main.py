@@ -26,6 +26,7 @@ from attnx.errors import (
 )
 from attnx.files.printable import printable
 from attnx.registry.dependencies import require_core_packages
+from attnx.registry.plugin_files import current_folder
 from attnx.training.distributed.launched_rank import is_main_launch, launched_rank
 from attnx.version import __version__
 
@@ -118,10 +119,7 @@ def run(argv: Sequence[str]) -> int:
     """Run a command line and return the exit code; a mistake in it raises a UserError."""
     if argv[:1] == ["help"] or {"--help", "-h"} & set(argv):
         return _help([word for word in argv if word not in HELP])
-    try:
-        os.getcwd()
-    except FileNotFoundError:
-        raise UserError("the current folder has been deleted; change to another one") from None
+    current_folder()
     require_core_packages()
     if argv and argv[0] in COMMANDS:
         return run_command(argv[0], argv[1:])

@@ -34,6 +34,7 @@ from attnx.data.paths import expand_path
 from attnx.errors import UserError, check_words, reject_duplicates
 from attnx.models.resolve import NoEffect, resolve_model
 from attnx.registry.part import MULTI_SELECT_KINDS
+from attnx.registry.plugin_files import current_folder
 from attnx.runs.sweep import reject_repeated, split_override
 
 ATTENTION_KINDS = ("scorer", "scope", "query", "normalizer")
@@ -182,7 +183,7 @@ def _name_file(message: str, overrides: Sequence[str], config_dir: str | None) -
     """A message on a mistake, which begins with the file that has it: to choose that file alone gives the same."""
     own = Path(config_dir or os.devnull, "config.yaml")  # which replaces that of attnx
     chosen = [(own, list[str]())] if own.is_file() else []
-    for folder in filter(None, [config_dir, os.path.relpath(conf_folder())]):
+    for folder in filter(None, [config_dir, os.path.relpath(conf_folder(), current_folder())]):
         for group, name in map(split_override, overrides):
             files = Path(folder, group).glob("*.yaml") if group in GROUPS else ()
             chosen += [(file, [f"{group}={name}"]) for file in files if file.stem == name and file.is_file()]

@@ -19,6 +19,8 @@ from importlib.util import find_spec, spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
 
+from attnx.errors import UserError
+
 PACKAGE = "attnx.plugins"
 INIT = "__init__.py"
 OWN_FOLDER = "plugins"
@@ -103,7 +105,19 @@ class PluginSearch:
 def configured_folders() -> tuple[Path, ...]:
     """The plug-in folders, whether or not they exist and are safe: ``$ATTNX_PLUGINS``, then ``plugins/``."""
     entries = [*filter(None, os.environ.get("ATTNX_PLUGINS", "").split(os.pathsep))]
-    return _folders_from(os.getcwd(), (*entries, *([] if _is_in_record() else [OWN_FOLDER])))
+    return _folders_from(current_folder(), (*entries, *([] if _is_in_record() else [OWN_FOLDER])))
+
+
+def current_folder() -> str:
+    """The folder that paths are relative to.
+
+    Raises:
+        UserError: it has been deleted.
+    """
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise UserError("the current folder has been deleted; change to another one") from None
 
 
 def _is_in_record() -> bool:

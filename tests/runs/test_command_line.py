@@ -9,6 +9,7 @@ import select
 import shlex
 import subprocess
 import sys
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -206,8 +207,12 @@ def test_a_deleted_folder_is_no_place_to_work(words, command, work_folder, monke
     (work_folder / "gone").mkdir()
     monkeypatch.chdir("gone")
     (work_folder / "gone").rmdir()
-    answer = command(*words)
-    assert (answer.code, answer.err) == (2, "attnx: the current folder has been deleted; change to another one\n")
+    answer, message = command(*words), "the current folder has been deleted; change to another one"
+    assert (answer.code, answer.err) == (2, f"attnx: {message}\n")
+    build = partial(attnx.attention.build, query_size=3, memory_size=5)
+    for call in (attnx.compose, build, partial(attnx.report, "a")):
+        with pytest.raises(attnx.UserError, match=f"^{message}$"):
+            call()
 
 
 @pytest.mark.parametrize("words", [("-c", "import attnx; attnx.fit"), ("-m", "attnx"), ("-m", "attnx", "runs")])

@@ -81,7 +81,7 @@ def test_an_invalid_list_of_words_is_refused(value):
     assert not Path("multirun").exists()
 
 
-@pytest.mark.parametrize("value", [None, 3, [3]])
+@pytest.mark.parametrize("value", [None, 3, [3], []])
 def test_an_invalid_list_of_folders_is_refused(value):
     message = f"{value!r}: name a folder, or a list of folders, as in report('multirun/scorers')"
     assert refusal_message(attnx.report, value) == message

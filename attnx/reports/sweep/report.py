@@ -12,6 +12,7 @@ from pathlib import Path
 
 from attnx.errors import UserError, check_words
 from attnx.files.printable import printable
+from attnx.registry.plugin_files import current_folder
 from attnx.reports.pages.html_template import fill_page, refuse_foreign, write_files
 from attnx.reports.pages.notebook import escaped, html_table, note
 from attnx.reports.run_filters import apply_filters, check_keys, parse_filter
@@ -99,11 +100,11 @@ def report(
             it if the runs do not differ in a key of ``best_over``, or were not validated.
     """
     paths = [folders] if isinstance(folders, Path | str) else folders
-    if not isinstance(paths, Sequence) or not all(isinstance(path, Path | str) for path in paths):
+    if not isinstance(paths, Sequence) or not paths or not all(isinstance(path, Path | str) for path in paths):
         raise UserError(f"{folders!r}: name a folder, or a list of folders, as in report('multirun/scorers')")
     check_words(filters, "filters", f"report({folders!r}, ['scorer=dot'])")
     check_words(best_over, "choices", f"report({folders!r}, best_over=['optimizer.lr'])")
-    names = " and ".join(dict.fromkeys(Path(folder).resolve().name for folder in paths))
+    names = " and ".join(dict.fromkeys(Path(current_folder(), folder).resolve().name for folder in paths))
     title = " ".join([names, *filters, *(f"best over {key}" for key in best_over)])
     return Report(title, filter_records(load_runs(paths), filters), best_over)
 
