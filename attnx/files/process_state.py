@@ -17,14 +17,15 @@ def isolated_state(dtype: torch.dtype = torch.float32) -> Iterator[None]:
     The block draws random numbers without moving the caller's generators.
     """
     python_state, numpy_state = random.getstate(), np.random.get_state()
-    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    is_cuda_used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    devices = range(torch.cuda.device_count()) if is_cuda_used else ()
     try:
         with default_dtype(dtype), torch.random.fork_rng(devices), torch.inference_mode(False), torch.enable_grad():
             yield
     finally:
         random.setstate(python_state)
         np.random.set_state(numpy_state)
-        if not devices and torch.cuda.is_available():  # its generators would have begun with the seed of the CPU's
+        if not is_cuda_used and torch.cuda.is_available():  # its generators would have begun with the seed of the CPU's
             torch.cuda.manual_seed_all(torch.initial_seed())
 
 

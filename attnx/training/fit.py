@@ -52,8 +52,8 @@ def fit(
         config_dir: that of compose, for the command in run.json.
 
     Raises:
-        UserError: a mistake in the configuration or the data; nothing was written.
-        Interrupted: by Ctrl-C or another signal; the run can be resumed.
+        UserError: a mistake in the configuration or the data, or another thread trains; nothing was written.
+        Interrupted: a KeyboardInterrupt, by Ctrl-C or another signal; the message says how to resume.
         RunFailed: the disk is full, memory ran out, the loss is not finite ...; with the known cause in one line.
     """
     if not isinstance(config, Mapping) or not all(kind in config for kind in KINDS_TO_TRAIN):

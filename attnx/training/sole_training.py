@@ -24,10 +24,13 @@ def sole_training() -> Iterator[None]:
     """
     if any(map(torch.is_autocast_enabled, ("cpu", "cuda"))):
         raise UserError("a run is trained in the precision of trainer.precision; call fit outside torch.autocast")
+    matmul_precision, allow_tf32 = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     if not _lock.acquire(blocking=False):
         raise UserError("another thread of this process trains a run; train each run in a process of its own")
     try:
         with isolated_state():
             yield
     finally:
+        torch.set_float32_matmul_precision(matmul_precision)
+        torch.backends.cudnn.allow_tf32 = allow_tf32
         _lock.release()

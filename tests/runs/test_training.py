@@ -245,15 +245,15 @@ def test_a_pool_batches_rows_of_similar_length(prepare_run):
 
 
 @pytest.mark.parametrize(("precision", "rounding"), [("tf32", "high"), (32, "highest")])
-def test_tf32_is_a_precision(precision, rounding, run):
-    settings_before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-    try:
-        run(f"trainer.precision={precision}", "trainer.max_steps=1", folder="one")
-        assert torch.get_float32_matmul_precision() == rounding
-        assert torch.backends.cudnn.allow_tf32 is (precision == "tf32")
-    finally:
-        torch.set_float32_matmul_precision(settings_before[0])
-        torch.backends.cudnn.allow_tf32 = settings_before[1]
+def test_tf32_is_a_precision_of_its_run(precision, rounding, run, at_step):
+    def settings() -> tuple[str, bool]:
+        return torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+
+    before, during = settings(), []
+    at_step(1, lambda: during.append(settings()))
+    run(f"trainer.precision={precision}", "trainer.max_steps=1", folder="one")
+    assert during == [(rounding, precision == "tf32")]
+    assert settings() == before
 
 
 @pytest.mark.parametrize(
