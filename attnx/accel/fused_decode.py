@@ -14,8 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attnx.accel.attention.kernels import has_hooks, is_plain
 from attnx.accel.lstm.bindings import PackedWeights, lstm_step, pack_weights
-from attnx.accel.modules import FastAttention, FastLinearOutput, FastMemoryCellLayer, fast_linear
+from attnx.accel.modules import FastAttention, FastEmbedding, FastLinearOutput, FastMemoryCellLayer, fast_linear
 from attnx.attention import AttentionOutput, Memory, QueryContext
 from attnx.attention.no_attention import NoAttention
 from attnx.decoding.contracts import StepModel
@@ -80,17 +81,15 @@ class FusedDecoder:
         """Whether context and readout only enter linear maps of an LSTM layer with a fast path, in evaluation mode."""
         if model.training or torch.is_autocast_enabled("cpu"):
             return False
-        readout, decoder, attention = model.readout, model.decoder, model.attention
-        if type(readout) is not Joint or type(decoder) is not RecurrentDecoder:
+        decoder, attention = model.decoder, model.attention
+        if type(decoder) is not RecurrentDecoder:
             return False
-        is_mapped = isinstance(readout.join, nn.Sequential) and readout.inputs != ("context",)
-        is_state = isinstance(readout.join, nn.Identity) and readout.inputs == ("state",)
         is_one_layer = type(decoder.layers[0]) is FastMemoryCellLayer and decoder.num_layers == 1
         is_plain = type(attention) in (FastAttention, NoAttention) and not attention.needs_history
         reads_context = any(part.needs == "context" for part in model.query.inputs)
         has_decoder_memory = model.state_projection is not None
         return (
-            (is_mapped or is_state)
+            _is_linear(model.readout)
             and is_one_layer
             and model.plan.feed != "next"
             and is_plain
@@ -209,22 +208,35 @@ class FusedDecoder:
         return state._replace(memory=memory, weights=weights._replace(recurrent=recurrent, is_projected=True))
 
 
+def _is_linear(readout: object) -> bool:
+    """Whether a readout is the state, or a tanh of a linear map of the state or the token, and perhaps the context."""
+    if type(readout) is not Joint or has_hooks(readout):
+        return False
+    if is_plain(readout.join, nn.Identity):
+        return readout.inputs == ("state",)
+    layers, kinds = list(readout.join.children()), (nn.Linear, nn.Tanh)
+    is_map = is_plain(readout.join, nn.Sequential) and len(layers) == len(kinds) and all(map(is_plain, layers, kinds))
+    return is_map and layers[0].bias is None and readout.inputs != ("context",)
+
+
 def merge_maps(model: Seq2seq, state: DecoderState) -> tuple[FusedWeights, Tensor]:
     """The merged maps, and (g, tag width) from the tag embedding to the gates."""
     decoder, readout, embedding = model.decoder, model.readout, model.embedding
     assert isinstance(decoder, RecurrentDecoder)
     assert isinstance(readout, Joint)
     layer = decoder.layers[0]
-    token_width: int = embedding.embedding_dim if isinstance(embedding, nn.Embedding) else embedding.out_features  # type: ignore[assignment]
+    is_now = model.plan.feed == "now"
     tag_width = 0 if state.tag_embedding is None else state.tag_embedding.shape[1]
+    token_width = layer.input_size - tag_width - (state.context.shape[1] if is_now else 0)
     token_gates, tag_gates, context_gates = layer.weight_ih_l0.tensor_split(  # type: ignore[operator]
         (token_width, token_width + tag_width), 1
     )
     hidden_gates: Tensor = layer.weight_hh_l0  # type: ignore[assignment]
     bias: Tensor = layer.bias_ih_l0 + layer.bias_hh_l0  # type: ignore[operator]
     table = None
-    if isinstance(embedding, nn.Embedding) and embedding.num_embeddings <= MAX_SYMBOLS_IN_TABLE:
-        table = F.linear(embedding.weight, token_gates, bias)
+    if type(embedding) is FastEmbedding and not has_hooks(embedding) and embedding.max_norm is None:
+        is_small = embedding.num_embeddings <= MAX_SYMBOLS_IN_TABLE
+        table = F.linear(embedding.weight, token_gates, bias) if is_small else None
     joined: dict[str, Tensor] = {}  # the columns of the readout's weight by input
     if isinstance(readout.join, nn.Sequential):
         widths = {"state": decoder.size, "context": state.context.shape[1], "token": token_width}
@@ -232,7 +244,6 @@ def merge_maps(model: Seq2seq, state: DecoderState) -> tuple[FusedWeights, Tenso
         columns = torch.split(weight, [widths[name] for name in readout.inputs], 1)
         joined = dict(zip(readout.inputs, columns, strict=True))
     readout_context = joined.pop("context", None)
-    is_now = model.plan.feed == "now"
     recurrent = torch.cat([hidden_gates, context_gates], 1) if is_now else hidden_gates
     weights = FusedWeights(
         token_gates=token_gates,

@@ -17,7 +17,7 @@ from attnx.accel.attention.additive.cpu import CompiledAdditive
 from attnx.accel.attention.additive.cuda import CudaAdditive
 from attnx.accel.attention.checkpointed import CheckpointedKernel
 from attnx.accel.attention.flex import Flex
-from attnx.accel.attention.kernels import Kernel, call_kernels
+from attnx.accel.attention.kernels import Kernel, call_kernels, has_hooks, is_plain
 from attnx.accel.attention.sdpa import Sdpa
 from attnx.accel.attention.window import WindowKernel
 from attnx.accel.lstm import autograd
@@ -75,7 +75,7 @@ class FastMemoryCellLayer(MemoryCellLayer):
         self, inputs: Sequence[Tensor], lengths: Tensor | None, state: LayerState | None
     ) -> tuple[Tensor, LayerState]:
         """As :meth:`RecurrentLayer.run`."""
-        if not can_run_lstm(inputs[0]):
+        if has_hooks(self) or not can_run_lstm(inputs[0]):
             return super().run(inputs, lengths, state)
         lookup = unchanged_lookup(inputs[0])
         rows = None
@@ -127,16 +127,12 @@ class FastLinearOutput(LinearOutput):
         return fast_linear(vectors, self.weight, self.bias)
 
 
-class FastAdditive(Additive):
-    """Additive scores whose projections are in C without gradients."""
+class FastProjection(nn.Linear):
+    """A projection of additive scores, in C without gradients."""
 
-    def project_keys(self, memory: Tensor) -> Tensor:
-        """(..., m, memory_size) -> (..., m, hidden)."""
-        return fast_linear(memory, self.memory.weight)
-
-    def project_queries(self, queries: Tensor) -> Tensor:
-        """(..., q, query_size) -> (..., q, hidden)."""
-        return fast_linear(queries, self.query.weight)
+    def forward(self, vectors: Tensor) -> Tensor:
+        """(..., in_features) -> (..., out_features)."""
+        return fast_linear(vectors, self.weight, self.bias)
 
 
 class FastAttention(Attention):
@@ -163,9 +159,9 @@ class FastMultiHeadAttention(MultiHeadAttention):
     def _by_shared_mask(self, inputs: AttentionInputs) -> AttentionOutput | None:
         """Attend by ``sdpa`` with one mask for all heads: the scope ``global`` allows the same positions in each."""
         first, memory = self.heads[0], inputs.memory
-        kernels = first.kernels if isinstance(first, FastAttention) else ()
+        kernels = first.kernels if isinstance(first, FastAttention) and not has_hooks(first) else ()
         kernel = next((known for known in kernels if isinstance(known, Sdpa)), None)
-        if kernel is None or type(first.scope) is not Global or self._is_dropping(inputs):
+        if kernel is None or not is_plain(first.scope, Global) or self._is_dropping(inputs):
             return None
         prepared = cast("Scorer", first.scorer).project_queries(inputs.queries)
         call = inputs._replace(queries=inputs.queries[:, 0], prepared_queries=prepared)
@@ -173,9 +169,10 @@ class FastMultiHeadAttention(MultiHeadAttention):
         return kernel.attend_heads(first, call) if has_row_each and kernel.supports(first, call) else None
 
     def _by_kernel(self, inputs: AttentionInputs) -> AttentionOutput | None:
-        first = self.heads[0]
-        if not isinstance(first, FastAttention) or not self.heads_are_alike:
+        heads = [head for head in self.heads if isinstance(head, FastAttention) and not has_hooks(head)]
+        if not self.heads_are_alike or len(heads) < len(self.heads):
             return None
+        first = heads[0]
         if first.bias is not None or hasattr(first.scorer, "penalty"):
             return None
         if any(first.get_submodule(part).state_dict() for part in ("scope", "normalizer")):  # each head has its own
@@ -183,8 +180,8 @@ class FastMultiHeadAttention(MultiHeadAttention):
         kernels = [kernel for kernel in first.kernels if kernel.supports_heads_as_batch]
         if not kernels or self._is_dropping(inputs) or first.is_sampling or inputs.history is not None:
             return None
-        heads = zip(self.heads, inputs.queries.unbind(1), strict=True)
-        prepared = torch.stack([head.scorer.project_queries(part) for head, part in heads], dim=1)
+        queries = zip(heads, inputs.queries.unbind(1), strict=True)
+        prepared = torch.stack([head.scorer.project_queries(part) for head, part in queries], dim=1)
         output = call_kernels(kernels, first, self.fold_heads(inputs._replace(prepared_queries=prepared)))
         return None if output is None else self.unfold_heads(output)
 
@@ -196,22 +193,25 @@ class FastMultiHeadAttention(MultiHeadAttention):
 FAST: dict[type[nn.Module], type[nn.Module]] = {
     Attention: FastAttention,
     MultiHeadAttention: FastMultiHeadAttention,
-    Additive: FastAdditive,
     LinearOutput: FastLinearOutput,
     MemoryCellLayer: FastMemoryCellLayer,
     nn.Embedding: FastEmbedding,
     **FAST_MIXERS,
 }
 """The faster class of each; a subclass of one is left as it is."""
-PLAIN = {fast: plain for plain, fast in FAST.items()}
+FAST_IN_ADDITIVE: dict[type[nn.Module], type[nn.Module]] = {nn.Linear: FastProjection}
+"""The same within additive scores."""
+PLAIN = {fast: plain for classes in (FAST, FAST_IN_ADDITIVE) for plain, fast in classes.items()}
 
 
 def enable(model: M) -> M:
     """Give a model its fast paths, in place: C on a CPU, and attention kernels. Numbers stay equal to rounding."""
-    attentions = [module for module in model.modules() if type(module) is Attention]
-    for attention in attentions:  # whose parts are plain yet
-        attention.kernels = tuple(kernel for kernel in KERNELS if kernel.fits(attention))  # type: ignore[assignment]
     _swap(model, FAST)
+    for module in model.modules():
+        if isinstance(module, FastAttention):
+            module.kernels = tuple(kernel for kernel in KERNELS if kernel.fits(module))
+        if type(module) is Additive:
+            _swap(module, FAST_IN_ADDITIVE)
     return model
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.utils import prune
 
 from attnx import accel
 from attnx.accel.lstm import bindings
@@ -58,6 +59,38 @@ def test_a_long_memory_of_keys_matches_torch():
     expected = nn.functional.linear(memory.double(), scorer.memory.weight.double())
     torch.testing.assert_close(scorer.project_keys(memory), expected.float(), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(scorer.double().project_keys(memory.double()), expected)
+
+
+class Adapted(nn.Linear):
+    """A map whose weight is not all that it computes with, as of an adapter of low rank."""
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        return super().forward(vectors) + vectors.sum(-1, keepdim=True)
+
+
+PROJECTIONS = {
+    "adapted": lambda projection: Adapted(24, 16),
+    "with a bias": lambda projection: nn.Linear(24, 16),
+    "two layers": lambda projection: nn.Sequential(projection, nn.Tanh()),
+    "pruned": lambda projection: prune.l1_unstructured(projection, "weight", 0.5),
+    "with a hook": lambda projection: projection.register_forward_hook(lambda *call: 2 * call[-1]) and projection,
+}
+
+
+@pytest.mark.parametrize("is_enabled_first", [False, True])
+@pytest.mark.parametrize("change", PROJECTIONS.values(), ids=PROJECTIONS)
+@torch.no_grad()
+def test_another_projection_is_called(change, is_enabled_first):
+    """Weights that a hook makes anew are those of the call."""
+    scorer, memory = Additive(query_size=3, memory_size=24, hidden_size=16), torch.randn(2, 7, 24)
+    accel.enable(scorer if is_enabled_first else nn.Identity())
+    scorer.memory = change(scorer.memory)
+    accel.enable(scorer)
+    for weight in scorer.parameters():
+        weight.mul_(3)
+    keys = scorer.project_keys(memory)
+    accel.disable(scorer)
+    torch.testing.assert_close(keys, scorer.project_keys(memory))
 
 
 @pytest.mark.usefixtures("_ways")

@@ -181,6 +181,25 @@ def test_heads_are_read_as_rows(logged_warnings, monkeypatch):
     assert len(logged_warnings()) == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"scorer": "dot"}, "normalizer"),
+        ({"scorer": "dot"}, "scope"),
+        ({"scope": ("local", {"window": 1})}, "scope"),
+        ({"scorer": "scaled", "heads": 2}, "heads.0"),
+        ({"scorer": "multiplicative", "heads": 2}, "heads.1"),
+    ],
+)
+def test_hooks_of_parts_are_called(options, part):
+    """A kernel that saves their calls is not used."""
+    attention: Any = accel.enable(build(query_size=8, memory_size=8, **options))
+    calls: list[Any] = []
+    attention.get_submodule(part).register_forward_hook(lambda *call: calls.append(call))
+    attention(torch.randn(31, 3, 8), attention.make_memory(torch.randn(31, 1063, 8)))
+    assert len(calls) == 1
+
+
 @pytest.fixture
 def no_triton(monkeypatch):
     """Nothing of Triton was imported yet."""

@@ -541,6 +541,15 @@ def test_unsupported_calls_are_left_to_torch():
     assert not any(supported)
 
 
+def test_hooks_are_called():
+    """As those are by which torch prunes weights."""
+    recurrent, calls = fast("lstm", 7, 16, 1, True), []
+    for layer in recurrent.layers:
+        layer.register_forward_pre_hook(lambda *call: calls.append(call))
+    recurrent.run([torch.randn(2, 3, 7)])
+    assert len(calls) == len(recurrent.layers)
+
+
 def test_torch_runs_without_a_compiler(monkeypatch):
     monkeypatch.setattr(bindings, "library", lambda: None)
     recurrent = fast("lstm", 7, 16, 1, True)

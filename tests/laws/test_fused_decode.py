@@ -107,6 +107,31 @@ def test_unsupported_compositions_are_not_fused(build_decided_model, composition
     assert accel.fused_decoder(model) is model
 
 
+def double(*call: Any) -> Any:
+    """A hook."""
+    return 2 * call[-1]
+
+
+CHANGES: dict[str, Callable[[Any], object]] = {
+    "embedding with a hook": lambda model: model.embedding.register_forward_hook(double),
+    "embedding of bounded norm": lambda model: setattr(model.embedding, "max_norm", 0.1),
+    "other embedding": lambda model: setattr(model, "embedding", torch.nn.Sequential(model.embedding, torch.nn.Tanh())),
+    "readout with a hook": lambda model: model.readout.register_forward_hook(double),
+    "map with a hook": lambda model: model.readout.join[0].register_forward_hook(double),
+    "map with a bias": lambda model: setattr(model.readout.join[0], "bias", torch.nn.Parameter(torch.ones(1))),
+    "no tanh": lambda model: model.readout.join.pop(1),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_changed_layers_decode_as_the_model(build_decided_model, change):
+    """What is read of a layer are its weights, where these are all that it computes with."""
+    model = build_decided_model(**PREVIOUS_STATE)
+    change(model)
+    fused, plain = (Beam(5)(decoder, SOURCE, SOURCE_MASK) for decoder in (accel.fused_decoder(model), model))
+    torch.testing.assert_close(fused.log_probability, plain.log_probability, rtol=1e-5, atol=1e-5)
+
+
 def test_an_output_layer_of_its_own_is_not_fused(build_decided_model):
     """It may read more than the readout."""
 

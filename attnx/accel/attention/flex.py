@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor
 
-from attnx.accel.attention.kernels import Kernel
+from attnx.accel.attention.kernels import Kernel, has_hooks
 from attnx.accel.attention.sdpa import PRODUCTS
 from attnx.attention.attention import Attention
 from attnx.attention.normalizers.softmax import Softmax
@@ -56,10 +56,11 @@ class Flex(Kernel):
         is_plain = not (inputs.need_weights or is_tracing()) and inputs.dropout_mask is inputs.allowed_mask is None
         is_one_source = len(memory.source_sizes) == 1 and memory.mask.dim() == 2
         is_asked = hasattr(scope, "mask_mod") and (bias is None or hasattr(bias, "score_mod"))
+        parts = (scope, attention.normalizer, *(() if bias is None else (bias,)))
         is_sdpa_slower = bias is not None or attention.softcap is not None or not isinstance(scope, Global)
         queries, width = inputs.prepared_queries.shape[-2:]
         fits = memory.keys.shape == memory.values.shape and width >= MIN_WIDTH and queries >= MIN_QUERIES
-        return is_plain and is_one_source and is_asked and is_sdpa_slower and fits
+        return is_plain and is_one_source and is_asked and is_sdpa_slower and fits and not any(map(has_hooks, parts))
 
     def __call__(self, attention: Attention, inputs: AttentionInputs) -> AttentionOutput:
         """Attend in one kernel; with a gain by the definition."""

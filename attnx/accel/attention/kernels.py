@@ -10,7 +10,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
@@ -24,6 +24,18 @@ COMPILER_MODULES = ("triton", "torch._inductor", "torch._dynamo", "subprocess")
 """Modules whose errors mean that something was not compiled."""
 # Why something cannot be built in this process; None if it can.
 _failures: dict[Hashable, str | None] = {}
+
+
+def has_hooks(module: Any) -> bool:
+    """Whether a hook waits for a call of the module: then it must be called."""
+    return bool(
+        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+    )
+
+
+def is_plain(module: Any, *classes: type) -> bool:
+    """Whether a module computes what one of the classes defines: it is of no subclass and has no hooks."""
+    return type(module) in classes and not has_hooks(module)
 
 
 class Kernel(ABC):

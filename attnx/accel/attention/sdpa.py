@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx.accel.attention.kernels import Kernel
+from attnx.accel.attention.kernels import Kernel, has_hooks, is_plain
 from attnx.attention.attention import Attention
 from attnx.attention.normalizers.softmax import Softmax
 from attnx.attention.scopes.global_ import Global
@@ -53,7 +53,7 @@ class Sdpa(Kernel):
     def supports(self, attention: Attention, inputs: AttentionInputs) -> bool:
         """Whether keys are about as wide as values, weights are not needed, and it is faster at these sizes."""
         queries, keys, values = inputs.prepared_queries, inputs.memory.keys, inputs.memory.values
-        if inputs.need_weights or inputs.dropout_mask is not None or is_tracing():
+        if inputs.need_weights or inputs.dropout_mask is not None or is_tracing() or has_hooks(attention.normalizer):
             return False
         bias = cast("nn.Module | None", attention.bias)
         if bias is not None and torch.is_grad_enabled() and any(weight.requires_grad for weight in bias.parameters()):
@@ -97,11 +97,11 @@ def _scope_mask(attention: Attention, inputs: AttentionInputs) -> ScopeMask | No
     """What may be read; None if that is known without a mask: everything, or of a causal pass what came before."""
     memory = inputs.memory
     scope: object = attention.scope
-    is_plain = type(scope) is Global and attention.bias is None and inputs.allowed_mask is None
+    is_all_read = is_plain(scope, Global) and attention.bias is None and inputs.allowed_mask is None
     # torch aligns a causal mask with the first position, which is right where every position has a query.
     is_aligned = not memory.is_causal or inputs.prepared_queries.shape[-2] == memory.keys.shape[-2]
     has_full_mask = not memory.has_padding or (memory.mask.dim() == 2 and is_all_true_on_cpu(memory.mask))
-    return None if is_plain and is_aligned and has_full_mask else attention.scope_mask(inputs)
+    return None if is_all_read and is_aligned and has_full_mask else attention.scope_mask(inputs)
 
 
 def _attend(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnx.accel.attention.checkpointed import attend_in_chunks, pairs_per_chunk
-from attnx.accel.attention.kernels import Kernel
+from attnx.accel.attention.kernels import Kernel, has_hooks
 from attnx.attention.attention import Attention
 from attnx.attention.inputs import query_mask
 from attnx.attention.scopes.local import Local
@@ -51,7 +51,8 @@ class WindowKernel(Kernel):
         """
         if inputs.history is not None or inputs.need_weights or getattr(attention.scorer, "is_positional", False):
             return False
-        if cast("Local", attention.scope).global_tokens:
+        scope = cast("Local", attention.scope)
+        if scope.global_tokens or has_hooks(scope):
             return False
         positions, width = inputs.memory.keys.shape[-2:]
         has_slow_scores = getattr(attention.scorer, "hidden_size", 0) and not isinstance(attention.scorer, Additive)
