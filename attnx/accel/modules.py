@@ -7,7 +7,7 @@ calls that class where it is no faster. ``FAST`` below lists them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=nn.Module)
 KERNELS: tuple[Kernel, ...] = (WindowKernel(), Flex(), CompiledAdditive(), CudaAdditive(), Sdpa(), CheckpointedKernel())
 """The kernels of attention: of those that support a call the first computes it."""
+ATTENTION_PARTS = {"scorer", "scope", "normalizer", "bias", "softcap"}
+"""The attributes of attention by which kernels fit it."""
 MIN_ROWS_FOR_C = 512
 """From so many rows on one product is worth packing the weights for it."""
 
@@ -135,10 +137,20 @@ class FastProjection(nn.Linear):
         return fast_linear(vectors, self.weight, self.bias)
 
 
+def kernels_that_fit(attention: Attention) -> tuple[Kernel, ...]:
+    """The kernels that compute its parts, best first."""
+    return tuple(kernel for kernel in KERNELS if kernel.fits(attention))
+
+
 class FastAttention(Attention):
     """Attention by the first kernel that supports a call, else by its definition."""
 
-    kernels: tuple[Kernel, ...] = ()  # those that fit it, best first
+    kernels: tuple[Kernel, ...] = ()  # those that fit its parts, also those that are put in later
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name in ATTENTION_PARTS:
+            self.kernels = kernels_that_fit(self)
 
     def attend(self, inputs: AttentionInputs) -> AttentionOutput:
         """Attend by a kernel if one supports the call and nothing is sampled: a kernel may compute weights twice."""
@@ -173,6 +185,8 @@ class FastMultiHeadAttention(MultiHeadAttention):
         if not self.heads_are_alike or len(heads) < len(self.heads):
             return None
         first = heads[0]
+        if any(head.kernels != first.kernels for head in heads):
+            return None
         if first.bias is not None or hasattr(first.scorer, "penalty"):
             return None
         if any(first.get_submodule(part).state_dict() for part in ("scope", "normalizer")):  # each head has its own
@@ -209,7 +223,7 @@ def enable(model: M) -> M:
     _swap(model, FAST)
     for module in model.modules():
         if isinstance(module, FastAttention):
-            module.kernels = tuple(kernel for kernel in KERNELS if kernel.fits(module))
+            module.kernels = kernels_that_fit(module)
         if type(module) is Additive:
             _swap(module, FAST_IN_ADDITIVE)
     return model

@@ -14,6 +14,8 @@ from attnx import accel
 from attnx.accel.attention import additive, kernels
 from attnx.accel.attention.additive.cuda import CudaAdditive
 from attnx.attention.factory import build
+from attnx.attention.normalizers.sparsemax import Sparsemax
+from attnx.attention.scorers.mlp import Mlp
 from attnx.attention.types import AttentionInputs, AttentionOutput
 
 CPU = torch.device("cpu")
@@ -198,6 +200,24 @@ def test_hooks_of_parts_are_called(options, part):
     attention.get_submodule(part).register_forward_hook(lambda *call: calls.append(call))
     attention(torch.randn(31, 3, 8), attention.make_memory(torch.randn(31, 1063, 8)))
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("heads", "path", "name", "part"),
+    [
+        (1, "", "normalizer", Sparsemax()),
+        (1, "", "softcap", 0.1),
+        (1, "", "scorer", Mlp(8, 8, hidden_sizes=[8])),
+        (2, "heads.1", "normalizer", Sparsemax()),
+    ],
+)
+def test_a_part_that_is_put_in_later_computes(heads, path, name, part):
+    attention: Any = accel.enable(build(scorer="multiplicative", query_size=8, memory_size=8, heads=heads))
+    setattr(attention.get_submodule(path), name, part)
+    queries, states = torch.randn(2, 3, 8), torch.randn(2, 7, 8)
+    context = attention(queries, attention.make_memory(states)).context
+    accel.disable(attention)
+    torch.testing.assert_close(context, attention(queries, attention.make_memory(states)).context)
 
 
 @pytest.fixture
