@@ -77,7 +77,7 @@ class FastMemoryCellLayer(MemoryCellLayer):
         self, inputs: Sequence[Tensor], lengths: Tensor | None, state: LayerState | None
     ) -> tuple[Tensor, LayerState]:
         """As :meth:`RecurrentLayer.run`."""
-        if has_hooks(self) or not can_run_lstm(inputs[0]):
+        if has_hooks(self) or not (can_run_lstm(inputs[0]) and len(inputs[0])):
             return super().run(inputs, lengths, state)
         lookup = unchanged_lookup(inputs[0])
         rows = None

@@ -9,8 +9,9 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
+from attnx.attention.inputs import check_tensor
 from attnx.errors import UserError
-from attnx.ops import at_least_float32, has_autocast
+from attnx.ops import at_least_float32, has_autocast, is_tracing
 
 State = TypeVar("State")
 
@@ -58,8 +59,16 @@ def run_chunks(
 
 
 def zero_padding(vectors: Tensor, mask: Tensor | None) -> Tensor:
-    """Vectors (b, t, d) with zeros where the mask (b, t) is False; as they are without a mask."""
-    return vectors if mask is None else vectors.masked_fill(~mask[..., None], 0.0)
+    """Vectors (b, t, d) with zeros where the mask (b, t) is False; as they are without a mask.
+
+    Raises:
+        UserError: the mask is of another shape or type.
+    """
+    if mask is None:
+        return vectors
+    if not is_tracing():
+        check_tensor("mixer: mask", mask, "bool", vectors.shape[:2])
+    return vectors.masked_fill(~mask[..., None], 0.0)
 
 
 def split_heads(vectors: Tensor, heads: int) -> Tensor:

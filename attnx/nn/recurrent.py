@@ -39,7 +39,7 @@ class RecurrentLayer(nn.RNNBase):
         joined = concat(inputs)
         stacked = None if state is None else tuple(tensor[None].contiguous() for tensor in state)
         start = stacked if stacked is None or self.mode == "LSTM" else stacked[0]
-        if lengths is None:
+        if lengths is None or not len(lengths):  # torch packs no batch without rows
             outputs, final = self(joined, start)
         else:
             packed, final = self(_pack(joined, lengths), start)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnx import registry
+from attnx import UserError, accel, registry
 from attnx.attention.factory import build_multi_head
 from attnx.attention.memory import hide_future
 from attnx.attention.options import AttentionOptions
@@ -170,6 +170,24 @@ def test_a_state_is_in_single_precision_under_autocast(name):
 def test_what_training_keeps_grows_with_the_length(name):
     mixer = registry.build("mixer", name, hidden_size=24)
     assert kept_bytes(mixer, 1024, 24) < 2.1 * kept_bytes(mixer, 512, 24)
+
+
+@pytest.mark.parametrize("prepare", [accel.enable, lambda mixer: mixer], ids=["fast", "as defined"])
+@pytest.mark.parametrize("mask", [None, torch.ones(0, 5, dtype=torch.bool)], ids=["no mask", "mask"])
+@pytest.mark.parametrize("name", registry.names("mixer"))
+def test_no_rows_have_no_outputs(name, mask, prepare):
+    outputs, state = prepare(registry.build("mixer", name, hidden_size=24))(torch.randn(0, 5, 24), mask)
+    assert outputs.shape == (0, 5, 24)
+    assert {len(part) for part in state} == {0}
+
+
+@pytest.mark.parametrize(
+    "mask", [torch.ones(3, 1, dtype=torch.bool), torch.ones(3, 5)], ids=["one position", "numbers"]
+)
+@pytest.mark.parametrize("name", registry.names("mixer"))
+def test_an_invalid_mask_is_refused(name, mask):
+    with pytest.raises(UserError, match=r"^mixer: mask: .*; expected \(3, 5\) bool"):
+        registry.build("mixer", name, hidden_size=24)(torch.randn(3, 5, 24), mask)
 
 
 class FeatureProduct(nn.Module):
