@@ -1,7 +1,7 @@
 """Jobs of a sweep have the configurations that each has by itself, by the private APIs of Hydra in one module."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -33,10 +33,13 @@ def test_a_setting_is_composed_with_two_of_its_seeds(composed):
     assert configs[3]["scorer"]["name"] == "dot"
 
 
-def test_threads_compose_side_by_side():
-    jobs = [[f"seed={seed}"] for seed in range(7)]
-    with ThreadPoolExecutor(4) as threads:
-        assert [config["seed"] for config in threads.map(compose, jobs)] == [*range(7)]
+def test_threads_compose_one_after_the_other():
+    with ThreadPoolExecutor(1) as thread:
+        with hydra_session.hydra_session([]):
+            other = thread.submit(compose, ["seed=3"])
+            wait([other], timeout=0.5)
+            assert hydra_session.compose_by_hydra([])["seed"] == 1
+        assert other.result()["seed"] == 3
 
 
 def test_a_setting_that_refers_to_its_seed_is_composed_with_each(composed):
