@@ -32,6 +32,7 @@ from studies.study import Study, select_names, study_parser
 NAME, HERE, BUILD = "atlas", Path(__file__).parent, Path("build/atlas")
 PAGE = Path("docs/which-attention.md")
 SHORT = ["trainer.max_steps=4", "trainer.num_validations=1", "trainer.valid_examples=8", "trainer.test_examples=4"]
+SHORT += ["trainer.pictures=false"]
 
 
 def main() -> int:

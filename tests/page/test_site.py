@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SITE = ROOT / "build" / "site"
+SITE = Path(os.environ.get("ATTNX_TEST_SITE", ROOT / "build" / "site"))
 AXE = "axe-core@4.14.1"
 HOME_BYTES, PHONE = 300_000, 375
 PAGES = ["index", "start", "parts", "moving-parts", "performance", "runs", "decisions/README"]
