@@ -85,14 +85,14 @@ class FusedDecoder:
         if type(decoder) is not RecurrentDecoder:
             return False
         is_one_layer = type(decoder.layers[0]) is FastMemoryCellLayer and decoder.num_layers == 1
-        is_plain = type(attention) in (FastAttention, NoAttention) and not attention.needs_history
+        is_history_free = type(attention) in (FastAttention, NoAttention) and not attention.needs_history
         reads_context = any(part.needs == "context" for part in model.query.inputs)
         has_decoder_memory = model.state_projection is not None
         return (
             _is_linear(model.readout)
             and is_one_layer
             and model.plan.feed != "next"
-            and is_plain
+            and is_history_free
             and not (reads_context or has_decoder_memory or model.query.is_recurrent)
             and type(model.output) is FastLinearOutput
         )

@@ -19,7 +19,7 @@ from attnx.files.printable import print_line, show_waiting
 from attnx.registry.dependencies import require_package
 from attnx.registry.plugin_code import reject_parts_of_this_process
 from attnx.runs.info import DONE_STATUSES
-from attnx.runs.layout import RUN_JSON, SWEEP_JSON, SWEEPS, refuse_links
+from attnx.runs.layout import RUN_JSON, SWEEP_JSON, SWEEPS, config_dir_words, refuse_links
 from attnx.runs.sweep import Sweep, SweepJob, is_sweep, overrides_key, read_sweep
 from attnx.sweeps import session
 from attnx.sweeps.equal_budgets import (
@@ -73,8 +73,7 @@ class SweepArgs(NamedTuple):
         if self.command_line:
             return self.command_line
         options = ["-m", *(["-j", str(self.max_parallel)] if self.max_parallel != 1 else [])]
-        options += ["--config-dir", self.config_dir] if self.config_dir else []
-        return shlex.join(["attnx", *options, *self.overrides])
+        return shlex.join(["attnx", *options, *config_dir_words(self.config_dir), *self.overrides])
 
 
 def sweep(args: SweepArgs, folder: Path | None = None, shared: ForkServerProcesses | None = None) -> int:

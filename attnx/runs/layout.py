@@ -141,6 +141,11 @@ def chosen_folder(config: Mapping[str, Any]) -> Path | None:
     return folder
 
 
+def config_dir_words(config_dir: str | None) -> list[str]:
+    """The words of a command that name the user's own configuration files, if there are any."""
+    return ["--config-dir", config_dir] if config_dir else []
+
+
 def resume_command(folder: Path, *options: str) -> str:
     """The command that resumes the run or the sweep in a folder.
 

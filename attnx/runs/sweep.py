@@ -14,7 +14,7 @@ from attnx.files.bounded_files import MAX_LIST_BYTES, read_mapping
 from attnx.files.file_lock import is_lock_held
 from attnx.registry.option_types import seconds
 from attnx.runs.info import DONE_STATUSES, JOB_STATUSES, RunStatus, check_format
-from attnx.runs.layout import LOG_TXT, STEP_TIME, SWEEP_JSON, SWEEP_LOCK, resume_command
+from attnx.runs.layout import LOG_TXT, STEP_TIME, SWEEP_JSON, SWEEP_LOCK, config_dir_words, resume_command
 
 # An override with several values: 1,2 or range(1,3); a list, [1,2], is one value.
 SEVERAL_VALUES = re.compile(r"^(?![\[{'\"]).*[,(]")
@@ -81,8 +81,7 @@ class Sweep:
     @property
     def resume_command(self) -> str:
         """The command that resumes the sweep, with the ``-j`` of the last one."""
-        options = ["--config-dir", self.config_dir] if self.config_dir else []
-        return resume_command(self.path, *options)
+        return resume_command(self.path, *config_dir_words(self.config_dir))
 
     @property
     def swept_keys(self) -> list[str]:

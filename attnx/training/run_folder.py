@@ -32,6 +32,7 @@ from attnx.runs.layout import (
     TAGS,
     VOCABULARY,
     chosen_folder,
+    config_dir_words,
 )
 from attnx.runs.plugin_copies import copy_plugins
 from attnx.runs.run import lock_run
@@ -77,7 +78,7 @@ def create_run_folder(prepared: PreparedRun, overrides: Sequence[str], config_di
             "name": config["name"],
             "status": RunStatus.RUNNING,
             "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "command": shlex.join(["attnx", *(["--config-dir", config_dir] if config_dir else []), *overrides]),
+            "command": shlex.join(["attnx", *config_dir_words(config_dir), *overrides]),
             "overrides": list(overrides),
             "versions": versions | {package: metadata.version(package) for package in PACKAGES},
             "git": git_state(),

@@ -140,8 +140,10 @@ class LineReader:
 
     def _is_list(self, file: Path) -> bool:
         """Whether the first line of a file is the name of one, there or not."""
-        if file.suffix in READERS or not file.is_file():  # a pipe can be read only once
-            return file.suffix not in READERS
+        if file.suffix in READERS:
+            return False
+        if not file.is_file():  # a pipe can be read only once
+            return True
         try:
             line_number, raw = next(raw_lines(file))
             name, _ = self._columns(decode_line(raw, f"{file}:{line_number}", is_first=True))
