@@ -7,6 +7,7 @@ import errno
 import re
 import signal
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -61,6 +62,15 @@ def exit_code_for(error: BaseException) -> ExitCode:
     is_refused = isinstance(error, OSError) and error.errno in USERS_MISTAKES
     is_mistake = is_refused or (isinstance(error, UserError) and not isinstance(error, RunFailed))
     return ExitCode.USER_ERROR if is_mistake else ExitCode.FAILED
+
+
+@contextmanager
+def report_place(place: str) -> Iterator[None]:
+    """Put a place, such as a file and a key in it, before the message of a UserError that a block raises."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{place}: {error}") from error
 
 
 def suggest(word: str, candidates: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from attnx.cli.sweep import SweepArgs, sweep
 from attnx.config.compose import compose
 from attnx.config.suite_file import SEARCH_SEED, Suite, merge_overrides, reject_several
-from attnx.errors import ExitCode, Stopped, UserError
+from attnx.errors import ExitCode, Stopped, UserError, report_place
 from attnx.files.printable import print_line
 from attnx.registry.plugin_code import short_digest
 from attnx.reports.suite.standings import Entry, Standings, choose_run
@@ -139,11 +139,9 @@ class SuiteCommand:
             self._match()
         self._reject_equal()
         first = next(iter(self.configs))
-        for values in self.suite.grid[1:]:
-            try:
+        with report_place(f"{self.suite.file}: search"):
+            for values in self.suite.grid[1:]:
                 compose(self._job(first, values), self.config_dir)
-            except UserError as error:
-                raise UserError(f"{self.suite.file}: search: {error}") from error
         for name, stage in itertools.product(dict.fromkeys(name for _, name in self.configs), (SEARCH, COUNTED)):
             self._read(name, stage)
         for cell, config in self.configs.items():
@@ -163,10 +161,8 @@ class SuiteCommand:
         file, tasks, mechanisms = self.suite.file, self.suite.tasks, self.mechanisms
         if self.refused and not self.configs and not self.shared:
             cell, reason = next(iter(self.refused.items()))
-            try:
+            with report_place(f"{file}: base"):
                 compose(self._job(cell, []), self.config_dir)
-            except UserError as error:
-                raise UserError(f"{file}: base: {error}") from error
             raise UserError(f"{file}: search: {reason}")
         for task in tasks:
             if all((task, name) in self.refused for name in mechanisms):
@@ -213,7 +209,8 @@ class SuiteCommand:
             configs = [compose([*job, f"match={self.suite.match}"], self.config_dir) for job in jobs]
             for name, job, equal in zip(names, jobs, equalize(jobs, configs), strict=True):
                 width = [word for word in equal.overrides if word not in job]
-                self.suite.reject_foreign(width, f"match={self.suite.match}: ")
+                with report_place(f"match={self.suite.match}"):
+                    self.suite.reject_foreign(width)
                 self.matched[task, name] = equal._replace(overrides=width)
                 if (task, name) in self.configs:
                     self.configs[task, name] = compose(self._job((task, name), self.suite.grid[0]), self.config_dir)

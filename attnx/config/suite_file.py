@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from attnx.config.groups import GROUPS, conf_folder
 from attnx.config.view import value_text
-from attnx.errors import UserError, suggest
+from attnx.errors import UserError, report_place, suggest
 from attnx.files.bounded_files import read_yaml
 from attnx.files.parse_number import is_count
 from attnx.runs.layout import check_name
@@ -48,16 +48,16 @@ class Suite:
         """The overrides of a run of a mechanism on a task, with values of the search."""
         return merge_overrides(self.base, self.tasks[task], mechanism, values, [f"seed={seed}"])
 
-    def reject_foreign(self, mechanism: Sequence[str], where: str = "") -> None:
+    def reject_foreign(self, mechanism: Sequence[str]) -> None:
         """Refuse overrides of a mechanism that the suite makes itself: of the task, and what the search chooses.
 
         Options of a part that the search chooses are refused, too: the choice would take them along.
         """
-        reject_task(mechanism, self.file, where)
+        reject_task(mechanism, self.file)
         for word in mechanism:
             key, _ = split_override(word)
             if searched := next((name for name in self.search if f"{key}.".startswith(f"{name}.")), None):
-                raise UserError(f"{where}{word}: the search of {self.file} chooses {searched}; leave it out")
+                raise UserError(f"{word}: the search of {self.file} chooses {searched}; leave it out")
 
     def name_of(self, overrides: Sequence[str], name: str = "") -> str:
         """The name of a mechanism: the given one, or the values of its overrides, with the keys of options.
@@ -164,7 +164,8 @@ def read_suite(name: str, config_dir: str | None = None) -> Suite:
         **lists,
     )
     for name, words in suite.baselines.items():
-        suite.reject_foreign(words, f"{file}: baselines.{name}: ")
+        with report_place(f"{file}: baselines.{name}"):
+            suite.reject_foreign(words)
     return suite
 
 
@@ -185,11 +186,9 @@ def _read_lists(file: Path, field: str, value: Any) -> dict[str, list[str]]:
     """Overrides by name."""
     if not isinstance(value, Mapping):
         raise UserError(f"{file}: {field}: expected names, each with a list of overrides")
-    for name in value:
-        try:
+    with report_place(f"{file}: {field}"):
+        for name in value:
             check_name(str(name))
-        except UserError as error:
-            raise UserError(f"{file}: {field}: {error}") from error
     return {str(name): _read_overrides(file, f"{field}.{name}", words) for name, words in value.items()}
 
 
@@ -198,8 +197,9 @@ def _read_overrides(file: Path, field: str, value: Any) -> list[str]:
     words = value or []
     if not isinstance(words, list) or not all(isinstance(word, str) and "=" in word[1:] for word in words):
         raise UserError(f"{file}: {field}: expected a list of overrides, such as [scorer=dot, scope.window=2]")
-    reject_several(words, f"{file}: {field}: ")
-    _reject_repeated(file, field, words)
+    with report_place(f"{file}: {field}"):
+        reject_several(words)
+        reject_repeated(words)
     return words
 
 
@@ -209,36 +209,28 @@ def _read_search(file: Path, value: Any) -> dict[str, list[str]]:
     if not isinstance(search, Mapping) or not all(isinstance(values, list) and values for values in search.values()):
         raise UserError(f"{file}: search: expected keys with lists of values, such as optimizer.lr: [0.001, 0.01]")
     columns = [[f"{key}={value_text(item)}" for item in values] for key, values in search.items()]
-    _reject_repeated(file, "search", [column[0] for column in columns])
-    for column in columns:
-        reject_several(column, f"{file}: search: ")
-        reject_task(column, file, f"{file}: search: ")
+    with report_place(f"{file}: search"):
+        reject_repeated([column[0] for column in columns])
+        for column in columns:
+            reject_several(column)
+            reject_task(column, file)
     return {split_override(column[0])[0]: [split_override(word)[1] for word in column] for column in columns}
 
 
-def _reject_repeated(file: Path, field: str, words: Sequence[str]) -> None:
-    try:
-        reject_repeated(words)
-    except UserError as error:
-        raise UserError(f"{file}: {field}: {error}") from error
-
-
-def reject_task(overrides: Sequence[str], file: Path, where: str = "") -> None:
+def reject_task(overrides: Sequence[str], file: Path) -> None:
     """Refuse an override of the task: the tasks of a suite are those of its file."""
     for word in overrides:
         if split_override(word)[0].partition(".")[0] == "task":
-            raise UserError(f"{where}{word}: the tasks are those of {file}; leave it out")
+            raise UserError(f"{word}: the tasks are those of {file}; leave it out")
 
 
-def reject_several(overrides: Sequence[str], where: str = "") -> None:
+def reject_several(overrides: Sequence[str]) -> None:
     """Refuse an override that means several runs, or that a suite sets itself."""
     for word in overrides:
         key, value = split_override(word)
         if SEVERAL_VALUES.search(value):
-            raise UserError(f"{where}{word}: a suite compares one setting of a mechanism; give one value")
+            raise UserError(f"{word}: a suite compares one setting of a mechanism; give one value")
         if key == "match" or word.endswith("budget=flops"):
-            raise UserError(
-                f"{where}{word}: would match the runs of a mechanism alone; write match: in the suite's file"
-            )
+            raise UserError(f"{word}: would match the runs of a mechanism alone; write match: in the suite's file")
         if key in ("seed", "name", "folder", "fresh"):
-            raise UserError(f"{where}{word}: a suite sets seeds and folders itself; leave it out")
+            raise UserError(f"{word}: a suite sets seeds and folders itself; leave it out")

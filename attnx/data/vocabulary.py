@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 
-from attnx.errors import UserError
+from attnx.errors import UserError, report_place
 from attnx.files.atomic_files import write_json
 from attnx.files.bounded_files import MAX_LIST_BYTES, read_json
 
@@ -102,10 +102,8 @@ class Vocabulary:
     def load(cls, path: str | Path) -> Vocabulary:
         """Read the file that :meth:`save` wrote; any other is a UserError."""
         symbols = load_symbols(path)
-        try:
+        with report_place(str(path)):
             return cls(symbols)
-        except UserError as error:
-            raise UserError(f"{path}: {error}") from error
 
 
 def save_symbols(path: str | Path, symbols: tuple[str, ...]) -> None:

@@ -12,7 +12,7 @@ from attnx.config.compose import ATTENTION_KINDS, MODEL_KINDS
 from attnx.config.groups import PART_GROUPS, SCALARS, check_placement, check_scalar
 from attnx.config.view import dotted_keys, value_text
 from attnx.data.paths import check_task_files
-from attnx.errors import UserError, suggest
+from attnx.errors import UserError, report_place, suggest
 from attnx.models.resolve import part_declarations
 from attnx.registry.part import MULTI_SELECT_KINDS
 from attnx.runs import layout
@@ -56,10 +56,8 @@ def check_named_files(config: Mapping[str, Any]) -> None:
     """
     check_task_files(config["task"])
     if config.get("init_from") is not None:
-        try:
+        with report_place("init_from"):
             read_complete_run(config["init_from"])
-        except UserError as error:
-            raise UserError(f"init_from: {error}") from error
 
 
 def read_configured_run(path: Path, needed: Sequence[str] = KINDS_TO_OPEN) -> Run:
