@@ -70,24 +70,20 @@ def group_choices(group: str) -> list[str]:
     return files if group in PRESETS else [*registry.names(group), *files]
 
 
-def default_parts() -> dict[str, str]:
+def default_parts() -> Mapping[str, str]:
     """The part of each kind in the default composition, as text: ``{"scorer": "additive", ...}``."""
     return listed_parts("config")
 
 
-def listed_parts(name: str) -> dict[str, str]:
+@functools.cache  # YAML is slow, and the same few files are asked for again and again
+def listed_parts(name: str) -> Mapping[str, str]:
     """The part of each kind in the list of defaults of a configuration file, such as ``experiment/parity``, as text."""
-    entries = _parse_defaults((conf_folder() / f"{name}.yaml").read_text(encoding="utf-8"))
+    content = yaml.safe_load((conf_folder() / f"{name}.yaml").read_text(encoding="utf-8"))
+    entries = [entry for entry in content.get("defaults", []) if isinstance(entry, dict)]
     parts = {key.removeprefix("override /"): part for entry in entries for key, part in entry.items()}
     return {
         kind: part if isinstance(part, str) else names_text(part) for kind, part in parts.items() if kind in PART_GROUPS
     }
-
-
-@functools.cache
-def _parse_defaults(text: str) -> list[dict[str, Any]]:
-    """The choices in the list of defaults of a file; YAML is slow, and the same few files are read again and again."""
-    return [entry for entry in yaml.safe_load(text).get("defaults", []) if isinstance(entry, dict)]
 
 
 def parts_by_option(kind: str) -> dict[str, list[str]]:

@@ -184,7 +184,7 @@ def _chosen_part(kind: str, overrides: Sequence[str]) -> str | None:
     """The part of a kind that overrides name, or their presets, or the default one; None if a file of options does."""
     choices = dict(override.lstrip("+").partition("=")[::2] for override in overrides)
     presets = [f"{group}/{choices[group]}" for group in PRESETS if choices.get(group) in group_choices(group)]
-    listed = default_parts()
+    listed = {**default_parts()}
     for preset in presets:
         listed |= listed_parts(preset)
     part = choices.get(kind, listed.get(kind))

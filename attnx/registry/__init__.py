@@ -118,11 +118,12 @@ def describe(kind: str, name: str) -> Part:
     Raises:
         UserError: no such part; the message holds the near misses.
     """
-    if (kind, name) not in catalog().parts:
+    if (part := catalog().parts.get((kind, name))) is None:
         scan_files.cache_clear()  # it may be in a file that is new
-    if result := catalog().parts.get((kind, name)):
-        return result
-    raise UserError(unknown(kind, name, names(kind)))
+        part = catalog().parts.get((kind, name))
+    if part is None:
+        raise UserError(unknown(kind, name, names(kind)))
+    return part
 
 
 def unknown(kind: str, name: str, candidates: Iterable[str]) -> str:

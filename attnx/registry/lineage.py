@@ -7,8 +7,7 @@ import functools
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from attnx.registry.definitions import Definition, Source
-from attnx.registry.name_lookup import look_up
+from attnx.registry.name_lookup import Definition, Source, look_up
 
 NO_PARAMETER = ("ClassVar", "typing.ClassVar", "KW_ONLY", "dataclasses.KW_ONLY")  # annotations of no field
 

@@ -1,4 +1,4 @@
-"""What a name means in the source of a module, through its imports and aliases: nothing is imported."""
+"""Classes and functions as source defines them, and what a name means there through imports: nothing is imported."""
 
 from __future__ import annotations
 
@@ -9,12 +9,55 @@ import sys
 from collections.abc import Iterator
 from importlib.util import resolve_name
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from attnx.registry import plugin_files
-from attnx.registry.definitions import Definition, Source, parse
 
+DATACLASS = ("dataclass", "dataclasses.dataclass")  # spellings of the decorator
 TYPES_ALONE = ("TYPE_CHECKING", "typing.TYPE_CHECKING")  # conditions of what is not run
+
+
+class Source(NamedTuple):
+    """The source of a module."""
+
+    module: str
+    file: Path
+    tree: ast.Module
+
+    @property
+    def package(self) -> str:
+        """The package to which the module's relative imports are relative."""
+        return plugin_files.package(self.module, self.file)
+
+
+class Definition(NamedTuple):
+    """A class or function, and where it is."""
+
+    node: ast.ClassDef | ast.FunctionDef
+    source: Source
+
+    @property
+    def place(self) -> str:
+        """``file:line`` of the definition."""
+        return f"{self.source.file}:{self.node.lineno}"
+
+    @property
+    def is_dataclass(self) -> bool:
+        """Whether a class has the decorator of dataclasses."""
+        return any(ast.unparse(decorator).startswith(DATACLASS) for decorator in self.node.decorator_list)
+
+
+def parse(module: str, file: Path) -> Source:
+    """The source of a module; a ValueError, ``file:line: problem``, if it is not Python."""
+    try:
+        tree = ast.parse(plugin_files.source(module, file).decode("utf-8"), filename=str(file))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file}:1: not UTF-8 text ({error.reason})") from None
+    except SyntaxError as error:
+        raise ValueError(f"{file}:{error.lineno or 1}: {error.msg}") from None
+    except (RecursionError, MemoryError):  # of the parser
+        raise ValueError(f"{file}:1: expressions are nested too deeply") from None
+    return Source(module, file, tree)
 
 
 class Foreign:

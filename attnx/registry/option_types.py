@@ -25,10 +25,6 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63  # fits a tensor and a file
 
 
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-
-
 def _is_part_spec(value: Any) -> bool:
     match value:
         case (name, options) if isinstance(value, tuple):
@@ -54,8 +50,13 @@ def _whole(low: int, high: int | None = None) -> OptionType:
 
 
 def _number(phrase: str, is_in_range: Callable[[Any], bool]) -> OptionType:
-    """The type of numbers in a range; a whole one becomes a float, of which torch makes a tensor of floats."""
-    return OptionType(phrase, lambda value: _is_finite(value) and is_in_range(value), float)
+    """The type of finite numbers in a range; a whole one becomes a float, of which torch makes a tensor of floats."""
+
+    def accepts(value: Any) -> bool:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return is_number and abs(value) <= sys.float_info.max and is_in_range(value)
+
+    return OptionType(phrase, accepts, float)
 
 
 Size = Annotated[int, "a width the model supplies; never configured"]

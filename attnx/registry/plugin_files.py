@@ -7,7 +7,6 @@ not write to it, since its code is run.
 
 from __future__ import annotations
 
-import functools
 import io
 import os
 import stat
@@ -65,20 +64,16 @@ class PluginSearch:
     def __init__(self, folders: Sequence[Path]) -> None:
         self.modules: dict[str, Path] = {}
         self.left_out: list[str] = []
-        self._places: dict[str, Path] = {}  # of the modules that are in no package
-        for folder in dict.fromkeys(folder.resolve() for folder in folders if folder.is_dir()):
-            self._add_folder(folder)
-
-    def _add_folder(self, folder: Path) -> None:
-        """Add the modules of a folder, if it is safe; one that has the name of an earlier one is left out."""
-        for module, file in find_modules(folder, PACKAGE, self._accepts) if self._is_safe(folder) else ():
-            name, *inner = module.removeprefix(f"{PACKAGE}.").split(".")
-            place = folder / file.relative_to(folder).parts[0]
-            first = self._places.setdefault(name, place)
-            if first == place:
-                self.modules[module] = file
-            elif not inner:
-                self.left_out.append(f"{file}:1: {first} has the same name and comes first")
+        places: dict[str, Path] = {}  # of the modules that are in no package
+        for folder in filter(self._is_safe, dict.fromkeys(folder.resolve() for folder in folders if folder.is_dir())):
+            for module, file in find_modules(folder, PACKAGE, self._accepts):
+                name, *inner = module.removeprefix(f"{PACKAGE}.").split(".")
+                place = folder / file.relative_to(folder).parts[0]
+                first = places.setdefault(name, place)
+                if first == place:
+                    self.modules[module] = file
+                elif not inner:
+                    self.left_out.append(f"{file}:1: {first} has the same name and comes first")
 
     def _accepts(self, path: Path) -> bool:
         """Whether a path is a Python file or a package, and safe."""
@@ -102,10 +97,10 @@ class PluginSearch:
         return not reason
 
 
-def configured_folders() -> tuple[Path, ...]:
+def configured_folders() -> tuple[str, ...]:
     """The plug-in folders, whether or not they exist and are safe: ``$ATTNX_PLUGINS``, then ``plugins/``."""
-    entries = [*filter(None, os.environ.get("ATTNX_PLUGINS", "").split(os.pathsep))]
-    return _folders_from(current_folder(), (*entries, *([] if _is_in_record() else [OWN_FOLDER])))
+    current, entries = current_folder(), filter(None, os.environ.get("ATTNX_PLUGINS", "").split(os.pathsep))
+    return tuple(os.path.join(current, entry) for entry in (*entries, *([] if _is_in_record() else [OWN_FOLDER])))
 
 
 def current_folder() -> str:
@@ -125,15 +120,9 @@ def _is_in_record() -> bool:
     return any(map(os.path.isfile, RECORDS))
 
 
-@functools.lru_cache(maxsize=8)
-def _folders_from(current: str, entries: tuple[str, ...]) -> tuple[Path, ...]:
-    """The plug-in folders, seen from the current one: they are asked for whenever a part is described."""
-    return tuple(Path(current, entry) for entry in entries)
-
-
 def folders() -> list[Path]:
     """The current plug-in folders that are safe."""
-    existing = dict.fromkeys(folder.resolve() for folder in configured_folders() if folder.is_dir())
+    existing = dict.fromkeys(folder.resolve() for folder in map(Path, configured_folders()) if folder.is_dir())
     return [folder for folder in existing if distrust(folder.stat()) is None]
 
 

@@ -41,7 +41,8 @@ def describe_class(kind: str, name: str, item: Callable[..., Any]) -> Part:
     declarations: dict[str, Any] = {}
     for base in reversed(_lineage(item)[1:]):
         checked = [member.name for member in _constructor(base) if member.default is not inspect.Parameter.empty]
-        declarations |= inherit(_literals(base), names, checked, _package(base))
+        package = getattr(sys.modules.get(base.__module__), "__package__", None) or ""
+        declarations |= inherit(_literals(base), names, checked, package)
     return Part(
         kind=kind,
         name=name,
@@ -59,11 +60,6 @@ def describe_class(kind: str, name: str, item: Callable[..., Any]) -> Part:
 def _literals(item: Callable[..., Any]) -> dict[str, Any]:
     """The public attributes of a class or function, not of its bases, that can be written as literals."""
     return {key: value for key, value in vars(item).items() if key[0] != "_" and is_literal(value)}
-
-
-def _package(item: Callable[..., Any]) -> str:
-    """The package to which paths that a class declares are relative."""
-    return getattr(sys.modules.get(item.__module__), "__package__", None) or ""
 
 
 def code_of_item(item: Callable[..., Any]) -> types.CodeType | None:

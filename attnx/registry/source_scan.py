@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from attnx.registry import plugin_files
-from attnx.registry.definitions import Definition, parse
 from attnx.registry.lineage import lineage, parameters
+from attnx.registry.name_lookup import Definition, parse
 from attnx.registry.part import KINDS, NAME_RULE, NO_LITERAL, Option, Part, inherit, is_part_name, make_option
 
 # What is searched for parts that come with attnx: these modules and packages, and the folders of whole problems.
@@ -54,9 +54,9 @@ def catalog() -> Catalog:
 
 
 @functools.lru_cache(maxsize=8)
-def scan_files(folders: tuple[Path, ...]) -> Catalog:
+def scan_files(folders: tuple[str, ...]) -> Catalog:
     """Scan all files, those of plug-ins in folders; cached until ``attnx.registry.forget_changed``."""
-    search = plugin_files.PluginSearch(folders)
+    search = plugin_files.PluginSearch([*map(Path, folders)])
     result = Catalog(broken=list(search.left_out))
     for part in _core_parts():
         result.add(part)
