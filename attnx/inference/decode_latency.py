@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -29,42 +31,35 @@ def measure_latency(run: TrainedRun, contexts: Sequence[int], device: torch.devi
     """
     model: Any = run.model.eval().to(device)
     reads_source = "encoder" in model.sources
-    decoded = None
+    seconds, later_seconds = list[float](), iter(list[float]())
     for context in sorted(contexts):
         _reset_peak(device)
         try:
             if reads_source:
-                rows, limit = model.source_rows(context), model.target.steps
-                decoded = DecodedSteps(model, device, _first_state(model, run, rows, device), limit)
-            elif decoded is None:  # else decoding goes on from the last context
-                decoded = DecodedSteps(model, device, _first_state(model, run, 0, device))
-            decoded.extend_to((0 if reads_source else context) + WARM_UP_STEPS + REPEATS)
+                rows, limit, seconds = model.source_rows(context), model.target.steps, []
+                later_seconds = time_steps(model, _first_state(model, run, rows, device), device, limit)
+            elif not seconds:  # else decoding goes on from the last context
+                later_seconds = time_steps(model, _first_state(model, run, 0, device), device)
+            steps = (0 if reads_source else context) + WARM_UP_STEPS + REPEATS
+            seconds += islice(later_seconds, steps - len(seconds))
         except (RuntimeError, IndexError, ValueError, MemoryError) as error:
             if is_out_of_memory(error) or context > min(contexts):
                 return
             raise
         memory_mb = _peak_mb(device)
         memory = {} if memory_mb is None else {f"decode_memory_mb_{context}": memory_mb}
-        yield {f"decode_ms_{context}": 1000 * median(decoded.seconds[-REPEATS:]), **memory}
+        yield {f"decode_ms_{context}": 1000 * median(seconds[-REPEATS:]), **memory}
 
 
-class DecodedSteps:
-    """Decodes steps from a state, from which it starts again after ``limit`` of them."""
-
-    def __init__(self, model: Any, device: torch.device, first: Any, limit: int | None = None) -> None:
-        self.model, self.device, self.limit = model, device, limit
-        self.state, self.first = first, None if limit is None else first  # a state may be large
-        self.seconds: list[float] = []
-
-    def extend_to(self, num_steps: int) -> None:
-        """Decode until there are so many steps, and time each."""
-        while len(self.seconds) < num_steps:
-            if self.limit is not None and len(self.seconds) % self.limit == 0:
-                self.state = self.first
-            start = _now(self.device)
-            inputs = self.model.target.start_input(1, self.device)
-            _, self.state, _ = self.model.decode_step(inputs, self.state)
-            self.seconds.append(_now(self.device) - start)
+def time_steps(model: Any, state: Any, device: torch.device, limit: int | None = None) -> Iterator[float]:
+    """The seconds of each step from a state, from which decoding starts again after ``limit`` of them."""
+    first = None if limit is None else state  # a state may be large
+    for step in itertools.count():
+        if limit is not None and step % limit == 0:
+            state = first
+        start = _now(device)
+        _, state, _ = model.decode_step(model.target.start_input(1, device), state)
+        yield _now(device) - start
 
 
 def _first_state(model: Any, run: TrainedRun, source_length: int, device: torch.device) -> Any:
