@@ -8,6 +8,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any, NamedTuple
 
 from attnx.config.hydra_internals import override_parser
@@ -47,18 +48,18 @@ class OptunaSearch:
             raise UserError(f"{path}: the path of a search cannot have a question mark; choose another name=...")
         storage = f"sqlite:///{path}"
         self.study = optuna.create_study(storage=storage, study_name="attnx", direction="minimize", load_if_exists=True)
-        self.is_exhausted = False  # whether the sampler has tried its whole space
-        self.study.stop = self._note_exhausted  # type: ignore[method-assign]
         trials, states = self.study.get_trials(deepcopy=False), optuna.trial.TrialState
+        failed = [trial.params for trial in trials if trial.state in (states.FAIL, states.RUNNING)]
+        succeeded = [trial.params for trial in trials if trial.state not in (states.FAIL, states.RUNNING)]
+        self.max_trials = options["n_trials"] + len(failed)
+        # A sampler calls it when it has tried its whole space; Optuna's own method is for its own loop.
+        self.study.stop = partial(setattr, self, "max_trials", 0)  # type: ignore[method-assign]
         seed = options["seed"] + len(trials)  # another one than earlier commands had
         self.study.sampler = build_optuna_part("sampler", options.get("sampler"), seed=seed)
         self.study.pruner = build_optuna_part("pruner", options.get("pruner") or "NopPruner")
         for trial in trials:
             if trial.state == states.RUNNING:  # interrupted; its job goes on in a new trial of the same values
                 self.study.tell(trial.number, state=states.FAIL)
-        failed = [trial.params for trial in trials if trial.state in (states.FAIL, states.RUNNING)]
-        succeeded = [trial.params for trial in trials if trial.state not in (states.FAIL, states.RUNNING)]
-        self.max_trials = options["n_trials"] + len(failed)
         self.failed_params = [
             params for index, params in enumerate(failed) if params not in succeeded and params not in failed[:index]
         ]
@@ -80,7 +81,7 @@ class OptunaSearch:
 
         A trial of a job that runs already ends with that job.
         """
-        while self.failed_params or not self._is_complete:
+        while self.failed_params or len(self.study.get_trials(deepcopy=False)) < self.max_trials:
             if self.failed_params:  # first those that failed or were interrupted
                 self.study.enqueue_trial(self.failed_params.pop(0))
             trial = self.study.ask(self.space.distributions)
@@ -91,14 +92,6 @@ class OptunaSearch:
                 save_sweep(self.session.sweep)
                 return job
         return None
-
-    @property
-    def _is_complete(self) -> bool:
-        return self.is_exhausted or len(self.study.get_trials(deepcopy=False)) >= self.max_trials
-
-    def _note_exhausted(self) -> None:
-        """Stop, as a sampler asks when it has tried its whole space; Optuna's own method is for its own loop."""
-        self.is_exhausted = True
 
     def _jobs(self) -> Iterator[tuple[SweepJob, JobSpec]]:
         while (job := self._suggest_job()) is not None:
