@@ -64,13 +64,31 @@ def expand_sweep(overrides: Sequence[str], config_dir: str | None = None) -> Swe
     Raises:
         UserError: it cannot be parsed, or has no job.
     """
-    from attnx.config.hydra_session import hydra_session  # imports Hydra, which `attnx runs` does without
+    from attnx.config.hydra_session import compose_by_hydra, hydra_session  # `attnx runs` needs no Hydra
 
     with hydra_session(overrides, config_dir):
-        request = _expand(overrides)
-    if not request.jobs:
-        raise UserError(f"{' '.join(overrides)}: has no jobs; give each key at least one value")
-    return request
+        parser = override_parser(has_globs=True)
+        first_job = _first_values(parser.parse_overrides(list(overrides)))
+        if first_job is None:
+            raise UserError(f"{' '.join(overrides)}: has no jobs; give each key at least one value")
+        reject_ambiguous(canonicalize_overrides(without_hydra_overrides(first_job)))
+        node = compose_by_hydra(first_job, return_hydra_config=True).hydra
+        launcher, sweeper = _options(node, "launcher"), _options(node, "sweeper")
+        overrides = [*(f"{name}={value}" for name, value in (sweeper.get("params") or {}).items()), *overrides]
+        parsed = parser.parse_overrides(overrides)
+        request = SweepRequest(
+            jobs=[],
+            launcher=launcher,
+            search=sweeper if "n_trials" in sweeper else {},
+            space=without_hydra_overrides(overrides),
+            environment={str(name): str(value) for name, value in node.job.env_set.items()},
+        )
+        if request.is_search:
+            _check_search(parsed, request)
+            return request._replace(jobs=[without_hydra_overrides(_first_values(parsed) or [])])
+        if intervals := [item.input_line for item in parsed if item.is_sweep_override() and item.is_interval_sweep()]:
+            raise UserError(f"{intervals[0]}: a grid cannot try an interval; add hydra/sweeper=search, or list values")
+        return request._replace(jobs=[without_hydra_overrides(job) for job in split_jobs(parsed)])
 
 
 def hydra_config(overrides: Sequence[str], config_dir: str | None = None) -> dict[str, Any]:
@@ -86,38 +104,6 @@ def hydra_config(overrides: Sequence[str], config_dir: str | None = None) -> dic
     with hydra_session(overrides, config_dir):
         config = compose_by_hydra(canonicalize_overrides(overrides), return_hydra_config=True)
         return {"hydra": OmegaConf.to_container(config.hydra)}
-
-
-def _expand(overrides: Sequence[str]) -> SweepRequest:
-    from attnx.config.hydra_session import compose_by_hydra
-
-    parser = override_parser(has_globs=True)
-    first_job = _first_values(parser.parse_overrides(list(overrides)))
-    if first_job is None:
-        return SweepRequest([])
-    reject_ambiguous(canonicalize_overrides(without_hydra_overrides(first_job)))
-    node = compose_by_hydra(first_job, return_hydra_config=True).hydra
-    launcher, sweeper = _options(node, "launcher"), _options(node, "sweeper")
-    overrides = [*(f"{name}={value}" for name, value in (sweeper.get("params") or {}).items()), *overrides]
-    parsed = parser.parse_overrides(overrides)
-    request = SweepRequest(
-        jobs=[],
-        launcher=launcher,
-        search=sweeper if "n_trials" in sweeper else {},
-        space=without_hydra_overrides(overrides),
-        environment={str(name): str(value) for name, value in node.job.env_set.items()},
-    )
-    if request.is_search:
-        if globs := [item.input_line for item in parsed if is_glob(item)]:
-            raise UserError(f"{globs[0]}: a search cannot expand a pattern; list names, as in choice(dot,scaled)")
-        if request.is_detached:
-            detach = "hydra.launcher.detach=true"
-            raise UserError(f"{detach}: a search chooses its next job by results, so it waits; leave it out")
-        _check_space(parsed)
-        return request._replace(jobs=[without_hydra_overrides(_first_values(parsed) or [])])
-    if intervals := [item.input_line for item in parsed if item.is_sweep_override() and item.is_interval_sweep()]:
-        raise UserError(f"{intervals[0]}: a grid cannot try an interval; add hydra/sweeper=search, or list values")
-    return request._replace(jobs=[without_hydra_overrides(job) for job in split_jobs(parsed)])
 
 
 def _options(node: Any, kind: str) -> dict[str, Any]:
@@ -161,8 +147,13 @@ def without_hydra_overrides(overrides: Sequence[str]) -> list[str]:
     return [override for override in overrides if not override.lstrip("+~").startswith(("hydra.", "hydra/"))]
 
 
-def _check_space(parsed: list[Any]) -> None:
-    """Check that a search has something to choose, and the intervals that it draws from."""
+def _check_search(parsed: list[Any], request: SweepRequest) -> None:
+    """Check that a search waits and has something to choose, and the intervals that it draws from."""
+    if globs := [item.input_line for item in parsed if is_glob(item)]:
+        raise UserError(f"{globs[0]}: a search cannot expand a pattern; list names, as in choice(dot,scaled)")
+    if request.is_detached:
+        detach = "hydra.launcher.detach=true"
+        raise UserError(f"{detach}: a search chooses its next job by results, so it waits; leave it out")
     if not any(override.is_sweep_override() for override in parsed):
         raise UserError("hydra/sweeper=search: nothing to search; give values: optimizer.lr=interval(0.001,0.01)")
     for override in parsed:
