@@ -73,6 +73,15 @@ def report_place(place: str) -> Iterator[None]:
         raise UserError(f"{place}: {error}") from error
 
 
+@contextmanager
+def report_interrupt(message: str) -> Iterator[None]:
+    """Have a Ctrl-C in a block say what was kept, and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(message) from None
+
+
 def suggest(word: str, candidates: Iterable[str]) -> str:
     """Return ``"; did you mean a or b?"`` for the candidates closest to ``word``, or all of them if none is close.
 

@@ -25,7 +25,7 @@ from rich.text import Text
 
 from attnx.data.downloads import SPEC_FOLDER, DatasetFile, DatasetSpec, Unreachable, download, read_dataset_specs
 from attnx.data.paths import DATA_VARIABLE, DEFAULT_FOLDER, data_folders, find_in_folders
-from attnx.errors import UserError, suggest
+from attnx.errors import UserError, report_interrupt, suggest
 from attnx.files.printable import can_redraw, print_line
 
 
@@ -112,8 +112,10 @@ def _get(dataset: DatasetSpec, folder: Path) -> None:
             missing.append(file)
         elif error := file.content_error(path.read_bytes()):
             raise UserError(f"{path} exists, but {error}; move it away and run the command again")
+    again = f"attnx data get {dataset.name}{_folder_flag(folder)}"
     try:
-        _download(missing, folder)
+        with report_interrupt(f"complete files are kept; continue with: {again}"):
+            _download(missing, folder)
     except Unreachable as error:
         for file in missing:
             if not (folder / file.path).exists():
@@ -121,9 +123,6 @@ def _get(dataset: DatasetSpec, folder: Path) -> None:
                 member = f", {verb} its {file.member}" if file.member else ""
                 print_line(f"download {file.url}{member} to {folder / file.path}")
         raise UserError(f"{error}; try again later, or download the files listed above by other means") from error
-    except KeyboardInterrupt:
-        again = f"attnx data get {dataset.name}{_folder_flag(folder)}"
-        raise KeyboardInterrupt(f"complete files are kept; continue with: {again}") from None
     count = f"{len(dataset.files)} files are right, {len(missing)} of them new"
     print_line(f"{dataset.name}: {count}, in {folder / dataset.name}\nlicense: {dataset.license}")
     export = f"export {DATA_VARIABLE}={shlex.quote(str(folder.resolve()))}"

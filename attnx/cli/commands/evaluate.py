@@ -28,7 +28,7 @@ from attnx.cli.args import CHECKPOINT_CHOICES, add_checkpoint, decoding_override
 from attnx.config.view import value_text
 from attnx.data.paths import check_task_files
 from attnx.decoding.select import choose_decoding
-from attnx.errors import UserError
+from attnx.errors import UserError, report_interrupt
 from attnx.files.atomic_files import atomic_folder, write_json
 from attnx.files.printable import print_line
 from attnx.inference.validate import (
@@ -82,15 +82,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_checkpoint(parser)
 
 
+@report_interrupt("nothing was written; run the same command again")
 def run(arguments: argparse.Namespace) -> int:
     """Evaluate the run, or the ensemble, write the result and print it."""
-    try:
-        return _evaluate(read_request(arguments))
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("nothing was written; run the same command again") from None
-
-
-def _evaluate(request: EvaluateArgs) -> int:
+    request = read_request(arguments)
     from attnx.data.sample import sample_examples
     from attnx.inference.evaluate import evaluate as evaluate_run
     from attnx.inference.evaluate import fingerprint_of, open_evaluation, trained_notes

@@ -35,7 +35,7 @@ from attnx.cli.commands.predict.write import (
     heatmap,
 )
 from attnx.decoding.select import choose_decoding
-from attnx.errors import UserError
+from attnx.errors import UserError, report_interrupt
 from attnx.files.atomic_files import atomic_write
 from attnx.files.printable import can_redraw, print_line, printable, text_for
 from attnx.inference.validate import read_complete_run, refuse_unlike
@@ -102,11 +102,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write the output for each line."""
     request = check_args(arguments)
-    try:
+    with report_interrupt(f"{request.out} was not written" if request.out else ""):
         reader = _open_reader(request)
         num_lines, unreadable = _stream(reader, request)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"{request.out} was not written" if request.out else "") from None
     if unreadable:
         print_line(f"attnx: {unreadable:,} of {num_lines:,} lines could not be read", file=sys.stderr)
     if reader.unknown_symbols:
