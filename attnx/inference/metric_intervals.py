@@ -107,10 +107,11 @@ def bootstrap_metrics(task: SequenceTask, tags: Sequence[str], predictions: Sequ
         (SAMPLES,) of each metric by its name in the results. Metrics whose states are not sums are left out, and so are
         metrics that are not finite in some draw.
     """
-    metrics = nn.ModuleDict({name: metric for name, metric in task.metrics(tags).items() if _has_sum_states(metric)})
-    if not metrics or len(predictions) < 2:
+    all_metrics = task.metrics(tags)
+    sums = {name: parts for name, metric in all_metrics.items() if (parts := _summed_states(metric))}
+    if not sums or len(predictions) < 2:
         return {}
-    sums = {name: _unwrap_metric(metric) for name, metric in metrics.items()}
+    metrics = nn.ModuleDict({name: all_metrics[name] for name in sums})
     order, block = task.neighbors([prediction.pair for prediction in predictions])
     columns, per_example = _example_sums(task, metrics, sums, [predictions[index] for index in order])
     totals = resample_sums(per_example, block)
@@ -159,25 +160,24 @@ def _compute_draws(
     return {entry: np.concatenate([chunk[entry] for chunk in chunks]) for entry in entries}
 
 
-def _has_sum_states(metric: nn.Module) -> bool:
-    """Whether all states are sums, but for the metric's ``constant_states``, which are alike for any draw."""
+def _summed_states(metric: nn.Module) -> list[_Sum]:
+    """The states of a metric, and of those that it holds, whose synchronization and caching is stripped off.
+
+    Empty unless all of them are sums, but for the metric's ``constant_states``, which are alike for any draw.
+    """
     parts = [part for part in metric.modules() if isinstance(part, Metric)]
-    drawn = [
-        reduction
+    reductions = {
+        _Sum(part, name): reduction
         for part in parts
         for name, reduction in part._reductions.items()
         if name not in getattr(part, "constant_states", ())
-    ]
-    return bool(drawn) and all(reduction is dim_zero_sum for reduction in drawn)
-
-
-def _unwrap_metric(metric: nn.Module) -> list[_Sum]:
-    """Strip synchronization and caching off a metric and those that it holds, and return their sums."""
-    parts = [part for part in metric.modules() if isinstance(part, Metric)]
+    }
+    if any(reduction is not dim_zero_sum for reduction in reductions.values()):
+        return []
     for part in parts:
         part.update = MethodType(type(part).update, part)  # type: ignore[method-assign]
         part.compute = MethodType(type(part).compute, part)  # type: ignore[method-assign]
-    return [_Sum(part, name) for part in parts for name, fn in part._reductions.items() if fn is dim_zero_sum]
+    return [*reductions]
 
 
 def _example_sums(
