@@ -33,11 +33,9 @@ class SampledNormalizerLaws(PartLaws):
         if not candidate.declaration("is_sampled", False):
             raise LawSkipped("the normalizer does not declare is_sampled = True")
         laws = cls(candidate)
+        laws.part.train()
         laws._require_methods()
         yield laws
-
-    def _build(self) -> Any:
-        return super()._build().train()
 
     def _with_options(self, options: dict[str, float]) -> Any:
         """The part with these options, as far as it has them."""

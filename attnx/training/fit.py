@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 
 from attnx import registry
 from attnx.errors import UserError, check_words
+from attnx.files.process_state import isolated_state
 from attnx.inference.checkpoint import check_resumable
 from attnx.inference.load import TrainedRun, load_run, open_run
 from attnx.inference.validate import KINDS_TO_TRAIN, NOTHING_LEFT, check_complete, read_resumable_run, refuse_equal_cost
@@ -30,8 +34,9 @@ from attnx.training.failure_report import record_failure
 from attnx.training.logger_session import logger_session
 from attnx.training.plan_steps import measure_step, plan_steps
 from attnx.training.run_folder import create_run_folder, save_vocabularies, task_notes
-from attnx.training.sole_training import sole_training
 from attnx.training.train import PreparedRun, prepare, train
+
+_training = threading.RLock()  # held by the thread that trains a run
 
 
 def fit(
@@ -62,6 +67,28 @@ def fit(
     check_words(overrides, "overrides", "fit(config, ['scorer=dot'])")
     refuse_equal_cost(config)
     return fit_job(config, overrides, console, is_verbose, config_dir)
+
+
+@contextmanager
+def sole_training() -> Iterator[None]:
+    """Train in a block: it neither takes over what torch, numpy and Python keep for the process, nor changes it.
+
+    Raises:
+        UserError: another thread trains, and would draw from the same generators; or the caller is in autocast, whose
+            copies of weights would outlive their training.
+    """
+    if any(map(torch.is_autocast_enabled, ("cpu", "cuda"))):
+        raise UserError("a run is trained in the precision of trainer.precision; call fit outside torch.autocast")
+    matmul_precision, allow_tf32 = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    if not _training.acquire(blocking=False):
+        raise UserError("another thread of this process trains a run; train each run in a process of its own")
+    try:
+        with isolated_state():
+            yield
+    finally:
+        torch.set_float32_matmul_precision(matmul_precision)
+        torch.backends.cudnn.allow_tf32 = allow_tf32
+        _training.release()
 
 
 @sole_training()

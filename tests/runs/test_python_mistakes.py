@@ -14,7 +14,7 @@ import torch
 
 import attnx
 from attnx import UserError
-from attnx.training.sole_training import sole_training
+from attnx.training.fit import sole_training
 
 
 def refusal_message(call: Callable[..., Any], *args: Any, **kwargs: Any) -> str:

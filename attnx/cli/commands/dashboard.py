@@ -80,8 +80,19 @@ def run(arguments: argparse.Namespace) -> int:
             raise UserError(f"--metric {arguments.metric}: no such metric{suggest(arguments.metric, known)}")
         request = request._replace(metric=arguments.metric, maximize=is_higher)
     space = workspace(request)
-    if problem := _saved(space):
-        raise UserError(f"{problem}: nothing is at W&B yet; run this again when it can be reached")
+    import wandb
+
+    from attnx.loggers.wandb_server import offline_reason
+
+    problem = offline_reason(wandb.setup().settings, PATIENCE)
+    try:
+        if not problem:
+            space.entity = space.entity or str(wandb.Api().default_entity)
+            space.save()
+    except Exception as error:
+        problem = one_line(error)
+    if problem:
+        raise UserError(f"wandb: {problem}: nothing is at W&B yet; run this again when it can be reached")
     print_line(space.url)
     return 0
 
@@ -109,22 +120,6 @@ def workspace_request(folder: Path) -> WorkspaceRequest:
         metric=str(run.info["monitor"]).removeprefix("valid_"),
         maximize=bool(run.info.get("maximize", False)),
     )
-
-
-def _saved(saved_workspace: Any) -> str:
-    """Save a workspace; why that could not be done."""
-    import wandb
-
-    from attnx.loggers.wandb_server import offline_reason
-
-    if problem := offline_reason(wandb.setup().settings, PATIENCE):
-        return f"wandb: {problem}"
-    try:
-        saved_workspace.entity = saved_workspace.entity or str(wandb.Api().default_entity)
-        saved_workspace.save()
-    except Exception as error:
-        return f"wandb: {one_line(error)}"
-    return ""
 
 
 def workspace(request: WorkspaceRequest) -> Any:

@@ -105,6 +105,4 @@ class ProgressDisplay(Callback):
         """End the bar."""
         self.bar.stop()
 
-    def on_exception(self, *_: Any) -> None:
-        """End the bar."""
-        self.bar.stop()
+    on_exception = on_train_end  # type: ignore[assignment]
