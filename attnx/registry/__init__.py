@@ -78,28 +78,22 @@ def register(kind: str, name: str, **declarations: object) -> Callable[[T], T]:
     def add(item: T) -> T:
         if not isinstance(item, type | types.FunctionType):
             raise UserError(f"cannot register {item!r} as the {kind} {name!r}: expected a class or a function")
-        _refuse_taken(kind, name, item)
+        existing, registered = catalog().parts.get((kind, name)), _registered.get((kind, name))
+        is_by_hand = existing is None or existing.origin == BY_HAND
+        if existing is not None and not is_by_hand and _file(item) != existing.file.resolve():
+            raise UserError(f"the {kind} {name!r} is already registered at {existing.place}; choose another name")
+        # The same file or notebook cell may register it again.
+        if registered and (_file(registered), registered.__qualname__) != (_file(item), item.__qualname__):
+            taken = f"the {kind} {name!r} is already registered by {registered.__module__}"
+            raise UserError(f"{taken}; rename the one in {item.__module__}")
         for key, value in declarations.items():
             setattr(item, key, value)
-        existing = catalog().parts.get((kind, name))
-        if (existing is None or existing.origin == BY_HAND) and not item.__module__.startswith("attnx."):
+        if is_by_hand and not item.__module__.startswith("attnx."):
             by_hand[kind, name] = describe_class(kind, name, item)
         _registered[kind, name] = item
         return item
 
     return add
-
-
-def _refuse_taken(kind: str, name: str, item: Callable[..., Any]) -> None:
-    """Refuse a name that a part of another file has; the same file or notebook cell may register it again."""
-    existing = catalog().parts.get((kind, name))
-    if existing is not None and existing.origin != BY_HAND and _file(item) != existing.file.resolve():
-        raise UserError(f"the {kind} {name!r} is already registered at {existing.place}; choose another name")
-    registered = _registered.get((kind, name))
-    if registered is not None and (_file(registered), registered.__qualname__) != (_file(item), item.__qualname__):
-        raise UserError(
-            f"the {kind} {name!r} is already registered by {registered.__module__}; rename the one in {item.__module__}"
-        )
 
 
 def _file(item: Callable[..., Any]) -> Path | None:

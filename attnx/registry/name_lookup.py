@@ -93,7 +93,10 @@ def _look_up_name(name: str, source: Source, line: int = sys.maxsize) -> Meaning
     meanings: list[Meaning] = []
     for module in _with_star_imports(source):
         if isinstance(module, Source):
-            meanings += _meanings(name, module, line if module is source else sys.maxsize)
+            end = line if module is source else sys.maxsize
+            items = [item for item in reversed(module.tree.body) if item.lineno < end]  # the last one first
+            statements = [statement for item in items for statement in _statements(item)]
+            meanings += filter(None, (_meaning(name, statement, module) for statement in statements))
         else:
             meanings.append(module)
     return next((meaning for meaning in meanings if meaning is not FOREIGN), next(iter(meanings), None))
@@ -112,15 +115,6 @@ def _with_star_imports(source: Source) -> list[Source | Foreign]:
                     modules[name] = module
                     pending += [module] if isinstance(module, Source) else []
     return [*modules.values()]
-
-
-def _meanings(name: str, source: Source, line: int) -> Iterator[Meaning]:
-    """What the statements above a line of a module bind a name to, the last statement first."""
-    for item in reversed(source.tree.body):
-        if item.lineno < line:
-            for statement in _statements(item):
-                if meaning := _meaning(name, statement, source):
-                    yield meaning
 
 
 def _statements(item: ast.AST) -> Iterator[ast.AST]:
@@ -181,7 +175,4 @@ def _module(name: str, importer: Source) -> Source | Foreign | None:
     return (_parse_core if top == "attnx" and not is_plugin else parse)(name, file) if file else None
 
 
-@functools.cache
-def _parse_core(module: str, file: Path) -> Source:
-    """A module of attnx, which does not change while it runs."""
-    return parse(module, file)
+_parse_core = functools.cache(parse)  # a module of attnx does not change while it runs

@@ -11,7 +11,7 @@ import io
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import find_spec, spec_from_file_location
@@ -53,39 +53,11 @@ def module_tree(module: str, file: Path) -> Iterator[tuple[str, Path]]:
         yield from find_modules(file.parent, module)
 
 
-class PluginSearch:
-    """A search of plug-in folders, those that exist.
+def search_folders(folders: Iterable[str]) -> tuple[dict[str, Path], list[str]]:
+    """The file of each module in plug-in folders, those that exist, and a line on what is left out: why, what to do."""
+    modules, left_out = dict[str, Path](), list[str]()
 
-    Attributes:
-        modules: the file of each module, folder by folder.
-        left_out: a line on each file or folder that is left out: why, and what to do.
-    """
-
-    def __init__(self, folders: Sequence[Path]) -> None:
-        self.modules: dict[str, Path] = {}
-        self.left_out: list[str] = []
-        places: dict[str, Path] = {}  # of the modules that are in no package
-        for folder in filter(self._is_safe, dict.fromkeys(folder.resolve() for folder in folders if folder.is_dir())):
-            for module, file in find_modules(folder, PACKAGE, self._accepts):
-                name, *inner = module.removeprefix(f"{PACKAGE}.").split(".")
-                place = folder / file.relative_to(folder).parts[0]
-                first = places.setdefault(name, place)
-                if first == place:
-                    self.modules[module] = file
-                elif not inner:
-                    self.left_out.append(f"{file}:1: {first} has the same name and comes first")
-
-    def _accepts(self, path: Path) -> bool:
-        """Whether a path is a Python file or a package, and safe."""
-        if path.suffix == ".py":
-            return self._is_safe(path)
-        if is_module(path):
-            return self._is_safe(path) and self._is_safe(path / INIT)
-        if path.is_dir() and next(path.glob("*.py"), None):
-            self.left_out.append(f"{path}: its Python files are plug-ins only beside an {INIT}; write an empty one")
-        return False
-
-    def _is_safe(self, path: Path) -> bool:
+    def is_safe(path: Path) -> bool:
         try:
             status = path.stat()
             is_other = path.suffix == ".py" and not stat.S_ISREG(status.st_mode)
@@ -93,8 +65,26 @@ class PluginSearch:
         except OSError as error:
             reason = str(error.strerror)
         if reason:
-            self.left_out.append(f"{path}: {reason}")
+            left_out.append(f"{path}: {reason}")
         return not reason
+
+    def accepts(path: Path) -> bool:
+        if path.is_dir() and not is_module(path) and next(path.glob("*.py"), None):
+            left_out.append(f"{path}: its Python files are plug-ins only beside an {INIT}; write an empty one")
+        return is_module(path) and is_safe(path) and (path.suffix == ".py" or is_safe(path / INIT))
+
+    places: dict[str, Path] = {}  # of the modules that are in no package
+    existing = dict.fromkeys(folder.resolve() for folder in map(Path, folders) if folder.is_dir())
+    for folder in filter(is_safe, existing):
+        for module, file in find_modules(folder, PACKAGE, accepts):
+            name, *inner = module.removeprefix(f"{PACKAGE}.").split(".")
+            place = folder / file.relative_to(folder).parts[0]
+            first = places.setdefault(name, place)
+            if first == place:
+                modules[module] = file
+            elif not inner:
+                left_out.append(f"{file}:1: {first} has the same name and comes first")
+    return modules, left_out
 
 
 def configured_folders() -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import ast
 import functools
 import importlib.metadata
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,11 +57,11 @@ def catalog() -> Catalog:
 @functools.lru_cache(maxsize=8)
 def scan_files(folders: tuple[str, ...]) -> Catalog:
     """Scan all files, those of plug-ins in folders; cached until ``attnx.registry.forget_changed``."""
-    search = plugin_files.PluginSearch([*map(Path, folders)])
-    result = Catalog(broken=list(search.left_out))
+    modules, left_out = plugin_files.search_folders(folders)
+    result = Catalog(broken=left_out)
     for part in _core_parts():
         result.add(part)
-    for module, file in search.modules.items():
+    for module, file in modules.items():
         _add_plugin(result, file, module, f"plug-in {plugin_files.relative_place(module, file)}")
     for point in entry_points():
         installed = plugin_files.find_source(point.value)
@@ -184,7 +185,15 @@ def _read_declarations(definition: Definition, decorators: Sequence[ast.Call]) -
 
     The decorator above the others is the last that Python calls.
     """
-    declared = _class_attributes(definition.node)
+    declared, node = dict[str, tuple[Any, int]](), definition.node
+    for item in node.body if isinstance(node, ast.ClassDef) else []:
+        match item:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ):
+                with suppress(ValueError, TypeError):
+                    declared[name] = (ast.literal_eval(value), value.lineno)
     for decorator in reversed(decorators):
         for keyword in decorator.keywords:
             try:
@@ -192,22 +201,4 @@ def _read_declarations(definition: Definition, decorators: Sequence[ast.Call]) -
             except (ValueError, TypeError):
                 place = f"{definition.source.file}:{decorator.lineno}"
                 raise ValueError(f"{place}: write {keyword.arg} as a literal") from None
-    return declared
-
-
-def _class_attributes(node: ast.ClassDef | ast.FunctionDef) -> dict[str, tuple[Any, int]]:
-    """The literal attributes of a class, with their lines."""
-    declared = {}
-    for item in node.body if isinstance(node, ast.ClassDef) else []:
-        match item:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                pass
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                pass
-            case _:
-                continue
-        try:
-            declared[name] = (ast.literal_eval(value), value.lineno)
-        except (ValueError, TypeError):
-            continue
     return declared
