@@ -19,14 +19,13 @@ BLOCK_LEVELS = 16
 """A triangle has at most two to this power of rows, more than fit into a memory."""
 
 
+def _constant(graph: Any, value: float | list[int]) -> Any:
+    return graph.op("Constant", value_t=torch.tensor(value))
+
+
 def _transpose(graph: Any, matrices: Any) -> Any:
     *batch, rows, columns = range(matrices.type().dim())
     return graph.op("Transpose", matrices, perm_i=[*batch, columns, rows])
-
-
-def _expm1(graph: Any, exponents: Any) -> Any:
-    unit = graph.op("Constant", value_t=torch.tensor(1.0))
-    return graph.op("Sub", graph.op("Exp", exponents), unit)
 
 
 def _logaddexp(graph: Any, first: Any, second: Any) -> Any:
@@ -37,7 +36,7 @@ def _logaddexp(graph: Any, first: Any, second: Any) -> Any:
 
 def _rms_norm(graph: Any, vectors: Any, shape: Any, weight: Any, epsilon: Any) -> Any:
     """Over the last axis alone."""
-    unset = graph.op("Constant", value_t=torch.tensor(torch.finfo(torch.float32).eps))
+    unset = _constant(graph, torch.finfo(torch.float32).eps)
     floor = unset if epsilon.type().kind() == "NoneType" else graph.op("CastLike", epsilon, vectors)
     square = graph.op("ReduceMean", graph.op("Mul", vectors, vectors), axes_i=[-1])
     normalized = graph.op("Div", vectors, graph.op("Sqrt", graph.op("Add", square, floor)))
@@ -48,7 +47,7 @@ def _matmul(graph: Any, first: Any, second: Any) -> Any:
     """By a vector as by a matrix of one column: onnxruntime cannot multiply an empty memory by a vector."""
     if second.type().dim() > 1:
         return graph.op("MatMul", first, second)
-    column, last = (graph.op("Constant", value_t=torch.tensor([axis])) for axis in (1, first.type().dim() - 1))
+    column, last = (_constant(graph, [axis]) for axis in (1, first.type().dim() - 1))
     return graph.op("Squeeze", graph.op("MatMul", first, graph.op("Unsqueeze", second, column)), last)
 
 
@@ -61,21 +60,17 @@ def _solve_triangular(
     ``[[p, 0], [-q b p, q]]``.
     """
 
-    def constant(number: int) -> Any:
-        return graph.op("Constant", value_t=torch.tensor(number))
-
     def is_equal(numbers: Any) -> Any:  # (n,) -> (n, n)
-        pair = (graph.op("Unsqueeze", numbers, graph.op("Constant", value_t=torch.tensor([axis]))) for axis in (1, 0))
-        return graph.op("Equal", *pair)
+        return graph.op("Equal", *(graph.op("Unsqueeze", numbers, _constant(graph, [axis])) for axis in (1, 0)))
 
     def as_float(condition: Any) -> Any:
         return graph.op("CastLike", condition, triangle)
 
-    rows = graph.op("Gather", graph.op("Shape", triangle), constant(-1))
-    positions = graph.op("Range", constant(0), rows, constant(1))
+    rows = graph.op("Gather", graph.op("Shape", triangle), _constant(graph, -1))
+    positions = graph.op("Range", _constant(graph, 0), rows, _constant(graph, 1))
     inverse = as_float(is_equal(positions))
     for level in range(BLOCK_LEVELS):
-        halves, blocks = (graph.op("Div", positions, constant(2**exponent)) for exponent in (level, level + 1))
+        halves, blocks = (graph.op("Div", positions, _constant(graph, 2**power)) for power in (level, level + 1))
         is_below = graph.op("And", is_equal(blocks), graph.op("Not", is_equal(halves)))
         below = graph.op("Mul", triangle, as_float(is_below))
         product = graph.op("MatMul", graph.op("MatMul", inverse, below), inverse)
@@ -86,7 +81,7 @@ def _solve_triangular(
 # Operators that the exporter lacks, or writes otherwise than a runtime reads them.
 SYMBOLS: dict[str, Callable[..., Any]] = {
     "aten::mT": _transpose,
-    "aten::expm1": _expm1,
+    "aten::expm1": lambda graph, exponents: graph.op("Sub", graph.op("Exp", exponents), _constant(graph, 1.0)),
     "aten::logaddexp": _logaddexp,
     "aten::rms_norm": _rms_norm,
     "aten::matmul": _matmul,

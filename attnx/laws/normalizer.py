@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -26,19 +26,14 @@ class NormalizerLaws(TensorLaws):
 
     kind, results = "normalizer", "weights"
 
-    def __init__(self, candidate: Candidate, is_training: bool = False) -> None:
-        super().__init__(candidate)
-        self.is_training = is_training
-
     @classmethod
     def cases(cls, candidate: Candidate) -> Iterator[Self]:
         """The candidate in evaluation mode, and a recurrent one in training mode, too, without noise."""
         yield cls(candidate)
         if candidate.declaration("is_recurrent", False):
-            yield cls(without_noise(candidate), is_training=True)
-
-    def _build(self) -> Any:
-        return super()._build().train(self.is_training)
+            laws = cls(without_noise(candidate))
+            laws.part.train()
+            yield laws
 
     def _inputs(self, spread: float = 1.0) -> dict[str, Tensor]:
         return {"scores": spread * torch.randn(4, 7), "allowed_mask": ALLOWED_MASK.clone()}
@@ -155,10 +150,10 @@ class NormalizerLaws(TensorLaws):
         if not self.candidate.has_option("temperature"):
             return
         scores = torch.randn(4, 7)
-        plain, *warm = (
-            NormalizerLaws(self.candidate.with_options(temperature=temperature), self.is_training)
-            for temperature in (1.0, 0.3, 5.0)
-        )
+        temperatures = (1.0, 0.3, 5.0)
+        plain, *warm = (NormalizerLaws(self.candidate.with_options(temperature=number)) for number in temperatures)
+        for laws in (plain, *warm):
+            laws.part.train(self.part.training)
         for laws in warm:
             temperature = laws.candidate.options["temperature"]
             difference = f"temperature={temperature} does not divide the scores"
@@ -176,7 +171,7 @@ class NormalizerLaws(TensorLaws):
         """A memory of no positions gives no weights, as at the first step of a growing memory."""
         scores = torch.randn(2, 0).requires_grad_()
         weights = self._compute(scores, torch.ones(2, 0, dtype=torch.bool))
-        if not self._declares("is_recurrent") or self.is_training:
+        if not self._declares("is_recurrent") or self.part.training:
             weights.sum().backward()  # type: ignore[no-untyped-call]
             has_gradient = scores.grad is not None and scores.grad.shape == (2, 0)
             require(has_gradient, "forward", "an empty tensor of scores has no gradient")

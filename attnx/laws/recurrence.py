@@ -37,17 +37,13 @@ class RecurrenceLaws(PartLaws):
     suffix, member = " over steps", "forward"
     methods: ClassVar[tuple[str, ...]] = ("init_carry",)
 
-    def __init__(self, candidate: Candidate, is_training: bool = False) -> None:
-        super().__init__(candidate)
-        self.is_training = is_training
-
     @classmethod
     def cases(cls, candidate: Candidate) -> Iterator[Self]:
         """The candidate in evaluation and in training mode, without noise."""
         if not candidate.declaration("is_recurrent", False):
             raise LawSkipped(f"the {candidate.kind} does not declare is_recurrent = True")
         for is_training in (False, True):
-            laws = cls(without_noise(candidate), is_training)
+            laws = cls(without_noise(candidate))
             laws.part.train(is_training)
             yield laws
 
