@@ -41,27 +41,20 @@ def measure_intervals(
         low, high = percentile_interval(samples)
         if not math.isclose(low, high):
             intervals[name] = Interval(low, high)
-    proportions = _proportions(task, tags, predictions)
-    if proportions and task.neighbors([prediction.pair for prediction in predictions])[1] > 1:
-        return intervals
-    return intervals | proportions
-
-
-def _proportions(task: SequenceTask, tags: Sequence[str], predictions: Sequence[Prediction]) -> dict[str, Interval]:
-    metrics = {
+    metrics: dict[str, nn.Module] = {
         name: metric
         for name, metric in task.metrics(tags).items()
         if isinstance(metric, ProportionMetric) and metric.proportions()
     }
-    if metrics:
-        outputs = [prediction.output for prediction in predictions]
-        task.update(nn.ModuleDict(metrics), outputs, [prediction.pair for prediction in predictions])
-    intervals = {}
+    pairs = [prediction.pair for prediction in predictions]
+    if not metrics or task.neighbors(pairs)[1] > 1:
+        return intervals
+    task.update(nn.ModuleDict(metrics), [prediction.output for prediction in predictions], pairs)
     for name, metric in metrics.items():
         for entry, proportions in cast("ProportionMetric", metric).proportions().items():
             if proportions and all(proportion.examples for proportion in proportions):
                 low, high = interval_of_mean(proportions)
-                intervals[f"test_{name}{entry and '_' + entry}"] = Interval(PERCENT * low, PERCENT * high)
+                intervals[result_name("test", name, entry)] = Interval(PERCENT * low, PERCENT * high)
     return intervals
 
 

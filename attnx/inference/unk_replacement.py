@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -33,15 +32,20 @@ def with_copies(prediction: Prediction, vocabulary: Vocabulary) -> Prediction:
     Source: Luong et al. 2015, https://aclanthology.org/P15-1002
     """
     source, weights = prediction.pair.source, prediction.weights
-    unknown = unknown_positions(source, vocabulary)
+    unknown = {*unknown_positions(source, vocabulary)}
     alternatives = tuple(with_copies(alternative, vocabulary) for alternative in prediction.alternatives)
     if not unknown or weights is None:
         return prediction._replace(alternatives=alternatives)
     mean = weights.mean(0) if weights.ndim == 3 else weights
     aligned = [int(row.argmax()) if row.any() else -1 for row in mean]  # a step may read nothing
     output = [OutputSymbol(symbol, aligned[step], step) for step, symbol in enumerate(prediction.output)]
-    symbols = list(_replace_unknown(output, source, set(unknown)))
-    for position in sorted(set(unknown) - {symbol.position for symbol in symbols}):
+    first_steps = {symbol.position: symbol.step for symbol in reversed(output)}
+    symbols = [
+        symbol._replace(symbol=source[symbol.position]) if symbol.position in unknown else symbol
+        for symbol in output
+        if symbol.position not in unknown or symbol.step == first_steps[symbol.position]
+    ]
+    for position in sorted(unknown - first_steps.keys()):
         later = (index for index, symbol in enumerate(symbols) if position < symbol.position < len(source))
         symbols.insert(next(later, len(symbols)), OutputSymbol(source[position], position, None))
     rows = []
@@ -55,14 +59,3 @@ def with_copies(prediction: Prediction, vocabulary: Vocabulary) -> Prediction:
     names = tuple(prediction.output)
     weights = np.stack(rows, axis=-2)
     return prediction._replace(output=copied, weights=weights, alternatives=alternatives, model_output=names)
-
-
-def _replace_unknown(output: list[OutputSymbol], source: tuple[str, ...], unknown: set[int]) -> Iterator[OutputSymbol]:
-    """The output with the first symbol of each unknown position replaced by a copy, and its further ones left out."""
-    copied: set[int] = set()
-    for symbol in output:
-        if symbol.position not in unknown:
-            yield symbol
-        elif symbol.position not in copied:
-            copied.add(symbol.position)
-            yield symbol._replace(symbol=source[symbol.position])

@@ -21,7 +21,7 @@ import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from attnx import registry
 from attnx.cli.args import CHECKPOINT_CHOICES, add_checkpoint, decoding_override, split_overrides, whole_number
@@ -43,11 +43,6 @@ from attnx.runs.layout import EVALUATION, EVALUATIONS, FORMAT, VOCABULARY, refus
 from attnx.runs.plugin_copies import changed_code_digest, current_code
 from attnx.runs.predictions import Evaluation
 from attnx.runs.run import Run
-
-if TYPE_CHECKING:
-    from attnx.inference.trained_run import TrainedRun
-    from attnx.inference.write_results import EvaluationResult
-
 
 KEYS = ("task.test", "decoding", "decoding.", "trainer.test_examples")
 MAX_NAME_BYTES = 200  # of a folder; file systems allow 255, and it has endings while it is written
@@ -90,6 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
     from attnx.inference.evaluate import evaluate as evaluate_run
     from attnx.inference.evaluate import fingerprint_of, open_evaluation, trained_notes
     from attnx.inference.load import open_ensemble
+    from attnx.inference.write_results import save_evaluation
+    from attnx.reports.run.task_declarations import task_drawing
 
     run = open_ensemble([run.path for run in request.runs], request.checkpoint, request.decoding)
     run, pairs = open_evaluation(run, request.test, request.runs[0].info)
@@ -103,7 +100,17 @@ def run(arguments: argparse.Namespace) -> int:
     result = evaluate_run(run, pairs, request.batch)
     notes += run.cut_notes(result.predictions)
     while not (folder := _evaluation_folder(request, settings)).is_dir():  # another process may take this name first
-        _write(folder, request, {"notes": notes, "settings": settings}, run, result)
+        with atomic_folder(folder) as partial:
+            names = [member.name for member in request.runs]
+            info = {"format": FORMAT, "run": names[0], "created": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+            words = {"command": request.command, "runs": names, "checkpoint": request.checkpoint, "test": request.test}
+            write_json(partial / EVALUATION, {**info, **words, "notes": notes, "settings": settings})
+            save_evaluation(partial, run.task, run.tags, result)
+            run.task.save_sources(partial / VOCABULARY, [item.pair for item in result.predictions])
+            if draw := task_drawing(request.runs[0], "predictions"):
+                draw(partial, "png")
+            write_tables(partial, error_tables(partial))
+            write_evaluation_readme(partial, folder.resolve().name)
     return _show(folder, f"{folder}: start with README.md")
 
 
@@ -178,26 +185,6 @@ def _evaluation_folder(request: EvaluateArgs, settings: Mapping[str, Any]) -> Pa
             break
         folder = first_folder.with_name(f"{request.name}-{count}")
     return folder
-
-
-def _write(
-    folder: Path, request: EvaluateArgs, facts: Mapping[str, Any], run: TrainedRun, result: EvaluationResult
-) -> None:
-    """Write the evaluation, with its notes and its settings, in one atomic step."""
-    from attnx.inference.write_results import save_evaluation
-    from attnx.reports.run.task_declarations import task_drawing
-
-    with atomic_folder(folder) as partial:
-        names = [member.name for member in request.runs]
-        info = {"format": FORMAT, "run": names[0], "created": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
-        arguments = {"command": request.command, "runs": names, "checkpoint": request.checkpoint, "test": request.test}
-        write_json(partial / EVALUATION, {**info, **arguments, **facts})
-        save_evaluation(partial, run.task, run.tags, result)
-        run.task.save_sources(partial / VOCABULARY, [item.pair for item in result.predictions])
-        if draw := task_drawing(request.runs[0], "predictions"):
-            draw(partial, "png")
-        write_tables(partial, error_tables(partial))
-        write_evaluation_readme(partial, folder.resolve().name)
 
 
 def _show(folder: Path, message: str) -> int:
