@@ -71,7 +71,11 @@ def check_config(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> di
 def _check_kind(kind: str, config: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """The chosen part of a kind with its options, or of a multi-select kind the parts by name."""
     if kind in MULTI_SELECT_KINDS:
-        return registry.check_members(kind, _named_members(kind, config.get(kind) or {}, overrides))
+        members, pairs = config.get(kind) or {}, [word.lstrip("+").partition("=")[::2] for word in overrides]
+        if chosen := [_names_in(value) for key, value in pairs if key == kind]:  # the others are of a file
+            with_options = [key.split(".")[1] for key, _ in pairs if key.startswith(f"{kind}.")]
+            members = {name: options for name, options in members.items() if name in (*chosen[-1], *with_options)}
+        return registry.check_members(kind, members)
     if not isinstance(config.get(kind), dict | str):
         wrong = f"{kind}={config[kind]}: expected the name of a {kind}" if kind in config else f"no {kind} is chosen"
         raise UserError(f"{wrong}; choose from {', '.join(registry.names(kind))}")
@@ -82,16 +86,6 @@ def _check_kind(kind: str, config: Mapping[str, Any], overrides: Sequence[str]) 
         dropped = {option for option in foreign if f"{kind}.{option}" not in keys}
         options = {option: value for option, value in options.items() if option not in dropped}
     return {"name": name, **registry.check(kind, name, options)}
-
-
-def _named_members(kind: str, members: Mapping[str, Any], overrides: Sequence[str]) -> Mapping[str, Any]:
-    """The members of a multi-select kind that the overrides name, if they choose any: others are of a file."""
-    pairs = [override.lstrip("+").partition("=")[::2] for override in overrides]
-    chosen = [_names_in(value) for key, value in pairs if key == kind]
-    if not chosen:
-        return members
-    with_options = [key.split(".")[1] for key, _ in pairs if key.startswith(f"{kind}.")]
-    return {name: options for name, options in members.items() if name in (*chosen[-1], *with_options)}
 
 
 def _names_in(value: str) -> list[str]:

@@ -170,19 +170,12 @@ def read_search_space(overrides: Sequence[str]) -> SearchSpace:
                 space[key] = IntDistribution(min(values), max(values), step=abs(values[1] - values[0]))
             else:
                 decimals[key] = [*map(str, values)]
-                space[key] = _even_decimals(override.value().start, override.value().step, len(values))
+                first, step = (Decimal(str(number)) for number in (override.value().start, override.value().step))
+                low, high = sorted((first, first + (len(values) - 1) * step))  # a sum of floats may be beyond the last
+                space[key] = FloatDistribution(float(low), float(high), step=float(abs(step)))
         else:
             space[key] = CategoricalDistribution([*override.sweep_string_iterator()])
     return SearchSpace(space, decimals, fixed)
-
-
-def _even_decimals(start: float, step: float, count: int) -> Any:
-    """The distribution of decimals in equal steps; the float sum of steps may be beyond the last one."""
-    from optuna.distributions import FloatDistribution
-
-    first, step_size = Decimal(str(start)), Decimal(str(step))
-    low, high = sorted((first, first + (count - 1) * step_size))
-    return FloatDistribution(float(low), float(high), step=float(abs(step_size)))
 
 
 def build_optuna_part(kind: str, part: object, **further: int) -> Any:

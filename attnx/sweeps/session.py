@@ -124,7 +124,12 @@ class SweepSession:
                 if self.running or (has_more and not processes.is_ready):
                     for index, code in processes.wait(POLL_SECONDS):
                         on_job_end(self._end(self.sweep.jobs[index], code))
-                self._update_progress(processes, should_prune)
+                for job in map(self.sweep.jobs.__getitem__, self.running):
+                    self.progress[job.index] = Run(self.sweep.folder(job)).progress
+                    note_progress(job, self.progress[job.index])
+                    if not self.stop_signal.signum and job.index not in self.pruned and should_prune(job):
+                        self.pruned.add(job.index)
+                        processes.send_signal(job.index, signal.SIGINT)
                 self.screen.show(self.sweep, self.progress)
         self.reject_stop()
 
@@ -158,15 +163,6 @@ class SweepSession:
         processes.start(job.index, spec)
         self.screen.report_job(self.sweep, job)
         return True
-
-    def _update_progress(self, processes: ForkServerProcesses, should_prune: Callable[[SweepJob], bool]) -> None:
-        for index in self.running:
-            job = self.sweep.jobs[index]
-            self.progress[index] = Run(self.sweep.folder(job)).progress
-            note_progress(job, self.progress[index])
-            if not self.stop_signal.signum and index not in self.pruned and should_prune(job):
-                self.pruned.add(index)
-                processes.send_signal(index, signal.SIGINT)
 
     def _end(self, job: SweepJob, code: int) -> SweepJob:
         """Record how a job ended: by its folder, or by its exit code if it had not finished."""
