@@ -7,10 +7,9 @@ import dataclasses
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import cast
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnx import registry
@@ -36,8 +35,10 @@ EXAMPLE = Path(__file__).with_name("example.py")
 TOLERANCE = 1e-4
 
 
-def export(run: Path, folder: Path, pairs: Sequence[Pair], checkpoint: str = "best") -> Agreement:
+def export(run: Path, folder: Path, pairs: Sequence[Pair], checkpoint: str = "best") -> float:
     """Write both programs and the vocabularies into a new folder, which appears only if they agree on ``pairs``.
+
+    Returns the largest difference of a log-probability, as :func:`compare_steps` does.
 
     Raises:
         UserError: the run writes numbers, its model cannot be exported, a package is missing, or the files differ from
@@ -64,7 +65,7 @@ def export(run: Path, folder: Path, pairs: Sequence[Pair], checkpoint: str = "be
                 raise UserError(f"{run}: cannot be exported: {str(error).splitlines()[0]}") from error
         _write_vocabularies(partial, opened, programs)
         shutil.copyfile(EXAMPLE, partial / EXAMPLE.name)
-        return compare_steps(opened, LoadedPrograms(partial, programs), pairs)
+        return compare_steps(opened, partial, programs, pairs)
 
 
 def _write_vocabularies(folder: Path, run: TrainedRun, programs: Programs) -> None:
@@ -95,36 +96,33 @@ def _source_maker(run: TrainedRun) -> Callable[[int, int], Tensor]:
     return lambda rows, steps: torch.randint(len(source), (rows, steps), generator=generator)
 
 
-class Agreement(NamedTuple):
-    """How many outputs were compared, and the largest difference of a log-probability at any of their steps."""
-
-    outputs: int
-    max_difference: float
-
-
 @torch.inference_mode()
-def compare_steps(run: TrainedRun, loaded: LoadedPrograms, pairs: Sequence[Pair]) -> Agreement:
-    """Compare the log-probabilities of all symbols at each step of the run's greedy outputs.
+def compare_steps(run: TrainedRun, folder: Path, programs: Programs, pairs: Sequence[Pair]) -> float:
+    """The largest difference of a log-probability by the files of a folder at any step of the run's greedy outputs.
 
     The outputs are given to both step by step, so that a tie, which the last digits decide, leads neither elsewhere.
 
     Raises:
         UserError: log-probabilities differ.
     """
+    from attnx.export.example import load  # it imports onnxruntime
+
+    encode, decode_step = (load(folder, name, program.input_names) for name, program in programs._asdict().items())
+    num_states = len(programs.decode_step.input_names) - 1
     model, target, difference = cast("StepModel", run.model), cast("Vocabulary", run.target), 0.0
     predictions = run.with_decoding("greedy").decode(pairs)
     for start in range(0, len(pairs), BATCH_SIZE):
         batch = as_batch(run.data.evaluation_dataset([*pairs[start : start + BATCH_SIZE]]))
         source, _ = model.target.prepare(batch.source)
         state = model.init_state(source, batch.source_mask, batch.tag)
-        loaded_state = loaded.init_state(source, batch.source_mask, batch.tag)
-        outputs = [cast("list[str]", item.output) for item in predictions[start : start + BATCH_SIZE]]
-        paths = [torch.tensor([*target.encode(output), EOS]) for output in outputs]
+        arrays = encode(source.numpy(), batch.source_mask.numpy(), batch.tag.numpy())[:num_states]
+        written = [cast("list[str]", item.output) for item in predictions[start : start + BATCH_SIZE]]
+        paths = [torch.tensor([*target.encode(output), EOS]) for output in written]
         lengths, symbols = torch.tensor(list(map(len, paths))), model.target.start_input(len(paths), source.device)
         for step, following in enumerate(nn.utils.rnn.pad_sequence(paths, padding_value=EOS)):
             expected, state, _ = model.decode_step(symbols, state)
-            actual, loaded_state = loaded.decode_step(symbols, loaded_state)
-            rows = step < lengths
+            log_probabilities, *outputs = decode_step(symbols.numpy(), *arrays)
+            rows, actual, arrays = step < lengths, torch.from_numpy(log_probabilities), outputs[-num_states:]
             difference = max(difference, _max_difference(expected[rows, EOS:], actual[rows, EOS:]))
             symbols = following
     if not difference <= TOLERANCE:
@@ -132,7 +130,7 @@ def compare_steps(run: TrainedRun, loaded: LoadedPrograms, pairs: Sequence[Pair]
             f"{run.folder}: cannot be exported: a log-probability differs by {difference:.1g} from the run's (allowed: "
             f"{TOLERANCE:.0e}); a part of the model cannot be traced"
         )
-    return Agreement(len(pairs), difference)
+    return difference
 
 
 def _max_difference(first: Tensor, second: Tensor) -> float:
@@ -141,24 +139,3 @@ def _max_difference(first: Tensor, second: Tensor) -> float:
     if not is_possible.equal(second.isfinite()):
         return float("inf")
     return float((first[is_possible] - second[is_possible]).abs().max())
-
-
-class LoadedPrograms:
-    """The two files of a folder, as its example reads them."""
-
-    def __init__(self, folder: Path, programs: Programs) -> None:
-        from attnx.export.example import load  # it imports onnxruntime
-
-        self._num_states = len(programs.decode_step.input_names) - 1
-        self._encode, self._decode_step = (
-            load(folder, name, program.input_names) for name, program in programs._asdict().items()
-        )
-
-    def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor) -> Sequence[NDArray[Any]]:
-        """(b, s) symbols or (b, s, f) features, (b, s) bool and (b,) tags -> the state before the first step."""
-        return self._encode(source.numpy(), source_mask.numpy(), tag.numpy())[: self._num_states]
-
-    def decode_step(self, symbols: Tensor, state: Sequence[NDArray[Any]]) -> tuple[Tensor, Sequence[NDArray[Any]]]:
-        """Symbols (b,) and a state -> log-probabilities (b, symbols) and the next state."""
-        log_probabilities, *outputs = self._decode_step(symbols.numpy(), *state)
-        return torch.from_numpy(log_probabilities), outputs[-self._num_states :]
