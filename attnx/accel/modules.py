@@ -7,7 +7,7 @@ calls that class where it is no faster. ``FAST`` below lists them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +25,7 @@ from attnx.accel.lstm.autograd import DirectionWeights, Lookup
 from attnx.accel.lstm.bindings import can_run_lstm, lstm_step, pack_weights, packed_linear
 from attnx.accel.mixers import FAST_MIXERS
 from attnx.attention.attention import Attention
+from attnx.attention.contracts import Scorer
 from attnx.attention.multi_head import MultiHeadAttention
 from attnx.attention.scopes.global_ import Global
 from attnx.attention.scorers.additive import Additive
@@ -32,9 +33,6 @@ from attnx.attention.types import AttentionInputs, AttentionOutput
 from attnx.nn.contracts import OutputInputs
 from attnx.nn.outputs.linear import LinearOutput
 from attnx.nn.recurrent import LayerState, MemoryCellLayer, concat
-
-if TYPE_CHECKING:
-    from attnx.attention.contracts import Scorer
 
 M = TypeVar("M", bound=nn.Module)
 KERNELS: tuple[Kernel, ...] = (WindowKernel(), Flex(), CompiledAdditive(), CudaAdditive(), Sdpa(), CheckpointedKernel())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -11,15 +12,11 @@ from torch import Tensor
 from attnx.accel.attention.kernels import Kernel, has_hooks
 from attnx.accel.attention.sdpa import PRODUCTS
 from attnx.attention.attention import Attention
+from attnx.attention.contracts import BiasWithScoreMod, MaskMod, ScopeWithMaskMod
 from attnx.attention.normalizers.softmax import Softmax
 from attnx.attention.scopes.global_ import Global
 from attnx.attention.types import AttentionInputs, AttentionOutput, Memory
 from attnx.ops import is_tracing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from attnx.attention.contracts import BiasWithScoreMod, MaskMod, ScopeWithMaskMod
 
 MIN_QUERIES = 128
 """Queries of a block; with fewer no block is skipped."""

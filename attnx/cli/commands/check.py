@@ -18,7 +18,6 @@ Examples:
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
@@ -32,10 +31,6 @@ from attnx.files.printable import print_line, printable
 from attnx.registry.part import CHECKED_KINDS, KINDS, MULTI_SELECT_KINDS, Part
 from attnx.registry.plugin_files import searched
 from attnx.registry.source_scan import catalog
-
-if TYPE_CHECKING:
-    from attnx.laws.check import LawFailure
-    from attnx.laws.laws import Law
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
     if options:
         registry.check(part.kind, part.name, options)  # before torch is imported
     from attnx.laws.candidate import Candidate
-    from attnx.laws.check import check_part
+    from attnx.laws.check import LawFailure, check_part
+    from attnx.laws.laws import Law
 
     outcomes = check_part(Candidate(part.kind, part.name, options))
     print_line(f"{part.kind}={part.name}  {part.place}")
