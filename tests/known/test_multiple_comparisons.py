@@ -52,6 +52,8 @@ def test_a_constant_group_has_no_variance():
     assert variances == pytest.approx([0, 4])
     assert degrees.min() >= 1
     assert not moderate_variances([[5.0, 5.0], [6.0, 6.0]]).degrees.any()
+    assert moderate_variances([[5.0, 5.0, 5.0], [1.0, 3.0, 5.0]], [0.2, 0.3]).variances == pytest.approx([0.2, 4])
+    assert moderate_variances([[5.0, 5.0], [6.0, 6.0]], [0.2, 0.3]).degrees == pytest.approx([1, 1])
 
 
 def test_equal_values_have_no_variance():
@@ -105,6 +107,15 @@ def test_a_noisy_best_is_not_named_by_the_others_calm():
     calm = groups_of((1.2,) * 7, (0.05,) * 7, 3)
     result = compare_with_best([[-1.5, 0.0, 1.5], *calm])
     assert not result.is_sole_best
+
+
+def test_the_best_is_better_than_each_by_their_own_seeds():
+    """Also than one far behind, whose variance the calm others hide."""
+    groups = groups_of((0.0, 2.9, *[30.0] * 8, 5.0), (*[1.0] * 10, 4.0), 3)
+    assert stats.ttest_ind(groups[0], groups[-1], equal_var=False, alternative="less").pvalue > 0.05
+    result = compare_with_best(groups)
+    assert not result.is_sole_best
+    assert all(gap.p < 0.05 for gap in result.differences[1:])
 
 
 def test_groups_far_behind_do_not_hide_differences_in_front():

@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.optimize import brentq
 from scipy.special import digamma, polygamma
@@ -24,36 +24,37 @@ MAX_PRIOR_DEGREES = 1e4
 class ModeratedVariances(NamedTuple):
     """The variance of each group (groups,), and its degrees of freedom (groups,).
 
-    Both are 0 for all groups if none varies. A group whose values are all equal keeps a variance of 0: the noise of
-    other groups is not its own.
+    A group whose values are all equal has the least variance: the noise of other groups is not its own. If no group
+    varies, and none has such a least variance, both are 0 for all.
     """
 
     variances: Numbers
     degrees: Numbers
 
 
-def moderate_variances(groups: Groups) -> ModeratedVariances:
+def moderate_variances(groups: Groups, least: ArrayLike = 0.0) -> ModeratedVariances:
     """Shrink the variance of each group towards the variance of all groups, the more the more alike they are.
 
     The variances s_i^2 with d_i degrees of freedom are taken for draws around a prior variance s_0^2 with d_0 degrees
     of freedom, both estimated from the logarithms of the variances; half of d_0 counts. The moderated variance is
     ``(d_0 / 2 s_0^2 + d_i s_i^2) / (d_0 / 2 + d_i)``, with as many degrees of freedom as the denominator says, but no
-    more than all groups have. Groups have two values or more.
+    more than all groups have. Groups have two values or more; equal ones that were counted still vary by less than what
+    is counted, which gives their ``least`` variance.
 
     Source: Smyth 2004, equations 3, 4 and section 6.2, https://doi.org/10.2202/1544-6115.1027
     """
     degrees = np.array([len(group) - 1 for group in groups], dtype=np.float64)
     squares = np.array([sum_of_squares(group) for group in groups])
     variances = squares / degrees
-    varies = squares > 0
+    varies, least = squares > 0, np.broadcast_to(np.asarray(least, dtype=np.float64), len(groups))
     if not varies.any():
-        return ModeratedVariances(np.zeros(len(groups)), np.zeros(len(groups)))
+        return ModeratedVariances(least, np.where(least > 0, degrees, 0.0))
     total = float(degrees[varies].sum())
     prior, prior_degrees = _fit_prior(variances[varies], degrees[varies])
     weight = min(PRIOR_SHARE * prior_degrees, total)
     if prior_degrees >= MAX_PRIOR_DEGREES:  # the variances are as equal as chance makes equal ones
         prior = float(squares[varies].sum()) / total
-    moderated = np.where(varies, (weight * prior + squares) / (weight + degrees), 0.0)
+    moderated = np.where(varies, (weight * prior + squares) / (weight + degrees), least)
     return ModeratedVariances(moderated, np.minimum(weight + degrees, total))
 
 
@@ -102,7 +103,7 @@ class Comparisons(NamedTuple):
     is_sole_best: bool  #: whether the best is better than each other group
 
 
-def compare_with_best(groups: Groups, may_win: bool = True) -> Comparisons:
+def compare_with_best(groups: Groups, may_win: bool = True, least: ArrayLike = 0.0) -> Comparisons:
     """The difference of each group's mean from the least one, the best.
 
     The best was chosen by the same numbers, so a difference must exceed the largest one of *all* pairs by chance. Its
@@ -111,17 +112,19 @@ def compare_with_best(groups: Groups, may_win: bool = True) -> Comparisons:
     and the others compared again, until none is worse: groups far behind, whose variances are often larger, too, say
     nothing about those in front (step-down, Romano and Wolf 2005, https://doi.org/10.1198/016214504000000539).
 
-    That the best is better than all others is one statement, and needs less (``_is_sole_best``); where it holds, and
-    the best ``may_win``, the differences allow for the largest one from the best alone, and are one-sided.
+    That the best is better than all others is one statement, and needs less (``_is_sole_best``), but where variances
+    were moderated too far also Welch's test of the best and each other one, one-sided. Where it holds, and the best
+    ``may_win``, the differences allow for the largest one from the best alone, and are one-sided.
 
-    Groups must have two values, and some must vary.
+    Groups must have two values, and some must vary; those whose values are equal have a ``least`` variance.
     """
-    means = [fmean(group) for group in groups]
+    means, least = [fmean(group) for group in groups], np.broadcast_to(np.asarray(least), len(groups))
     best = means.index(min(means))
+    may_win = may_win and all(_is_behind(group, groups[best]) for i, group in enumerate(groups) if i != best)
     result = Comparisons([None] * len(groups), np.zeros(len(groups)), np.zeros(len(groups)), False)
     active = [best, *(i for i in range(len(groups)) if i != best)]
     while True:
-        errors, degrees, draws = _simulate_errors([groups[i] for i in active])
+        errors, degrees, draws = _simulate_errors([groups[i] for i in active], least[active])
         result.errors[active], result.degrees[active] = errors, degrees
         pair_errors = np.hypot.outer(errors, errors)
         largest = largest_of_all_pairs(draws, pair_errors)
@@ -140,9 +143,8 @@ def _is_sole_best(groups: Groups, errors: Numbers, by_chance: Numbers) -> bool:
     """Whether the first group is better than each other one.
 
     Its lead over each must exceed the largest lead over the first by chance, one-sided (Hsu 1981,
-    https://doi.org/10.1214/aos/1176345641); what the lead of that pair alone is by chance, two-sided, since either of
-    two equal groups may come first (Gutmann and Maymin 1987, https://doi.org/10.1214/aos/1176350378); and, where
-    variances were moderated too far, what Welch's test of the pair says, one-sided.
+    https://doi.org/10.1214/aos/1176345641), and what the lead of that pair alone is by chance, two-sided, since either
+    of two equal groups may come first (Gutmann and Maymin 1987, https://doi.org/10.1214/aos/1176350378).
 
     Args:
         groups: the first has the least mean.
@@ -154,13 +156,10 @@ def _is_sole_best(groups: Groups, errors: Numbers, by_chance: Numbers) -> bool:
     if any(lead <= critical_lead for lead in leads):
         return False
     critical = np.quantile(np.abs(by_chance), 1 - SIGNIFICANCE_LEVEL, axis=0)
-    return all(
-        lead > least and _is_behind(group, groups[0])
-        for group, lead, least in zip(groups[1:], leads, critical[1:], strict=True)
-    )
+    return all(lead > alone for lead, alone in zip(leads, critical[1:], strict=True))
 
 
-def compare_with_control(groups: Groups) -> list[MeanDifference | None]:
+def compare_with_control(groups: Groups, least: ArrayLike = 0.0) -> list[MeanDifference | None]:
     """The difference of each further group's mean from the first's, the control; None if no test is possible.
 
     As :func:`compare_with_best`, with the largest difference from the control, which was chosen beforehand. One value
@@ -168,7 +167,8 @@ def compare_with_control(groups: Groups) -> list[MeanDifference | None]:
     """
     differences: list[MeanDifference | None] = [None] * len(groups)
     compared = [place for place, group in enumerate(groups) if len(group) > 1]
-    errors, degrees, draws = _simulate_errors([groups[place] for place in compared])
+    variances = np.broadcast_to(np.asarray(least), len(groups))[compared]
+    errors, degrees, draws = _simulate_errors([groups[place] for place in compared], variances)
     if compared[:1] == [0] and degrees.any():
         pair_errors = np.hypot(errors[1:], errors[0])
         largest = np.abs(_standardize(draws[:, 1:] - draws[:, :1], pair_errors)).max(axis=1, initial=0.0)
@@ -234,9 +234,9 @@ def count_draws(means: int) -> int:
     return min(MAX_DRAWS, max(MIN_DRAWS, MAX_NUMBERS // max(1, means**2)))
 
 
-def _simulate_errors(groups: Groups) -> tuple[Numbers, Numbers, Numbers]:
+def _simulate_errors(groups: Groups, least: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """The standard errors of means (groups,), their degrees of freedom, and draws of the errors (draws, groups)."""
-    variances, degrees = moderate_variances(groups)
+    variances, degrees = moderate_variances(groups, least)
     errors = np.sqrt(variances / [len(group) for group in groups])
     random, shape = np.random.default_rng(0), (count_draws(len(groups)), len(groups))
     chi_squares = random.chisquare(np.maximum(degrees, 1), shape) / np.maximum(degrees, 1)  # 0 where nothing varies

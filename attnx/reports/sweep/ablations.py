@@ -68,7 +68,8 @@ def differences_from(
 ) -> list[MeanDifference | None]:
     """The differences of settings from one that was chosen beforehand, in the units of the metric."""
     groups = [row.on_scale(scale) for row in (start, *changed)]
-    return [gap and scale.difference(fmean(groups[0]), gap) for gap in compare_with_control(groups)]
+    gaps = compare_with_control(groups, [scale.least_variance(group[0]) for group in groups])
+    return [gap and scale.difference(fmean(groups[0]), gap) for gap in gaps]
 
 
 def _find(comparison: Comparison, reference: Reference) -> RankedSetting:

@@ -97,15 +97,14 @@ def _advice(ranking: Ranking, value: str, validated: int | None) -> str:
         scope = " on these test examples" if is_open else ""
         return f"Take {_marked(ranking, best)}, which won{scope}: {value}, {_lead(ranking, follower)}."
     if not ranking.undecided:
-        reason = ranking.why_no_winner or "its own seeds vary too much to be sure"
-        return f"No winner: {name} is first with {value}, {_lead(ranking, follower)}, but {reason}."
+        return f"No winner: {name} is first with {value}, {_lead(ranking, follower)}, but {ranking.doubt}."
     # What validation chooses comes first.
     equal = sorted([best, *ranking.undecided], key=lambda row: row.setting_index != validated)
     rival = next(row for row in equal if row is not best)
     bound = ""
     if gap := rival.difference:
         bound = f", at most {amount(ranking, gap.high)} better than {ranking.name(rival)}"
-    flaw = f"; {ranking.why_no_winner}" if ranking.why_no_winner and ranking.has_seeds else ""
+    flaw = f"; {ranking.doubt}" if ranking.doubt else ""
     return f"Take {_near_best(ranking, equal, validated)} {name} is first with {value}{bound}{flaw}."
 
 
@@ -190,6 +189,8 @@ def _remedy(ranking: Ranking) -> list[str]:
     if row.difference is None:
         return [f"More seeds would tell: {MORE_SEEDS}"]
     lead = ranking.metric.format(row.difference.high - row.difference.difference)
+    if row.difference.low == row.difference.high:  # more seeds of two that count as exact find nothing
+        return []
     return [
         f"With these seeds, a lead of about {lead} over {ranking.name(row)} would be significant. More seeds find "
         f"less: {MORE_SEEDS}"
@@ -287,8 +288,9 @@ def unequal_seeds(ranking: Ranking) -> list[str]:
     if len(counts) > 1:
         sentences.append(f"Means are over {counts[0]} to {counts[-1]} seeds: those over fewer have wider intervals.")
     if constant:
+        exact = "exact to half an example" if ranking.scale.half_step else "exact"
         sentences.append(
-            f"All seeds of {first_few(constant)} have the same {ranking.metric.label}, so this counts as exact: are "
+            f"All seeds of {first_few(constant)} have the same {ranking.metric.label}, so this counts as {exact}: are "
             "they one run?"
         )
     return sentences

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median_high, stdev
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.settings import Setting
 
 MIN_INTERVAL_WIDTH = 1e-9  # a narrower interval is of one number
-Z_95 = 1.96  # standard errors to the ends of a 95 % interval
+NO_ERROR_SD = math.sqrt(2)  # of the logarithm of a count of half an example, as of any count: 1 / sqrt(count)
 
 
 class RankedSetting(NamedTuple):
@@ -124,6 +124,13 @@ class Ranking:
         verb = "has" if still_open == 1 else "have"
         return f"{still_open} of its {total} seeds {verb} not finished" if still_open else ""
 
+    @property
+    def doubt(self) -> str:
+        """Why the first setting did not win, beside the settings that may be as good; empty if it won."""
+        if self.has_winner or not self.has_seeds:
+            return ""
+        return self.why_no_winner or ("" if self.undecided else "seeds vary too much to be sure")
+
     def scale_mean(self, row: RankedSetting) -> float:
         """The mean on the scale, which is the one that the row's interval is of."""
         return self.scale.mean([*row.values.values()])
@@ -153,19 +160,17 @@ def rank_settings(settings: Sequence[Setting], metric: Metric) -> Ranking:
     scale = choose_scale(metric, [value for row in rows for value in row.values.values()], examples)
     has_seeds = any(len({*row.on_scale(scale)}) > 1 for row in rows)
     rows.sort(key=lambda row: (has_seeds and len(row.values) == 1, fmean(row.on_scale(scale))))
-    groups = [row.on_scale(scale) for row in rows]
-    draws = {} if len(rows) < 2 else _draws(rows, metric, scale)
     ranking = Ranking(settings, metric, rows, scale, has_seeds=has_seeds)
     if has_seeds:
-        repeated = [group for group in groups if len(group) > 1]
-        compared = compare_with_best(repeated, may_win=ranking.has_learned and not ranking.why_no_winner)
-        ranking.rows = _rows_over_seeds(rows, repeated, compared, draws, scale)
-        ranking.is_sole_best = compared.is_sole_best and len(repeated) > 1
+        groups = [row.on_scale(scale) for row in rows if len(row.values) > 1]
+        may_win, least = ranking.has_learned and not ranking.why_no_winner, [scale.least_variance(g[0]) for g in groups]
+        compared = compare_with_best(groups, may_win, least)
+        ranking.rows = _rows_over_seeds(rows, groups, compared, scale, metric)
+        ranking.is_sole_best = compared.is_sole_best and len(groups) > 1
     elif rows:
-        differences = _compare_on_examples(rows, groups, draws)
+        differences = _compare_on_examples(rows, Scale(scale.sign), metric)
         ranking.is_sole_best = all(gap is not None and gap.p < SIGNIFICANCE_LEVEL for gap in differences[1:])
-        in_units = [gap and scale.difference(fmean(groups[0]), gap) for gap in differences]
-        ranking.rows = [row._replace(difference=gap) for row, gap in zip(rows, in_units, strict=True)]
+        ranking.rows = [row._replace(difference=gap) for row, gap in zip(rows, differences, strict=True)]
     means = [row.interval for row in ranking.rows if row.interval]
     intervals = means or [(row.difference.low, row.difference.high) for row in ranking.rows if row.difference]
     digits = [digits_for(low, high) for low, high in intervals if high - low > MIN_INTERVAL_WIDTH]
@@ -174,15 +179,14 @@ def rank_settings(settings: Sequence[Setting], metric: Metric) -> Ranking:
     return ranking
 
 
-def _compare_on_examples(
-    rows: Sequence[RankedSetting], groups: Sequence[Sequence[float]], draws: Mapping[int, Numbers]
-) -> list[MeanDifference | None]:
+def _compare_on_examples(rows: Sequence[RankedSetting], scale: Scale, metric: Metric) -> list[MeanDifference | None]:
     """Differences from the best over test examples, with one seed each; None where that is not possible."""
+    draws = _draws(rows, metric, scale)
     comparable = [index for index, row in enumerate(rows) if row.setting_index in draws]
     differences: list[MeanDifference | None] = [None] * len(rows)
     if comparable[:1] == [0] and len(comparable) > 1:
         columns = np.stack([draws[rows[index].setting_index] for index in comparable], axis=1)
-        compared = compare_draws_with_best([fmean(groups[index]) for index in comparable], columns)
+        compared = compare_draws_with_best([fmean(rows[index].on_scale(scale)) for index in comparable], columns)
         for index, difference in zip(comparable, compared, strict=True):
             differences[index] = difference
     return differences
@@ -192,41 +196,53 @@ def _rows_over_seeds(
     rows: Sequence[RankedSetting],
     groups: Sequence[Sequence[float]],
     compared: Comparisons,
-    draws: Mapping[int, Numbers],
     scale: Scale,
+    metric: Metric,
 ) -> list[RankedSetting]:
     """The rows with their intervals and differences; those behind the ``groups`` have one seed and none.
 
-    ``both_sources`` adds the variance of the difference over bootstrap samples of the test to that over seeds.
+    ``both_sources`` adds the variance of the difference over bootstrap samples of the test to that over seeds. The more
+    of it is of the test, the more degrees of freedom it has (Satterthwaite).
     """
-    result, best = list(rows), fmean(groups[0])
+    result, best, draws = list(rows), fmean(groups[0]), _draws(rows, metric, scale)
     for place, (row, group) in enumerate(zip(rows, groups, strict=False)):
-        mean, error, degrees = fmean(group), compared.errors[place], compared.degrees[place]
-        half = float(stats.t.ppf(1 - SIGNIFICANCE_LEVEL / 2, degrees)) * error
-        low, high = sorted(scale.invert(mean + side * half) for side in (-1, 1))
-        result[place] = row._replace(interval=(low, high))
+        mean, error, degrees = fmean(group), compared.errors[place], max(1.0, compared.degrees[place])
+        half = _reach(degrees) * error
+        *ends, value = (scale.invert(mean - half), scale.invert(mean + half), scale.mean([*row.values.values()]))
+        result[place] = row._replace(interval=(min(*ends, value), max(*ends, value)))  # without an error the value is 0
         if difference := compared.differences[place]:
             result[place] = result[place]._replace(difference=scale.difference(best, difference))
         if place and len(draws) == len(rows):
-            on_examples = float((draws[row.setting_index] - draws[rows[0].setting_index]).std(ddof=1))
-            half = Z_95 * math.hypot(error, compared.errors[0], on_examples)
+            on_seeds = error**2 + compared.errors[0] ** 2
+            variance = on_seeds + (draws[row.setting_index] - draws[rows[0].setting_index]).var(ddof=1)
+            degrees = min(degrees, max(1.0, compared.degrees[0])) * (variance / on_seeds) ** 2 if on_seeds else math.inf
+            half = _reach(degrees) * math.sqrt(variance)
             gap = MeanDifference(mean - best, mean - best - half, mean - best + half, 1.0, EXAMPLES)
             _, low, high, *_ = scale.difference(best, gap)
             result[place] = result[place]._replace(both_sources=(low, high))
     return result
 
 
+def _reach(degrees: float) -> float:
+    """Standard errors to the ends of a 95 % interval."""
+    return float(stats.t.ppf(1 - SIGNIFICANCE_LEVEL / 2, degrees))
+
+
 def _draws(rows: Sequence[RankedSetting], metric: Metric, scale: Scale) -> dict[int, Numbers]:
     """(samples,) per setting: its mean on the scale on resampled test examples, the same samples for all runs.
 
-    They are read from the runs' bootstrap files; settings with a run that has none are left out.
+    They are read from the runs' bootstrap files; settings with a run that has none are left out. A run without an error
+    has none in any sample, which is no certainty on a scale of ratios: it is drawn as a count of half an example.
     """
     runs = [run for row in rows for run in row.runs]
     tests = {run.path: run.examples for run in runs if metric.key in run.examples.resampled}
     if len({test.order for test in tests.values()}) != 1:  # tests of different orders do not share samples
         return {}
-    return {
-        row.setting_index: scale.apply([tests[run.path].resampled[metric.key] for run in row.runs]).mean(axis=0)
-        for row in rows
-        if all(run.path in tests for run in row.runs)
-    }
+    random, means = np.random.default_rng(0), {}
+    for row in rows:
+        if all(run.path in tests for run in row.runs):
+            draws = scale.apply([tests[run.path].resampled[metric.key] for run in row.runs])
+            has_no_error = [scale.least is not None and one.max() <= math.log(scale.least) for one in draws]
+            noise = random.normal(0, NO_ERROR_SD, draws.shape[1])
+            means[row.setting_index] = draws.mean(axis=0) + np.mean(has_no_error) * noise
+    return means
