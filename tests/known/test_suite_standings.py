@@ -169,6 +169,15 @@ def test_a_failed_seed_is_named():
     assert failed.entries[0].status == "failed with seed 3: it fell over"
     (table,) = [table for table in suite_tables(failed) if table.title == "easy"]
     assert [row[7] for row in table.rows] == ["2 of 3", "3"]
+    assert not failed.overall.has_winner
+    mean, by_task = failed.conclusions
+    assert mean.endswith(", but 1 of its 3 seeds failed, which is a failure of the setting.")
+    assert by_task == "By task it is significantly better than every other on hard; on easy neither is sure."
+
+
+def test_the_mean_over_tasks_has_the_examples_of_all():
+    """Of 1,000 a half counts where none is wrong."""
+    assert standings(capped=([100.0] * 3, [100.0] * 3), delta=([99.0, 99.2, 99.4],) * 2).overall.scale.least == 0.05
 
 
 def test_a_value_at_an_end_of_the_search_is_named():

@@ -142,27 +142,25 @@ class Standings:
             return None
         key, _ = metrics.pop()
         runs = {name: self._means(name, key) for name in self.mechanisms if name in self.mean_ranks}
-        return _rank(runs) if all(runs.values()) else None
+        return _rank(runs) if all(any(run.results for run in means) for means in runs.values()) else None
 
     def _means(self, mechanism: str, key: str) -> list[RunRecord]:
-        """A record for each seed, with the mean over tasks."""
+        """A record for each seed, with the mean over tasks; if it did not finish on some, with the status there."""
         by_seed: dict[int | None, list[RunRecord]] = {}
         for entry in self.entries:
-            for run in entry.finished if entry.mechanism == mechanism else ():
+            for run in entry.runs if entry.mechanism == mechanism else ():
                 by_seed.setdefault(run.seed, []).append(run)
-        return [
-            RunRecord(
-                path=Path(mechanism),
-                label=mechanism,
-                status=RunStatus.FINISHED,
-                seed=seed,
-                results={key: fmean(run.results[key] for run in runs)},
-                monitor=runs[0].monitor,
-                maximize=runs[0].maximize,
-            )
-            for seed, runs in by_seed.items()
-            if len(runs) == len(self.suite.tasks) and all(key in run.results for run in runs)
-        ]
+        means = []
+        for seed, runs in by_seed.items():
+            status = next((run.status for run in runs if run.status != RunStatus.FINISHED), RunStatus.FINISHED)
+            results = {}
+            if status == RunStatus.FINISHED and all(key in run.results for run in runs):
+                results[key] = fmean(run.results[key] for run in runs)
+                results["test_examples"] = sum(run.results.get("test_examples", 1.0) for run in runs)
+            if len(runs) == len(self.suite.tasks):
+                facts = {"monitor": runs[0].monitor, "maximize": runs[0].maximize}
+                means.append(RunRecord(Path(mechanism), mechanism, status, seed, results=results, **facts))
+        return means
 
     @property
     def conclusions(self) -> list[str]:
@@ -186,7 +184,7 @@ class Standings:
             verdicts[verdict(ranking, name)].append(task)
         words = {"better": "better than every other on", "worse": "worse than the best other on"}
         findings = [f"significantly {words[key]} {', '.join(verdicts[key])}" for key in words if verdicts[key]]
-        open_tasks = f"; on {', '.join(verdicts['neither'])} chance may explain the difference from the best other"
+        open_tasks = f"; on {', '.join(verdicts['neither'])} neither is sure"
         if others:
             text = " and ".join(findings) or "neither significantly better nor worse than the best other"
             sentences.append(f"By task it is {text}{open_tasks if verdicts['neither'] and findings else ''}.")
@@ -253,5 +251,7 @@ def against_best(ranking: Ranking, mechanism: str) -> str:
     if gap is None:
         return f"{mean}, {side}, {ranking.name(other)}"
     distance = f"{metric.format(gap.difference)} ({metric.interval_cell(gap.low, gap.high)}), {p_text(gap.p)}"
-    chance = "" if gap.p < SIGNIFICANCE_LEVEL else ", which chance may explain"
-    return f"{mean}, {side}, {ranking.name(other)}, by {distance}{chance}"
+    doubt = f", but {ranking.doubt}" if is_first and ranking.doubt else ""
+    if gap.p >= SIGNIFICANCE_LEVEL:
+        doubt = ", which chance may explain"
+    return f"{mean}, {side}, {ranking.name(other)}, by {distance}{doubt}"
