@@ -200,7 +200,10 @@ def test_an_equally_good_setting_prevents_a_winner(write):
     )
     assert re.search(r"at most \d\.\d\d \(\d+ %\) better than \*\*mlp\*\*\.$", first)
     assert "than 1 of the other 2" in second
-    assert re.match(r"With these seeds, a lead of about 0\.\d\d over \*\*mlp\*\* would be significant\.", third)
+    logs = [np.log([7.0, 7.2, 7.4]), np.log([7.2, 7.4, 7.6])]
+    reach = stats.t.ppf(0.975, 4) * math.sqrt(sum(np.var(group, ddof=1) / 3 for group in logs))
+    lead = re.match(r"With these seeds, a lead of about (0\.\d\d) over \*\*mlp\*\* would be significant\.", third)[1]
+    assert float(lead) == pytest.approx(geometric_mean(7.0, 7.2, 7.4) * math.expm1(reach), abs=0.01)
 
 
 def test_settings_with_unequal_spread_have_their_own_variances(write):
@@ -234,6 +237,7 @@ def test_a_setting_with_a_failed_seed_does_not_win(write):
     assert not ranking.has_winner
     assert ranking.verdict[0].startswith("No winner: **dot** is first with PER 7.20 ± 0.20 % over 3 seeds, ")
     assert ranking.verdict[0].endswith("1 of its 4 seeds failed, which is a failure of the setting.")
+    assert "would be significant" not in " ".join(ranking.verdict)
 
 
 @pytest.mark.parametrize("status", ["waiting", "running", "interrupted"])

@@ -185,16 +185,18 @@ def _remedy(ranking: Ranking) -> list[str]:
     """What would have been found with these seeds, and how to find less."""
     if not ranking.has_seeds or ranking.has_winner:
         return []
-    row = ranking.rows[1]
-    if row.difference is None:
-        return [f"More seeds would tell: {MORE_SEEDS}"]
-    lead = ranking.metric.format(row.difference.high - row.difference.difference)
-    if row.difference.low == row.difference.high:  # more seeds of two that count as exact find nothing
+    row = next(iter(ranking.undecided), None)
+    if row is None or row.difference is None:  # more seeds do not undo a failed one
+        return [] if ranking.why_no_winner else [f"More seeds would tell: {MORE_SEEDS}"]
+    gap, low, *_ = row.difference
+    if gap == low:  # more seeds of two that count as exact find nothing
         return []
-    return [
-        f"With these seeds, a lead of about {lead} over {ranking.name(row)} would be significant. More seeds find "
-        f"less: {MORE_SEEDS}"
-    ]
+    lead = gap - low
+    if ranking.scale.least is not None:  # the half width is of the logarithm
+        best = math.exp(fmean(ranking.rows[0].on_scale(ranking.scale)))
+        lead *= best / (best + low)
+    enough = f"a lead of about {ranking.metric.format(lead)} over {ranking.name(row)} would be significant"
+    return [f"With these seeds, {enough}. More seeds find less: {MORE_SEEDS}"]
 
 
 def _value(row: RankedSetting, metric: Metric) -> str:
