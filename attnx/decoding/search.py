@@ -98,7 +98,7 @@ def decode_stepwise(inputs: SearchInputs, copies: int, pick: Pick) -> DecodeResu
     sources = torch.arange(len(limit), device=limit.device).repeat_interleave(copies)
     state, limit = state if copies == 1 else model.select_rows(state, sources), limit[sources]
     tokens = model.target.start_input(len(limit), limit.device)
-    sequences = tokens.new_zeros(len(limit), 0, *tokens.shape[1:])
+    sequences = tokens.new_zeros(len(limit), 0)
     lengths, total = torch.zeros_like(limit), torch.zeros(len(limit), device=limit.device)
     active = torch.arange(len(limit), device=limit.device)
     step_weights: list[Tensor] = []
