@@ -99,6 +99,9 @@ def test_copying_works_in_a_model(build_model, heads):
     output = model(source, source > 0, inputs, torch.zeros(2, dtype=torch.int64))
     torch.testing.assert_close(output.logits.exp(), expected[:, None].expand(-1, 2, -1))
     assert output.weights is None, "nobody asked for them"
+    mask = torch.tensor([[False, True], [True, False]])
+    marked = model(source, source > 0, inputs, torch.zeros(2, dtype=torch.int64), output_mask=mask)
+    torch.testing.assert_close(marked.logits, output.logits[mask])
     actual, state, _ = model.decode_step(inputs[:, 0], model.init_state(source, source > 0))
     torch.testing.assert_close(actual.exp(), expected)
     assert state.copy_ids.tolist() == [[5, 7, 0], [5, 0, 0]]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnx import accel, registry
+from attnx import UserError, accel, registry
 from attnx.config.compose import compose
 from attnx.laws.model import INPUTS, SOURCE, SOURCE_MASK, ModelLaws
 from attnx.models.transformer.config import TransformerConfig
@@ -19,7 +19,8 @@ LN3 = math.log(3)
 
 
 def differential(heads: int, query: int, memory: int, values: int, layer: int = 0, **options: Any) -> Any:
-    parts = {"scorer": options.pop("scorer", "dot"), "scope": "global", "normalizer": "softmax"}
+    defaults = {"scorer": "dot", "scope": "global", "normalizer": "softmax"}
+    parts = {kind: options.pop(kind, name) for kind, name in defaults.items()}
     sizes = {"query_size": query, "memory_size": memory, "values_size": values, "layer": layer}
     return registry.build("attention", ("differential", {"heads": heads, **options}), **parts, **sizes)
 
@@ -40,6 +41,12 @@ def test_a_head_by_hand():
     normalized = 5.8 / math.sqrt(5.8**2 + 1e-5)
     torch.testing.assert_close(read.context, torch.tensor([[[0.8 * normalized]]]))
     assert not attention.is_distribution
+
+
+@pytest.mark.parametrize("part", [{"scorer": "coverage"}, {"normalizer": "reinforced"}])
+def test_parts_that_read_earlier_steps_or_sample_are_refused(part):
+    with pytest.raises(UserError, match="a part reads earlier steps or samples positions; use others"):
+        differential(2, 5, 8, 12, **part)
 
 
 @pytest.mark.parametrize(("layer", "decay"), [(0, 1.0), (1, math.exp(-0.3)), (11, math.exp(-3.3))])

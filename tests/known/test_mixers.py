@@ -75,11 +75,11 @@ def test_delta_by_hand(factor):
 
 
 def test_gated_delta_by_hand():
-    """With e^A = 1 and softplus(c) = 1 the state decays by e before the second value replaces a share of it."""
+    """With e^A = 1/2 and softplus(c) = 2 the state decays by e before the second value replaces a share of it."""
     mixer = build_identity("gated_delta", heads=1, convolution=1, value_ratio=1)
     torch.nn.init.zeros_(mixer.times.weight)
-    torch.nn.init.zeros_(mixer.log_scale)
-    torch.nn.init.constant_(mixer.time_bias, math.log(math.e - 1))
+    torch.nn.init.constant_(mixer.log_scale, -math.log(2))
+    torch.nn.init.constant_(mixer.time_bias, math.log(math.e**2 - 1))
     _, state = mixer(torch.tensor([[[1.0], [2.0]]]))
     kept = math.exp(-1) * sigmoid(1) * swish(1)
     second = kept + sigmoid(2) * (swish(2) - kept)
