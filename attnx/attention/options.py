@@ -97,17 +97,24 @@ def parts_in_force(config: Mapping[str, Any], kind: str, option: str = "") -> Pa
 
 def scope_sources(scope: PartSpec) -> list[str]:
     """The sources of a scope: the option's, else the declared ones, else the encoder."""
+    return list(_stated(scope, "sources") or DEFAULT_SOURCES)
+
+
+def includes_self(scope: PartSpec) -> bool:
+    """Whether a scope reads a state that is in the query: the option says so, or the class declares it."""
+    return bool(_stated(scope, "include_self"))
+
+
+def _stated(scope: PartSpec, name: str) -> Any:
+    """What a scope has as an option, or declares."""
     part = registry.fill_in("scope", scope)
-    return list(
-        part.get("sources") or registry.describe("scope", part["name"]).declarations.get("sources") or DEFAULT_SOURCES
-    )
+    return part.get(name) or registry.describe("scope", part["name"]).declarations.get(name)
 
 
 def shared_scope_options(scope: object) -> dict[str, Any]:
     """The options that heads share, of the scope that is chosen for all of them; it may be an instance."""
     if isinstance(scope, str | tuple | Mapping):
-        include_self = registry.fill_in("scope", scope).get("include_self", False)
-        return {"sources": scope_sources(scope), "include_self": include_self}
+        return {"sources": scope_sources(scope), "include_self": includes_self(scope)}
     return {
         "sources": getattr(scope, "sources", DEFAULT_SOURCES),
         "include_self": getattr(scope, "include_self", False),

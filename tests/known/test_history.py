@@ -195,6 +195,21 @@ def test_every_scope_covers_the_past(scope):
     assert resolved.summary()["schedule"].startswith("step by step")
 
 
+@pytest.mark.usefixtures("new_parts_are_forgotten")
+def test_a_scope_may_declare_what_others_have_as_options():
+    """The queried state h_{t-1} is the last that is read at step t."""
+
+    @registry.register("scope", "own_past")
+    class OwnPast(torch.nn.Module):
+        """All earlier states."""
+
+        sources = ("decoder",)
+        include_self = True
+
+    network: Any = resolve_model(small_history(scope=node("scope", "own_past"))).network
+    assert (network.sources, network.visible_state_offset) == (("decoder",), 0)
+
+
 @pytest.mark.parametrize(
     ("choices", "message"),
     [

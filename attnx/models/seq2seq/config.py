@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from attnx import registry
-from attnx.attention.options import parts_in_force, scope_sources
+from attnx.attention.options import includes_self, parts_in_force, scope_sources
 from attnx.errors import UserError, reject_duplicates
 from attnx.models.planner import Plan, PlannerInputs, plan
 from attnx.models.resolve import (
@@ -150,7 +150,7 @@ def _sources(config: Config, continues: bool) -> tuple[str, ...]:
     if "decoder" in sources:
         reason = f"scope.sources=[{','.join(sources)}] holds decoder states, one more at every step"
         reject_parts(config, ("scorer", "normalizer"), reason, "is_recurrent")
-    if scope.get("include_self"):
+    if includes_self(scope):
         if "decoder" not in sources:
             raise UserError("scope.include_self=true needs the decoder's states in scope.sources")
         if not {"prev_state", "state"} & set(query_needs(config).values()):
@@ -170,7 +170,7 @@ def _visible_state_offset(config: Config) -> int:
     With ``include_self`` the states in the query are readable, too.
     """
     needs = set(query_needs(config).values())
-    if config["scope"].get("include_self"):
+    if includes_self(config["scope"]):
         return 1 if "state" in needs else 0
     return -1 if "prev_state" in needs else 0
 

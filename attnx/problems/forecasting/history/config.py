@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from attnx import registry
+from attnx.attention.options import scope_sources
 from attnx.errors import UserError
 from attnx.models.resolve import Config, DataSizes, ModelConfig, ResolvedConfig, query_needs, require_attention
 from attnx.models.seq2seq.config import ResolvedSeq2seqConfig, Seq2seqConfig
@@ -47,11 +48,10 @@ class HistoryConfig(ModelConfig):
         """Derive options and check that the choices do not contradict each other, as :meth:`ModelConfig.resolve`."""
         _check_task(config)
         require_attention(config)
-        _check_scope(config)
         if "tag" in query_needs(config).values():
             raise UserError("query=language_tag needs data with tags, and a series has none; use another query input")
         network = Seq2seqConfig(**vars(self))  # whose options these are, too
-        parts = {"scope": {**config["scope"], "sources": ["decoder"]}, "encoder": {"name": "none"}}
+        parts = {"scope": _own_scope(config), "encoder": {"name": "none"}}
         resolved = network.resolve({**config, **parts, "output": {"name": "linear"}})
         return ResolvedHistoryConfig(config, resolved, ineffective=resolved.ineffective)
 
@@ -102,14 +102,16 @@ def _check_task(config: Config) -> None:
     )
 
 
-def _check_scope(config: Config) -> None:
-    """Check that the scope names no encoder; every scope is then one over the model's own past."""
-    scope = config["scope"]
-    part = registry.describe("scope", scope["name"])
-    defaults = {option.name: option.default for option in part.options}
-    sources = scope.get("sources", part.declarations.get("sources"))
-    if sources != ["decoder"] and (sources != defaults.get("sources") or (sources and len(sources) > 1)):
+def _own_scope(config: Config) -> dict[str, Any]:
+    """The scope over the model's own past, as every scope is here; a UserError if it names an encoder."""
+    scope: dict[str, Any] = config["scope"]
+    sources = scope_sources(scope)
+    if sources == ["decoder"]:
+        return scope
+    defaults = {option.name: option.default for option in registry.describe("scope", scope["name"]).options}
+    if sources != defaults.get("sources") or len(sources) > 1:
         raise UserError(
             f"scope={scope['name']} with sources=[{','.join(sources)}]: model={config['model']['name']} has no encoder "
-            "and attends to its own states with every scope; remove scope.sources, or use scope=history"
+            "and attends to its own states; use scope.sources=[decoder], or scope=history"
         )
+    return {**scope, "sources": ["decoder"]}
