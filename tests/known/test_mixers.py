@@ -77,6 +77,8 @@ def test_delta_by_hand(factor):
 def test_gated_delta_by_hand():
     """With e^A = 1/2 and softplus(c) = 2 the state decays by e before the second value replaces a share of it."""
     mixer = build_identity("gated_delta", heads=1, convolution=1, value_ratio=1)
+    assert mixer.log_scale.exp() <= 16
+    assert 0.0009 < F.softplus(mixer.time_bias) < 0.11
     torch.nn.init.zeros_(mixer.times.weight)
     torch.nn.init.constant_(mixer.log_scale, -math.log(2))
     torch.nn.init.constant_(mixer.time_bias, math.log(math.e**2 - 1))

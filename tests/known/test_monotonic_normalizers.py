@@ -121,11 +121,11 @@ def test_the_expected_stepwise_alignment():
 
 
 def test_evaluation_stays_or_moves_by_one():
-    """p >= 1/2 stays; the last position, and the last that a step may read, is not left."""
-    scores = torch.tensor([[[-1.0, -1, -1], [1, -1, -1], [-1, -1, -1], [-1, -1, -1], [-1, -1, -1]]])
-    allowed_mask = torch.tensor([[[True, False, False], *[[True] * 3] * 4]])
-    weights, _ = StepwiseMonotonic().eval()(scores, allowed_mask, FIRST)
-    assert weights.tolist() == [[[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]]]
+    """p >= 1/2 stays; the last position that a step may read is not left, one that it may not read is."""
+    scores = torch.tensor([[[-1.0, -1, -1], [1, -1, -1], [-1, -1, -1], [-1, 1, -1], [-1, -1, -1]]])
+    first, ends, every = [True, False, False], [True, False, True], [True] * 3
+    weights, _ = StepwiseMonotonic().eval()(scores, torch.tensor([[first, every, ends, ends, every]]), FIRST)
+    assert weights.tolist() == [[[1, 0, 0], [1, 0, 0], [0, 0, 0], [0, 0, 1], [0, 0, 1]]]
 
 
 def test_temperature_and_bias_change_the_odds_to_stay():

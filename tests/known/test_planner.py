@@ -32,7 +32,7 @@ def test_a_current_state_now_is_refused(needs):
         (PlannerInputs({}), "attend, then run: without attention the context is known at the start"),
         (PlannerInputs(CURRENT, "next"), "step by step: the last context enters the recurrence (model.feed=next)"),
         (
-            PlannerInputs(PREVIOUS, "now"),
+            PlannerInputs(PREVIOUS),
             "step by step: the context enters the recurrence and its query holds a state (model.feed=now)",
         ),
         (

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnx.nn.recurrent import Recurrent
+from attnx.nn.recurrent import Recurrent, dropout_mask
 
 CELLS = ["lstm", "gru", "rnn"]
 LN2, LN3 = math.log(2), math.log(3)  # tanh(ln 2) = 3/5, tanh(ln 3) = 4/5
@@ -132,3 +132,9 @@ def test_dropout_masks_apply_from_the_second_layer(deaf, same):
     masks = [torch.full((2, 5, 13), float(number != deaf)) for number in range(2)]
     first_item, two = (recurrent.run([value], dropout_masks=masks).outputs for value in (first, second))
     assert [torch.equal(below, above) for below, above in zip(first_item, two, strict=True)] == same
+
+
+def test_a_dropout_mask_keeps_the_mean():
+    mask = dropout_mask(torch.ones(()), 0.75, True, 10_007)
+    assert set(mask.tolist()) == {0.0, 4.0}
+    assert mask.mean().item() == pytest.approx(1, abs=0.2)
