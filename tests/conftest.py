@@ -1,7 +1,5 @@
 """Fixtures of all tests: one thread, the variants of every part, and configurations and models by name."""
 
-from __future__ import annotations
-
 import functools
 import gc
 import itertools

@@ -1,7 +1,5 @@
 """The same test file read under several options of a task."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

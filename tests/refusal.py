@@ -1,7 +1,5 @@
 """A user's mistake is refused in one line."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterator

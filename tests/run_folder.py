@@ -1,7 +1,5 @@
 """A run folder written by hand, as much of it as a test needs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fixtures of clusters that are brought up on this machine, and those of small runs and sweeps."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

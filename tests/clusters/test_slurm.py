@@ -1,7 +1,5 @@
 """Runs and sweeps on a SLURM of this machine: its jobs, preemption, time limits, and ranks that srun starts."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

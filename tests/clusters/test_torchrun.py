@@ -1,7 +1,5 @@
 """A real torchrun starts and stops one run on two machines."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket

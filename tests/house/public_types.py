@@ -1,7 +1,5 @@
 """The types that users of an installed attnx see. Type checkers read this program (.ci/run); nothing here is called."""
 
-from __future__ import annotations
-
 from typing import Any, assert_type
 
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """The syntax trees of source files, each parsed once, and their nodes."""
 
-from __future__ import annotations
-
 import ast
 import functools
 from pathlib import Path

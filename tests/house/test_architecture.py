@@ -1,7 +1,5 @@
 """The page on architecture shows a training step as it runs: its files exist, and are entered in its order."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable

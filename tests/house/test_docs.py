@@ -1,7 +1,5 @@
 """The documentation is right: commands compose, examples are parts, tables and links are correct."""
 
-from __future__ import annotations
-
 import ast
 import doctest
 import functools

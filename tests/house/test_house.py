@@ -1,7 +1,5 @@
 """House rules that a command can check: words, files, and imports."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import re

@@ -1,7 +1,5 @@
 """House rules of names and shapes: words, lengths of bodies, parameters, types."""
 
-from __future__ import annotations
-
 import ast
 import functools
 from collections.abc import Iterator, Mapping

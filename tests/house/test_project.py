@@ -1,7 +1,5 @@
 """What surrounds the package is right: versions agree, images run the README's commands, promises name their tests."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shlex

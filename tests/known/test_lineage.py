@@ -17,7 +17,6 @@ def option_defaults(kind: str, name: str) -> dict[str, Any]:
 
 
 BASES = """
-from __future__ import annotations
 from dataclasses import dataclass
 from attnx.registry import PositiveInt
 

@@ -1,7 +1,5 @@
 """A device beside the CPU for the laws: its tensors have shapes but no numbers, so that nothing can wait for them."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager

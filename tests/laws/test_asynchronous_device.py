@@ -1,7 +1,5 @@
 """What a GPU would be waited for is noticed; kernels, optimizers and callbacks wait for none."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Laws of attention itself, for all scorers, scopes and normalizers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Laws of scopes, query inputs and normalizers beyond those of ``attnx check``, and of what each of them does alone."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Laws of batching: every row once an epoch, batches depend on seed and epoch only, nothing is lost."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Laws of the model ``classifier``: padding and other rows change nothing, searches agree, all parameters learn."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

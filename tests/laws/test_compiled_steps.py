@@ -1,7 +1,5 @@
 """Laws of compiled steps: equal numbers, and no change of the model."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Sequence

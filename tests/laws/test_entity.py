@@ -1,7 +1,5 @@
 """Laws of the model ``entity``: padding and other rows change nothing, gates are causal, gradients are right."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Exported files equal the model: every part, any number of rows, any length, step by step."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Laws of the fused decoder: it equals the model in every search and leaves unsupported models unchanged."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Laws of the model ``history``: other rows change nothing, it is causal, and steps equal the parallel pass."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

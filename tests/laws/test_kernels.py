@@ -1,7 +1,5 @@
 """Laws of every kernel: a supported read has the outcome and the gradients of the definition."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 from pathlib import Path

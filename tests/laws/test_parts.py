@@ -1,7 +1,5 @@
 """The laws of every kind, for every registered part and variant."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Laws of pointing, for every scorer: schedules and steps agree; other rows, padding and later inputs do not matter."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Laws of the planner and its schedules: every admitted schedule gives the same numbers, the others are refused."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import itertools

@@ -1,7 +1,5 @@
 """Laws of searches: outputs depend on the row only, and scores are those of the model."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

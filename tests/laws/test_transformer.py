@@ -1,7 +1,5 @@
 """Laws of transformers: rows and padding, causality, steps equal to the parallel pass, and refused configurations."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import re

@@ -1,7 +1,5 @@
 """Fixtures of learning tests: the training loop, and strings to copy or to reverse."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

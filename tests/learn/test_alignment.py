@@ -1,7 +1,5 @@
 """A small model learns to reverse with the right alignment; without attention it learns less."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

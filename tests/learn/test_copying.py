@@ -1,7 +1,5 @@
 """A model that copies writes the name after a mark, also names that training never requests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

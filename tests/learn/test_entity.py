@@ -1,7 +1,5 @@
 """A small model learns locations, and its gates distinguish the sentences of different names."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

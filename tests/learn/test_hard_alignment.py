@@ -1,7 +1,5 @@
 """A small model learns where to read, one position at a time: with a hard monotonic alignment, and by REINFORCE."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A small network learns from its past: it continues a sine of any phase and a repeating text."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Two hops learn to follow a chain of two facts, which one read cannot."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

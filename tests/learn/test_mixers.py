@@ -1,7 +1,5 @@
 """What mixers learn, and what they cannot: to recall more pairs than a state holds, parity beyond trained lengths."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

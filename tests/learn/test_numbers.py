@@ -1,7 +1,5 @@
 """A small model learns to predict numbers: the input delayed by one step, with the right number of rows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """A small pointer network learns to sort four to six numbers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Softmax attention learns associative recall in two layers, not in one; a window recalls what stands in it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Encoders of texts learn what one recurrent net does not: which words share a sentence, and whether two texts do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

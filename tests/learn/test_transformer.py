@@ -1,7 +1,5 @@
 """A small transformer with an encoder learns to reverse; one that is a decoder alone recalls (test_probes)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Chromium without a window, driven over the WebDriver protocol; and written run folders."""
 
-from __future__ import annotations
-
 import base64
 import json
 import shutil

@@ -1,7 +1,5 @@
 """The page of parts that move: every part has its pictures, and its options move them to the part's own numbers."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The page of a run in a real browser: content, pointer, keys, and colors."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

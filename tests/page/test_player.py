@@ -1,7 +1,5 @@
 """The player of a run's page in a real browser: keys, numbers of each step, beams, playing, and frames."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

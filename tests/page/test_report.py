@@ -1,7 +1,5 @@
 """The report of 300 runs in a real browser: on a desktop, on a phone, in dark mode, by keys."""
 
-from __future__ import annotations
-
 import json
 import re
 import runpy

@@ -1,7 +1,5 @@
 """The documentation in a real browser, as CONTRIBUTING.md builds it: weight, search, widths, colors, accessibility."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

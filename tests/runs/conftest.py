@@ -1,7 +1,5 @@
 """Fixtures of complete runs: an invented language, small sizes, the command, and a clean registry."""
 
-from __future__ import annotations
-
 import atexit
 import csv
 import gzip

@@ -1,7 +1,5 @@
 """A plug-in part that breaks its contract is reported with name, file and line, also by ``attnx check``."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

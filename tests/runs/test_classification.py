@@ -1,7 +1,5 @@
 """Complete runs of classification: trained, reopened, evaluated, predicted on the command line; public data."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The pages, flags and shell completion of the command, and its output without arguments."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

@@ -1,7 +1,5 @@
 """What is compiled does not change a run, and the run reports it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

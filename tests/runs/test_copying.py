@@ -1,7 +1,5 @@
 """Complete runs with copying: reopened, resumed, aligned, exported, and refused."""
 
-from __future__ import annotations
-
 import json
 from itertools import permutations
 from pathlib import Path

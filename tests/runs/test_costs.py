@@ -1,7 +1,5 @@
 """What a run costs, in its files; counting changes nothing of the training."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

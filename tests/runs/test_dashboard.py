@@ -1,7 +1,5 @@
 """A dashboard is built from logged runs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Runs on sets by their names, a few steps of each experiment where its data are; and forms from a table to a file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

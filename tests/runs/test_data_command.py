@@ -1,7 +1,5 @@
 """``attnx data`` with real servers: verified and complete downloads, and one line per mistake."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """Missing and invalid data files are reported at once, with the near miss and the line."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import resource

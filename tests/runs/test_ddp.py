@@ -1,7 +1,5 @@
 """Several processes train one model: equal results, each test word counted once, one folder, no orphans."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

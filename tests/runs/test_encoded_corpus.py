@@ -1,7 +1,5 @@
 """Translation with a corpus that is encoded: the rows of memory, written once, complete or not at all."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import os

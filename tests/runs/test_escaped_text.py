@@ -1,7 +1,5 @@
 """Escape codes in data: output to terminals and tables is escaped, and tables read back."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``attnx evaluate``: scores of any data next to the run, never overwritten; and comparisons."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

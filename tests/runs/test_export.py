@@ -1,7 +1,5 @@
 """``attnx export``: the files run without attnx, and unsupported models are refused with nothing written."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Faults of a run give one line, lose nothing learned before, and can be resumed."""
 
-from __future__ import annotations
-
 import os
 import re
 import resource

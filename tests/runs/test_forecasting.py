@@ -1,7 +1,5 @@
 """Complete forecasting runs: trained, reopened, predicted, evaluated, drawn; and each mistake in the data."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

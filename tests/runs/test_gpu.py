@@ -1,7 +1,5 @@
 """Runs on a GPU: every way to train, a killed run, a sweep, and models on two devices."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """``init_from``: a model begins with the weights of another run, where names, shapes and symbols agree."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A stopped run resumes with the same weights, rows and predictions."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

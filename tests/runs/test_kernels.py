@@ -1,7 +1,5 @@
 """A run whose kernels cannot be built succeeds, and its start table reports the missing kernels."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

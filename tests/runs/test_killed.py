@@ -1,7 +1,5 @@
 """A run killed at any moment resumes with the results of an uninterrupted run."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

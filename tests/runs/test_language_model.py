@@ -1,7 +1,5 @@
 """Language models: perplexity, continuations, and refused configurations."""
 
-from __future__ import annotations
-
 import io
 import math
 import sys

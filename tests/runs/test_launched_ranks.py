@@ -1,7 +1,5 @@
 """Processes that torchrun, srun or another launcher has started train one run, and mistakes are one line."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """``attnx list``: one line per choice, a kind with its options, one choice in full, at any width."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Metrics and pictures go to all selected loggers, plug-ins too, and no logger can stop a run."""
 
-from __future__ import annotations
-
 import ast
 import json
 import math

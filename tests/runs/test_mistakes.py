@@ -1,7 +1,5 @@
 """Every mistake gives one line and exit code 2 and writes nothing; configurations are checked without torch."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

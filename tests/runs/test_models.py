@@ -1,7 +1,5 @@
 """Laws of complete runs, for each model: two processes equal one, and a killed run resumes equally."""
 
-from __future__ import annotations
-
 import io
 import signal
 import sys

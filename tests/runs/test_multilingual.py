@@ -1,7 +1,5 @@
 """Complete runs over several languages that share letters but not sounds."""
 
-from __future__ import annotations
-
 import shlex
 from itertools import product
 from pathlib import Path

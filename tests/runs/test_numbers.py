@@ -1,7 +1,5 @@
 """Complete runs that predict matrices: trained, reopened, resumed, evaluated, drawn; and each mistake in the data."""
 
-from __future__ import annotations
-
 import io
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What is said of odd tables of texts: what would train, and show a number, though nobody meant it."""
 
-from __future__ import annotations
-
 import bz2
 import lzma
 import zipfile

@@ -1,7 +1,5 @@
 """Outputs as long as their references: the limit of the data, kept by a run, and what is said of too short ones."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

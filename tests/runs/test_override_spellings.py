@@ -1,7 +1,5 @@
 """One composition has many spellings on the command line and in Python."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Mapping

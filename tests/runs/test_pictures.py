@@ -1,7 +1,5 @@
 """Pictures of runs, pixel by pixel: large weights are dark, small ones light."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Encoder, attention and decoder on separate devices: every operator finds its inputs on one device."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

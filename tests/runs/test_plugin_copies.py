@@ -1,7 +1,5 @@
 """The code of a plug-in is copied into the run, and changed code is always reported."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A plug-in is one file: it trains, sweeps, loads in other processes, and breaks nothing else."""
 
-from __future__ import annotations
-
 import importlib
 import pickle
 import subprocess

@@ -1,7 +1,5 @@
 """Pointing runs: each problem, resumed, reopened, evaluated on larger problems, exported and drawn."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Precedence: command line, recipe, experiment, defaults."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

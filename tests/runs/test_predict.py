@@ -1,7 +1,5 @@
 """``attnx predict``: lines in, lines out, in order for any batches; and its options."""
 
-from __future__ import annotations
-
 import errno
 import io
 import json

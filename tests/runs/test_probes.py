@@ -1,7 +1,5 @@
 """Probes from a command to results: labels at marked steps, given the true steps, whatever the model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A problem of attnx is a plug-in that ships: its folder, copied to a user's plug-ins, trains under another name."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Mistakes in Python are reported in one line, like those of the command line."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial

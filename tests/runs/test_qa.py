@@ -1,7 +1,5 @@
 """Complete runs over stories: trained, reopened, resumed, predicted, evaluated, drawn; and mistakes."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

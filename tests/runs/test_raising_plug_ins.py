@@ -1,7 +1,5 @@
 """Code of a plug-in may raise anything, anywhere, in every command: one line says which part, where and what."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """A part registered in a script or notebook trains like one of a file, and its source is saved with the run."""
 
-from __future__ import annotations
-
 import linecache
 import sys
 import textwrap

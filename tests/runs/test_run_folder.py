@@ -1,7 +1,5 @@
 """A run folder suffices to understand, reopen and repeat the run."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """A run is trained by one process at a time, and a killed one leaves no lock behind."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

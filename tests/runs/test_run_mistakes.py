@@ -1,7 +1,5 @@
 """Mistakes in commands on a trained run: one line, exit code 2, nothing written, no foreign code run."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

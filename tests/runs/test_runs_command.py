@@ -1,7 +1,5 @@
 """``attnx runs``: lists, filters, and deletions."""
 
-from __future__ import annotations
-
 import csv
 import fcntl
 import io

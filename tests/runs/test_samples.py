@@ -1,7 +1,5 @@
 """Validation and test samples: equal for all runs, with every tag."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

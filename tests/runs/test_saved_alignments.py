@@ -1,7 +1,5 @@
 """Saved alignments and what uses them: weights of every hypothesis, heads, windows, pages."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Complete runs on every kind of sequence: text, whole numbers, feature matrices; and the documented examples."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Averages of weights, by a callback or ``trainer.ema``: what was validated is tested, and training goes on."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

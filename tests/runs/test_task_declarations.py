@@ -1,7 +1,5 @@
 """What a task declares for reports: what draws its outputs, captions, names of baselines, and facts on its metrics."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

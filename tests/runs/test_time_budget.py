@@ -1,7 +1,5 @@
 """A run with a time limit follows its clock at any speed; here the losses move the clock."""
 
-from __future__ import annotations
-
 import itertools
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Options of training do what they say."""
 
-from __future__ import annotations
-
 import copy
 import os
 import random

@@ -1,7 +1,5 @@
 """Runs of a transformer: trained, resumed, reopened, drawn and exported."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Complete translation runs between two invented languages, and refused data."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

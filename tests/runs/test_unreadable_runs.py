@@ -1,7 +1,5 @@
 """Broken or hostile run folders are left out with one line."""
 
-from __future__ import annotations
-
 import json
 import os
 import struct

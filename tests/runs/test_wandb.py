@@ -1,7 +1,5 @@
 """What a run logs to W&B, read back from its files; and no server can delay a run."""
 
-from __future__ import annotations
-
 import faulthandler
 import hashlib
 import io

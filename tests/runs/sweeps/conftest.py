@@ -1,7 +1,5 @@
 """Fixtures of sweeps: small runs without pictures, and a scorer that fails on command."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

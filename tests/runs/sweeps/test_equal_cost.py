@@ -1,7 +1,5 @@
 """``match=`` and ``budget=flops``: the jobs of a sweep cost what the first one does."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A time limit becomes one number of steps for all jobs of a sweep, or each job has its own time."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Each job of a sweep has GPUs of its own; their ids are names, and no GPU is needed to divide them."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

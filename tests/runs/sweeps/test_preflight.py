@@ -1,7 +1,5 @@
 """Mistakes in the name or the jobs of a sweep are reported once in one line, before anything is written or moved."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A sweep ends with a report, whatever its jobs do, even if the report fails."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.runs.conftest import results

@@ -1,7 +1,5 @@
 """Resuming a folder runs no code from that folder and writes nothing outside it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

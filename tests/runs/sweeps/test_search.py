@@ -1,7 +1,5 @@
 """A search chooses jobs by earlier results, resumes, and prunes hopeless trials."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from collections.abc import Iterator

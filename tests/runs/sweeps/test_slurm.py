@@ -1,7 +1,5 @@
 """How a sweep waits for the jobs that SLURM has; tests/clusters runs them."""
 
-from __future__ import annotations
-
 import io
 import signal
 import sys

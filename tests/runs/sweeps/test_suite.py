@@ -1,7 +1,5 @@
 """``attnx suite``: the protocol is trained as sweeps, nothing that finished again, and mistakes are one line."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import signal

@@ -1,7 +1,5 @@
 """Every combination trains in its own process; failures stay isolated, and nothing is lost."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os
