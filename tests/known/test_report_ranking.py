@@ -280,9 +280,8 @@ def test_settings_without_variance_are_ranked_by_their_values(write):
 def test_what_has_no_predictions_is_not_compared(write):
     folders = [
         write(name, float(wrong), 1, [1] * wrong + [0] * (100 - wrong), scorer=name, metric="wer")
-        for name, wrong in (("dot", 5), ("mlp", 30))
+        for name, wrong in (("dot", 5), ("mlp", 30), ("cosine", 90))
     ]
-    folders.append(write("cosine", 90.0, 1, [1] * 90 + [0] * 10, scorer="cosine", metric="wer"))
     (folders[-1] / RESAMPLED).unlink()
     ranking = only(folders).rankings[0]
     assert ([row.setting.name for row in ranking.uncompared], ranking.undecided) == (["cosine"], [])
@@ -332,13 +331,6 @@ def test_other_metrics_that_disagree_are_named(write):
     assert " By WER **mlp** is first, 20.20 (50 %) better than **dot**, p < 0.001." in first
 
 
-def test_the_defaults_are_known_beside_options_of_other_parts(write):
-    """``additive`` has no depth, and is the default."""
-    scorers: list[Any] = ["additive", {"name": "mlp", "depth": 1}, {"name": "mlp", "depth": 2}]
-    comparison = only([write(str(n), 7.0 + n, scorer=scorer) for n, scorer in enumerate(scorers)])
-    assert [setting.is_default for setting in comparison.settings] == [True, False, False]
-
-
 def test_metrics_that_disagree_untested_are_named(write):
     folders = [
         write(name, per, scorer=name, results={"test_wer": wer})
@@ -373,26 +365,19 @@ def test_near_best_settings_are_listed_with_their_distances(write):
 
 
 @pytest.mark.parametrize(
-    ("values", "metric", "start"),
+    ("dot", "mlp", "metric", "start"),
     [
-        (
-            {"dot": (100.0, 100.0), "mlp": (100.0, 100.0)},
-            "wer",
-            "All 2 settings are equal, with WER 100.00 %: training",
-        ),
-        ({"dot": (332.0, 330.0), "mlp": (317.0, 317.5)}, "per", "All 2 settings are equally bad, with PER 317"),
-        ({"dot": (0.0, 0.0), "mlp": (0.0, 0.0)}, "bleu", "All 2 settings are equal, with BLEU 0.00: training was too"),
-        (
-            {"dot": (43.5,), "mlp": (43.5,)},
-            "error",
-            "All 2 settings are equal, with error 43.50 % in every run: training",
-        ),
-        ({"dot": (0.0, 0.0), "mlp": (0.0, 0.0)}, "per", "All 2 settings are equal, with PER 0.00 % in every run: trai"),
+        ((100.0, 100.0), (100.0, 100.0), "wer", "All 2 settings are equal, with WER 100.00 %: training"),
+        ((332.0, 330.0), (317.0, 317.5), "per", "All 2 settings are equally bad, with PER 317"),
+        ((0.0, 0.0), (0.0, 0.0), "bleu", "All 2 settings are equal, with BLEU 0.00: training was too"),
+        ((43.5,), (43.5,), "error", "All 2 settings are equal, with error 43.50 % in every run: training"),
+        ((0.0, 0.0), (0.0, 0.0), "per", "All 2 settings are equal, with PER 0.00 % in every run: trai"),
     ],
 )
-def test_where_nothing_was_learned_there_is_no_advice(values, metric, start, write, tmp_path):
+def test_where_nothing_was_learned_there_is_no_advice(dot, mlp, metric, start, write, tmp_path):
     """Nothing is first, wins or is to be told apart by more seeds."""
-    folders = write_seeds(write, values, metric=metric, maximize=metric == "bleu", results={"steps": 10})
+    values, results = {"dot": dot, "mlp": mlp}, {"steps": 10}
+    folders = write_seeds(write, values, metric=metric, maximize=metric == "bleu", results=results)
     ranking = only(folders).rankings[0]
     first = ranking.verdict[0]
     assert first.startswith(start)
@@ -411,29 +396,26 @@ BAD_INPUT: dict[str, tuple[dict[str, dict[str, Any] | None], str]] = {
     "null, as attnx writes what is no number": ({"dot-global2": {"results": {"test_per": None}}}, NO_NUMBER),
     "NaN": ({"dot-global2": {"value": math.nan}}, FEWER_SEEDS),
     "1e308": ({"dot-global2": {"value": 1e308}}, NO_NUMBER),
-    "only 1e308": (
-        {f"dot-global{seed}": {"value": 1e308} for seed in range(3)},
-        "Not ranked, since PER is no number: **dot, global**.",
-    ),
+    "only 1e308": ({"dot-global.": {"value": 1e308}}, "Not ranked, since PER is no number: **dot, global**."),
     "identical values": (
-        {f"dot-global{seed}": {"value": 7.0} for seed in range(3)},
+        {"dot-global.": {"value": 7.0}},
         "All seeds of **dot, global** have the same PER, so this counts as exact to half an example: are they one run?",
     ),
     "all values identical": (
-        {f"{name}{seed}": {"value": 7.0} for name in SETTINGS for seed in range(3)},
+        {".*": {"value": 7.0}},
         "All 4 settings are equal, with PER 7.00 % in every run: training was too short",
     ),
     "one seed of a setting": (
-        {"dot-global1": None, "dot-global2": None},
+        {"dot-global[12]": None},
         "Not compared, since one seed says nothing about others: **dot, global**.",
     ),
     "one seed of all": (
-        {f"{name}{seed}": None for name in SETTINGS for seed in (1, 2)},
+        {".*[12]": None},
         "**dot, global** is first with PER 7.00 % with one seed, but the differences cannot be tested: there is one",
     ),
     "unequal seeds": ({"dot-global2": None}, FEWER_SEEDS),
     "a missing cell": (
-        {f"mlp-local{seed}": None for seed in range(3)},
+        {"mlp-local.": None},
         "3 of 4 combinations of `scorer` by `scope` have results: the ranking is of these, and effects of the choices ",
     ),
     "mixed commits": (
@@ -445,7 +427,7 @@ BAD_INPUT: dict[str, tuple[dict[str, dict[str, Any] | None], str]] = {
         "The runs are of 2 different machines: their times cannot be compared.",
     ),
     "mixed data": (
-        {f"dot-global{seed}": {"fingerprint": data} for seed, data in ((0, "cd"), (1, "ab"), (2, "ab"))},
+        {"dot-global0": {"fingerprint": "cd"}, "dot-global[12]": {"fingerprint": "ab"}},
         "The runs were trained on 2 different data sets: a difference may come from the data, not from the settings.",
     ),
 }
@@ -454,13 +436,12 @@ BAD_INPUT: dict[str, tuple[dict[str, dict[str, Any] | None], str]] = {
 @pytest.mark.parametrize(("changes", "sentence"), BAD_INPUT.values(), ids=BAD_INPUT)
 def test_bad_input_is_named_in_a_line(changes, sentence, write, tmp_path):
     """Of two scorers by two scopes with three seeds some runs are as ``changes`` says, or missing."""
-    for place, name in enumerate(SETTINGS):
-        scorer, scope = name.split("-")
-        for seed in range(3):
-            change = changes.get(f"{name}{seed}", {})
-            if change is not None:
-                run = {"value": 7.0 + place + 0.1 * seed, "seed": seed, "scorer": scorer, "scope": scope, **change}
-                write(f"{name}{seed}", **run)
+    for (place, setting), seed in product(enumerate(SETTINGS), range(3)):
+        name, (scorer, scope) = f"{setting}{seed}", setting.split("-")
+        change = next((change for pattern, change in changes.items() if re.fullmatch(pattern, name)), {})
+        if change is not None:
+            run = {"value": 7.0 + place + 0.1 * seed, "seed": seed, "scorer": scorer, "scope": scope, **change}
+            write(name, **run)
     lines = write_report([tmp_path], tmp_path / "out")[1].read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if line.startswith(sentence)], lines[:20]
 
@@ -481,11 +462,12 @@ def test_runs_that_were_still_improving_are_counted(write):
 
 def test_runs_of_unequal_steps_are_ranked_with_a_warning(write, tmp_path):
     """More steps, less error: the report states how far the steps alone order the runs."""
-    values = {"dot": (7.0, 7.2), "mlp": (8.0, 8.3), "cosine": (9.0, 9.1)}
     folders = [
-        write(f"{name}{seed}", value, seed, scorer=name, results={"steps": 300 - 20 * place - seed})
-        for place, (name, group) in enumerate(values.items())
-        for seed, value in enumerate(group)
+        write(f"{name}{seed}", value, seed, scorer=name, results={"steps": steps})
+        for name, seed, value, steps in (
+            *(("dot", 0, 7.0, 300), ("dot", 1, 7.2, 299), ("mlp", 0, 8.0, 280), ("mlp", 1, 8.3, 279)),
+            *(("cosine", 0, 9.0, 260), ("cosine", 1, 9.1, 259)),
+        )
     ]
     first = only(folders).rankings[0].verdict[-1]
     assert first == (
@@ -653,18 +635,15 @@ def test_runs_on_different_test_data_are_not_compared(write, tmp_path):
     assert page.is_file()
 
 
-def test_the_later_of_two_equal_runs_counts(write):
-    folders = [write("old", 9.0, created="2030", scorer="dot"), write("new", 7.0, created="2032", scorer="dot")]
-    comparison = only(folders)
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("2030", "2032"), ("2031-11-25T21:00:00+0200", "2031-11-25T20:00:00+0000")],
+    ids=["dates", "21:00 two hours east of Greenwich is before 20:00 there"],
+)
+def test_the_later_of_two_equal_runs_counts(old, new, write):
+    comparison = only([write("old", 9.0, created=old, scorer="dot"), write("new", 7.0, created=new, scorer="dot")])
     assert [row.values for row in comparison.rankings[0].rows] == [{1: 7.0}]
     assert comparison.superseded == 1
-
-
-def test_the_later_run_may_have_an_earlier_clock(write):
-    """21:00 two hours east of Greenwich is before 20:00 there."""
-    times = {"old": "2031-11-25T21:00:00+0200", "new": "2031-11-25T20:00:00+0000"}
-    folders = [write(name, 9.0 if name == "old" else 7.0, created=time) for name, time in times.items()]
-    assert [row.values for row in only(folders).rankings[0].rows] == [{1: 7.0}]
 
 
 def test_equal_numbers_are_one_value(write):
@@ -694,16 +673,11 @@ def test_a_folder_that_is_being_deleted_is_no_run(write, tmp_path):
 
 def test_a_row_of_latex_may_begin_with_a_bracket(write, tmp_path):
     """Which the end of the row above would take for its argument."""
-    queries = {
-        "a": {"token": {"name": "token"}, "current_state": {"name": "current_state"}},
-        "b": {"token": {"name": "token"}},
-    }
-    folders = [
-        write(f"{name}{seed}", 7.0 + seed + (name == "a"), seed, query=query)
-        for name, query in queries.items()
-        for seed in (1, 2)
-    ]
-    write_report([str(folder) for folder in folders], tmp_path / "out")
+    queries = (("a", {"token": {}, "current_state": {}}), ("b", {"token": {}}))
+    write_report(
+        [write(f"{name}{seed}", 7.0 + seed + (name == "a"), seed, query=q) for name, q in queries for seed in (1, 2)],
+        tmp_path / "out",
+    )
     lines = (tmp_path / "out" / "report.tex").read_text(encoding="utf-8").splitlines()
     assert not [line for line in lines if line.startswith("[")]
     assert [line for line in lines if line.startswith("{}[")]
@@ -777,35 +751,40 @@ def test_effects_are_tables(write, tmp_path):
     assert "Significant interactions" in effects or "No interaction is significant." in effects
 
 
-def test_a_missing_cell_of_a_grid_is_estimated(write):
-    """Local adds 2, mlp adds 5: so does the fourth, which is missing. Plain means would make it 6 for mlp."""
-    values = {("dot", "global"): 1.0, ("dot", "local"): 3.0, ("mlp", "global"): 6.0}
-    assert level_means(only(write_grid(write, values, metric="loss")).rankings[0].effects) == {
-        "scorer": {"dot": pytest.approx(2), "mlp": pytest.approx(7)},
-        "scope": {"global": pytest.approx(3.5), "local": pytest.approx(5.5)},
-    }
+EFFECTS: dict[str, tuple[dict[tuple[str, str], float], dict[str, dict[str, float | None]]]] = {
+    # Local adds 2, mlp adds 5: so does the fourth, which is missing. Plain means would make it 6 for mlp.
+    "a missing cell of a grid is estimated": (
+        {("dot", "global"): 1.0, ("dot", "local"): 3.0, ("mlp", "global"): 6.0},
+        {"scorer": {"dot": 2, "mlp": 7}, "scope": {"global": 3.5, "local": 5.5}},
+    ),
+    "choices that always change together are one": (
+        {("dot", "global"): 1.0, ("mlp", "local"): 3.0},
+        {"scorer, scope": {"dot, global": 1, "mlp, local": 3}},
+    ),
+    # Each scorer was tried with scopes of its own, so nothing parts its share from theirs.
+    "confounded effects are not reported": (
+        {("dot", "a"): 0.0, ("dot", "b"): 1.0, ("mlp", "c"): 2.0, ("mlp", "d"): 3.0},
+        {"scorer": dict.fromkeys(("dot", "mlp")), "scope": dict.fromkeys("abcd")},
+    ),
+}
 
 
-def test_choices_that_always_change_together_are_one(write):
-    folders = write_grid(write, {("dot", "global"): 1.0, ("mlp", "local"): 3.0}, metric="loss")
-    expected = {"dot, global": pytest.approx(1), "mlp, local": pytest.approx(3)}
-    assert level_means(only(folders).rankings[0].effects) == {"scorer, scope": expected}
-
-
-def test_confounded_effects_are_not_reported(write):
-    """Each scorer was tried with scopes of its own, so nothing parts its share from theirs."""
-    values = {("dot", "a"): 0.0, ("dot", "b"): 1.0, ("mlp", "c"): 2.0, ("mlp", "d"): 3.0}
-    effects = level_means(only(write_grid(write, values)).rankings[0].effects)
-    assert set(effects["scorer"].values()) == set(effects["scope"].values()) == {None}
+@pytest.mark.parametrize(("values", "expected"), EFFECTS.values(), ids=EFFECTS)
+def test_effects_are_of_the_cells_that_there_are(values, expected, write):
+    means = level_means(only(write_grid(write, values, metric="loss")).rankings[0].effects)
+    assert means == {name: pytest.approx(levels) for name, levels in expected.items()}
 
 
 def test_an_option_of_one_part_belongs_to_that_part(write):
-    scorers: list[Any] = ["dot", {"name": "mlp", "depth": 1}, {"name": "mlp", "depth": 2}]
+    """``additive``, the default, has no depth."""
+    scorers: list[Any] = ["additive", {"name": "mlp", "depth": 1}, {"name": "mlp", "depth": 2}]
     comparison = only([write(str(n), float(n), scorer=scorer, metric="loss") for n, scorer in enumerate(scorers)])
-    assert [setting.values for setting in comparison.settings] == [("dot", ABSENT), ("mlp", "1"), ("mlp", "2")]
-    assert [setting.name for setting in comparison.settings] == ["dot", "mlp, depth=1", "mlp, depth=2"]
+    names = ["additive", "mlp, depth=1", "mlp, depth=2"]
+    assert [setting.is_default for setting in comparison.settings] == [True, False, False]
+    assert [setting.values for setting in comparison.settings] == [("additive", ABSENT), ("mlp", "1"), ("mlp", "2")]
+    assert [setting.name for setting in comparison.settings] == names
     assert level_means(comparison.rankings[0].effects) == {
-        "scorer, depth": {"dot": pytest.approx(0), "mlp, depth=1": pytest.approx(1), "mlp, depth=2": pytest.approx(2)}
+        "scorer, depth": pytest.approx(dict(zip(names, range(3), strict=True)))
     }
 
 
