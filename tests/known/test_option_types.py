@@ -103,27 +103,13 @@ def test_a_type_has_a_phrase(annotation, phrase):
 )
 def test_an_unknown_type_is_refused(annotation):
     """Anything else is refused: ``Size`` too, since what the model supplies has no default."""
-    with pytest.raises(ValueError, match=r"."):
+    with pytest.raises(ValueError, match=r".") as refused:
         read(annotation)
-
-
-def test_an_unknown_type_names_the_known_ones():
-    with pytest.raises(ValueError, match="an option cannot have the type dict") as refused:
-        read("dict")
-    for type_name in (
-        "int",
-        "float",
-        "str",
-        "bool",
-        "NonNegativeInt",
-        "PositiveInt",
-        "Probability",
-        "PositiveFloat",
-        "NonNegativeFloat",
-        "Literal[...]",
-        "| None",
-    ):
-        assert type_name in str(refused.value)
+    if annotation == "dict":  # the known ones are named
+        message = str(refused.value)
+        assert "an option cannot have the type dict" in message
+        known = "int float str bool NonNegativeInt PositiveInt Probability PositiveFloat NonNegativeFloat Literal[...]"
+        assert all(name in message for name in [*known.split(), "| None"])
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ CURRENT, PREVIOUS = {"current_state": "state"}, {"previous_state": "prev_state"}
 TOKEN, CONTEXT, TAG = {"token": "token"}, {"last_context": "context"}, {"language_tag": "tag"}
 
 RUN, ATTEND, STEP = "run_then_attend", "attend_then_run", "step_by_step"
+FED = "step by step: the context enters the recurrence"
 
 
 @pytest.mark.parametrize("needs", [CURRENT, TOKEN | CURRENT, CURRENT | PREVIOUS])
@@ -23,32 +24,27 @@ def test_a_current_state_now_is_refused(needs):
 
 
 @pytest.mark.parametrize(
-    ("facts", "sentence"),
+    ("query", "options", "sentence"),
     [
-        (PlannerInputs(CURRENT, "none"), "run, then attend: no context enters the recurrence"),
-        (PlannerInputs(TOKEN, "now"), "attend, then run: the query is token alone, known at the start"),
-        (PlannerInputs(TAG, "now"), "attend, then run: the query is language_tag alone, known at the start"),
-        (PlannerInputs(TOKEN | TAG), "attend, then run: the query is token and language_tag alone, known at the start"),
-        (PlannerInputs({}), "attend, then run: without attention the context is known at the start"),
-        (PlannerInputs(CURRENT, "next"), "step by step: the last context enters the recurrence (model.feed=next)"),
+        (CURRENT, {"feed": "none"}, "run, then attend: no context enters the recurrence"),
+        (TOKEN, {"feed": "now"}, "attend, then run: the query is token alone, known at the start"),
+        (TAG, {"feed": "now"}, "attend, then run: the query is language_tag alone, known at the start"),
+        (TOKEN | TAG, {}, "attend, then run: the query is token and language_tag alone, known at the start"),
+        ({}, {}, "attend, then run: without attention the context is known at the start"),
+        (CURRENT, {"feed": "next"}, "step by step: the last context enters the recurrence (model.feed=next)"),
+        (PREVIOUS, {}, f"{FED} and its query holds a state (model.feed=now)"),
+        (TOKEN, {"feed": "now", "has_decoder_memory": True}, f"{FED} and the memory grows with it"),
+        (CONTEXT, {}, "step by step: the query holds the last context"),
+        (CURRENT, {"needs_history": True}, "step by step: the scorer reads the weights of earlier steps"),
         (
-            PlannerInputs(PREVIOUS),
-            "step by step: the context enters the recurrence and its query holds a state (model.feed=now)",
-        ),
-        (
-            PlannerInputs(TOKEN, "now", has_decoder_memory=True),
-            "step by step: the context enters the recurrence and the memory grows with it",
-        ),
-        (PlannerInputs(CONTEXT), "step by step: the query holds the last context"),
-        (PlannerInputs(CURRENT, needs_history=True), "step by step: the scorer reads the weights of earlier steps"),
-        (
-            PlannerInputs(CURRENT, has_scheduled_sampling=True),
+            CURRENT,
+            {"has_scheduled_sampling": True},
             "step by step: scheduled sampling feeds the model's own outputs back",
         ),
     ],
 )
-def test_a_plan_has_a_summary_sentence(facts, sentence):
-    assert str(plan(facts)) == sentence
+def test_a_plan_has_a_summary_sentence(query, options, sentence):
+    assert str(plan(PlannerInputs(query, **options))) == sentence
 
 
 def test_a_requested_schedule_is_its_own_reason():
@@ -56,36 +52,31 @@ def test_a_requested_schedule_is_its_own_reason():
 
 
 @pytest.mark.parametrize(
-    ("facts", "expected", "reason"),
+    ("query", "options", "schedule", "reason"),
     [
+        (CURRENT, {"feed": "next"}, RUN, "the last context enters the recurrence (model.feed=next); use step_by_step"),
         (
-            PlannerInputs(CURRENT, "next"),
-            RUN,
-            "the last context enters the recurrence (model.feed=next); use step_by_step",
-        ),
-        (
-            PlannerInputs(TOKEN, "now"),
+            TOKEN,
+            {"feed": "now"},
             RUN,
             "the context enters the recurrence (model.feed=now); use attend_then_run or step_by_step",
         ),
         (
-            PlannerInputs(CURRENT, "none"),
+            CURRENT,
+            {"feed": "none"},
             ATTEND,
             "the query holds a state, which the recurrence must make first; use run_then_attend or step_by_step",
         ),
-        (
-            PlannerInputs(CURRENT, needs_history=True),
-            RUN,
-            "the scorer reads the weights of earlier steps; use step_by_step",
-        ),
+        (CURRENT, {"needs_history": True}, RUN, "the scorer reads the weights of earlier steps; use step_by_step"),
         # The query is the token and nothing is fed; the growing memory forbids attending first.
         (
-            PlannerInputs(TOKEN, "none", has_decoder_memory=True),
+            TOKEN,
+            {"feed": "none", "has_decoder_memory": True},
             ATTEND,
             "the memory grows while decoding; use run_then_attend or step_by_step",
         ),
     ],
 )
-def test_a_refusal_states_its_reason(facts, expected, reason):
-    with refused(f"model.schedule={expected} is not possible: {reason}"):
-        plan(facts, expected)
+def test_a_refusal_states_its_reason(query, options, schedule, reason):
+    with refused(f"model.schedule={schedule} is not possible: {reason}"):
+        plan(PlannerInputs(query, **options), schedule)

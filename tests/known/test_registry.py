@@ -1,5 +1,6 @@
 """The registry: error messages, built parts, and parts registered in a notebook."""
 
+import copy
 import sys
 import textwrap
 import types
@@ -68,41 +69,25 @@ def test_an_unknown_name_suggests_near_misses(word, names, expected):
     assert suggest(word, names) == expected
 
 
+COUNT, WIDTH = "expected a whole number, 0 or more", "expected a whole number from 1 to 65,536"
+LIST = "expected a list [...] that is not empty, each a whole number, 1 or more"
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "values", "message"),
     [
         ("scope", "local", {"windw": 3}, "the scope 'local' has no option 'windw'; did you mean window?"),
-        ("scorer", "dot", {"hidden_size": 3}, "the scorer 'dot' has no option 'hidden_size'; it has none"),
-        (
-            "scorer",
-            "additive",
-            {"query_size": 3},
-            "the scorer 'additive' has no option 'query_size'; choose from hidden_size",
-        ),
-        ("scope", "local", {"window": 1.5}, "scope.window=1.5: expected a whole number, 0 or more"),
-        ("scope", "local", {"window": -1}, "scope.window=-1: expected a whole number, 0 or more"),
-        ("scope", "local", {"window": "3"}, "scope.window=3: expected a whole number, 0 or more"),
-        ("scope", "local", {"window": True}, "scope.window=true: expected a whole number, 0 or more"),
+        ("scorer", "dot", {"size": 3}, "the scorer 'dot' has no option 'size'; it has none"),
+        ("scorer", "additive", {"size": 3}, "the scorer 'additive' has no option 'size'; choose from hidden_size"),
+        ("scope", "local", {"window": 1.5}, f"scope.window=1.5: {COUNT}"),
+        ("scope", "local", {"window": -1}, f"scope.window=-1: {COUNT}"),
+        ("scope", "local", {"window": "3"}, f"scope.window=3: {COUNT}"),
+        ("scope", "local", {"window": True}, f"scope.window=true: {COUNT}"),
         ("scope", "local", {"center": "predictve"}, "scope.center=predictve: expected one of monotonic, predictive"),
-        ("scorer", "additive", {"hidden_size": 0}, "scorer.hidden_size=0: expected a whole number from 1 to 65,536"),
-        (
-            "scorer",
-            "additive",
-            {"hidden_size": None},
-            "scorer.hidden_size=null: expected a whole number from 1 to 65,536",
-        ),
-        (
-            "scorer",
-            "mlp",
-            {"hidden_sizes": 64},
-            "scorer.hidden_sizes=64: expected a list [...] that is not empty, each a whole number, 1 or more",
-        ),
-        (
-            "scorer",
-            "mlp",
-            {"hidden_sizes": [64, 0]},
-            "scorer.hidden_sizes=[64, 0]: expected a list [...] that is not empty, each a whole number, 1 or more",
-        ),
+        ("scorer", "additive", {"hidden_size": 0}, f"scorer.hidden_size=0: {WIDTH}"),
+        ("scorer", "additive", {"hidden_size": None}, f"scorer.hidden_size=null: {WIDTH}"),
+        ("scorer", "mlp", {"hidden_sizes": 64}, f"scorer.hidden_sizes=64: {LIST}"),
+        ("scorer", "mlp", {"hidden_sizes": [64, 0]}, f"scorer.hidden_sizes=[64, 0]: {LIST}"),
         (
             "attention",
             "standard",
@@ -111,12 +96,7 @@ def test_an_unknown_name_suggests_near_misses(word, names, expected):
         ),
         ("scorer", "cosine", {"strength": 0}, "scorer.strength=0: expected a number above 0"),
         ("scorer", "cosine", {"learned": 1}, "scorer.learned=1: expected true or false"),
-        (
-            "readout",
-            "joint",
-            {"hidden_size": 0},
-            "readout.hidden_size=0: expected a whole number from 1 to 65,536 or null",
-        ),
+        ("readout", "joint", {"hidden_size": 0}, f"readout.hidden_size=0: {WIDTH} or null"),
     ],
 )
 def test_invalid_options_are_refused(kind, name, values, message):
@@ -124,28 +104,23 @@ def test_invalid_options_are_refused(kind, name, values, message):
     assert refusal_message(registry.build, kind, (name, values), query_size=5, memory_size=7) == message
 
 
+OPTIONS = "expected the options of a logger"
+LISTED = "; choose from artifact, entity, group, offline, project, tags, timeout"
+SEARCHED = "; plug-ins were searched in plugins/, and $ATTNX_PLUGINS is not set"
+
+
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        (
-            {"wandb": False},
-            "logger.wandb=false: expected the options of a logger; to leave it out, list the others: logger=[]",
-        ),
+        ({"wandb": False}, f"logger.wandb=false: {OPTIONS}; to leave it out, list the others: logger=[]"),
         (
             {"wandb": None, "csv": False},
-            "logger.csv=false: expected the options of a logger; to leave it out, list the others: logger=[wandb]",
+            f"logger.csv=false: {OPTIONS}; to leave it out, list the others: logger=[wandb]",
         ),
-        ({"wandb": 3}, "logger.wandb=3: expected the options of a logger"),
+        ({"wandb": 3}, f"logger.wandb=3: {OPTIONS}"),
         (["wandb"], 'logger=["wandb"]: expected options by name, as in {tensorboard: {}}'),
-        (
-            {5: {}},
-            "unknown logger '5'; choose from tensorboard, wandb; plug-ins were searched in plugins/, "
-            "and $ATTNX_PLUGINS is not set",
-        ),
-        (
-            {"wandb": {5: 3}},
-            "the logger 'wandb' has no option 5; choose from artifact, entity, group, offline, project, tags, timeout",
-        ),
+        ({5: {}}, f"unknown logger '5'; choose from tensorboard, wandb{SEARCHED}"),
+        ({"wandb": {5: 3}}, f"the logger 'wandb' has no option 5{LISTED}"),
     ],
 )
 def test_invalid_members_are_refused(members, message):
@@ -160,20 +135,15 @@ def test_a_mutable_default_is_not_shared():
 
 
 @pytest.mark.parametrize(
-    "choice",
-    ["mlp", ("mlp", {"hidden_sizes": [19]}), {"name": "mlp", "hidden_sizes": [19]}],
-    ids=["name", "pair", "mapping"],
+    "choice", ["mlp", ("mlp", {"hidden_sizes": [19]}), {"name": "mlp", "hidden_sizes": [19]}], ids=str
 )
 def test_a_choice_has_three_spellings(choice):
+    """And is not changed."""
+    given = copy.deepcopy(choice)
     built = registry.build("scorer", choice, query_size=5, memory_size=7, vocab_size=11)
     assert type(built) is Mlp
     assert built.memory.weight.shape == (128 if choice == "mlp" else 19, 7)
-
-
-def test_a_choice_is_not_changed():
-    choice = {"name": "mlp", "hidden_sizes": [19]}
-    registry.build("scorer", choice, query_size=5, memory_size=7)
-    assert choice == {"name": "mlp", "hidden_sizes": [19]}
+    assert choice == given
 
 
 def test_a_choice_without_a_name_is_refused():
@@ -215,7 +185,7 @@ SHIFTED = '''
 
         requires_equal_dims = True
 
-        def __init__(self, memory_size: Size, shift: float = SHIFT) -> None:
+        def __init__(self, memory_size: Size, shift: float = 2.0) -> None:
             super().__init__()
             self.shift = shift
 
@@ -232,7 +202,7 @@ SHIFTED = '''
 
 def test_a_part_of_a_notebook_is_built(cell):
     """It needs no file: it is named, described, checked and built as any other."""
-    cell(SHIFTED.replace("SHIFT)", "2.0)"))
+    cell(SHIFTED)
     assert registry.names("scorer")[-1] == "shifted"
     info = registry.describe("scorer", "shifted")
     assert (info.injected_params, info.declarations["requires_equal_dims"]) == (("memory_size",), True)
@@ -247,7 +217,7 @@ def test_a_part_of_a_notebook_is_built(cell):
 
 
 def test_a_part_of_a_notebook_works_in_a_model(cell, build_model):
-    cell(SHIFTED.replace("SHIFT)", "2.0)"))
+    cell(SHIFTED)
     model = build_model(scorer=("shifted", {"shift": 7.0}))
     assert model.attention.scorer.shift == 7.0
     assert model.attention.project.weight.shape == (22, 13)
@@ -256,14 +226,14 @@ def test_a_part_of_a_notebook_works_in_a_model(cell, build_model):
 def test_a_cell_may_be_run_again(cell):
     """The class of the last run counts, its options too."""
     for shift in ("2.0", "5.0"):
-        made = cell(SHIFTED.replace("SHIFT)", f"{shift})"))
+        made = cell(SHIFTED.replace("2.0", shift))
     assert registry.find("scorer", "shifted") is made["Shifted"]
     assert registry.check("scorer", "shifted", {}) == {"shift": 5.0}
 
 
 def test_two_classes_of_one_name_are_refused(cell):
-    cell(SHIFTED.replace("SHIFT)", "2.0)"))
-    message = refusal_message(cell, SHIFTED.replace("SHIFT)", "2.0)").replace("class Shifted", "class Other"))
+    cell(SHIFTED)
+    message = refusal_message(cell, SHIFTED.replace("class Shifted", "class Other"))
     assert message == "the scorer 'shifted' is already registered by a_notebook; rename the one in a_notebook"
 
 
@@ -273,7 +243,7 @@ def test_the_name_of_a_core_part_is_refused(cell, monkeypatch, imported):
     registry.find("scorer", "dot")
     if not imported:
         monkeypatch.delitem(registry._registered, ("scorer", "dot"))
-    message = refusal_message(cell, SHIFTED.replace("SHIFT)", "2.0)").replace('"shifted"', '"dot"'))
+    message = refusal_message(cell, SHIFTED.replace('"shifted"', '"dot"'))
     assert "the scorer 'dot' is already registered" in message
 
 
@@ -300,14 +270,14 @@ def test_the_name_of_a_core_part_is_refused(cell, monkeypatch, imported):
 @pytest.mark.parametrize("as_words", [False, True], ids=["values", "words"])
 def test_types_of_a_notebook_are_checked(cell, as_words, annotation, default, accepted, rejected):
     """The types that a part file may use, with annotations that are values and with those that are words."""
-    text = SHIFTED.replace("shift: float = SHIFT", f"shift: {annotation} = {default}")
+    text = SHIFTED.replace("shift: float = 2.0", f"shift: {annotation} = {default}")
     cell("from __future__ import annotations\n" + textwrap.dedent(text) if as_words else text)
     assert registry.check("scorer", "shifted", {"shift": accepted}) == {"shift": accepted}
     assert refusal_message(registry.check, "scorer", "shifted", {"shift": rejected}).startswith("scorer.shift=")
 
 
 def test_an_unsupported_option_type_is_refused(cell):
-    message = refusal_message(cell, SHIFTED.replace("shift: float = SHIFT", "shift: dict = {}"))
+    message = refusal_message(cell, SHIFTED.replace("shift: float = 2.0", "shift: dict = {}"))
     assert message.startswith("the scorer 'shifted', option 'shift': an option cannot have the type dict")
 
 

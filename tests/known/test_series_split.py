@@ -76,27 +76,17 @@ def test_row_counts_are_used_exactly():
     assert result == {"train": Span(0, 11), "valid": Span(11, 16), "test": Span(16, 19)}
 
 
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        "7:1",
-        "7:1:2:3",
-        "7:1:0",
-        "-7:1:2",
-        "ETT",
-        "etth",
-        "7/1/2",
-        "",
-        ":",
-        "1.2.3:4:5",
-        "inf:1:2",
-        [5],
-        [0.7, 0.1, 0.2],
-    ],
-)
+UNKNOWN = "7:1 7:1:2:3 7:1:0 -7:1:2 ETT etth 7/1/2 : 1.2.3:4:5 inf:1:2"
+
+
+@pytest.mark.parametrize("overrides", [*UNKNOWN.split(), "", [5], [0.7, 0.1, 0.2]], ids=str)
 def test_an_unknown_split_is_refused(overrides):
     with refused(f"task.split={str(overrides).replace(' ', '')}: expected ...[8640,2880,2880]..."):
         SeriesSplit.parse(overrides)
+
+
+ETT, DAYS = "task.split=ett", "s do not fill a day evenly"
+TAKEN = f"{ETT} takes 14,400 rows, but the series"
 
 
 @pytest.mark.parametrize(
@@ -109,19 +99,11 @@ def test_an_unknown_split_is_refused(overrides):
             "the train split has room for 1 steps to forecast, fewer than task.horizon=2",
         ),
         (series_without_times(23), "16:1:6", "the valid split has room for 1 steps"),
-        (series_with_times(14399), "ett", "task.split=ett takes 14,400 rows, but the series has 14,399"),
-        (series_with_times(100, name="b"), "ett", "task.split=ett takes 14,400 rows, but the series of b has 100"),
-        (
-            series_without_times(15000),
-            "ett",
-            "task.split=ett needs dates: set task.time_column to a column of dates, or",
-        ),
-        (
-            series_with_times(999, 7 * HOUR),
-            "ett",
-            "task.split=ett: steps of 25200 s do not fill a day evenly; or name rows:",
-        ),
-        (series_with_times(999, 24 * HOUR * 7), "ett", "task.split=ett: steps of 604800 s do not fill a day evenly"),
+        (series_with_times(14399), "ett", f"{TAKEN} has 14,399"),
+        (series_with_times(100, name="b"), "ett", f"{TAKEN} of b has 100"),
+        (series_without_times(15000), "ett", f"{ETT} needs dates: set task.time_column to a column of dates, or"),
+        (series_with_times(999, 7 * HOUR), "ett", f"{ETT}: steps of 25200 {DAYS}; or name rows:"),
+        (series_with_times(999, 24 * HOUR * 7), "ett", f"{ETT}: steps of 604800 {DAYS}"),
     ],
 )
 def test_a_series_too_short_for_its_split_is_refused(series, split, message):
