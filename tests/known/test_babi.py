@@ -42,17 +42,14 @@ def test_a_question_reads_the_preceding_statements(tmp_path):
     assert stories[0].full_text == stories[1].full_text != stories[2].full_text
 
 
+STORY = ("mary", "left", ".", "john", "came", ".", "who", "left", "?")
+
+
 def test_one_sequence_of_symbols():
-    story = StoryQuestion((("mary", "left"), ("john", "came")), ("who", "left"), "mary", "")
-    assert story.symbols == ("mary", "left", ".", "john", "came", ".", "who", "left", "?")
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["Mary left. John came. Who left?", "mary left . john came . who left ?", "Mary left.  John came. . Who left"],
-)
-def test_text_becomes_the_same_symbols(text):
-    assert parse_story(text).symbols == ("mary", "left", ".", "john", "came", ".", "who", "left", "?")
+    assert StoryQuestion((STORY[:2], STORY[3:5]), STORY[6:8], "mary", "").symbols == STORY
+    for text in ("Mary left. John came. Who left?", "mary left . john came . who left ?"):
+        assert parse_story(text).symbols == STORY
+    assert parse_story("Mary left.  John came. . Who left").symbols == STORY
 
 
 @pytest.mark.parametrize("text", ["Mary left.", "Mary left. ?", " . "])
@@ -95,14 +92,12 @@ def test_a_broken_line_is_reported_with_its_number(tmp_path, line, message):
         read_babi(path)
 
 
-def test_an_invalid_byte_is_reported_with_its_position(tmp_path):
+def test_a_file_that_holds_no_story_is_refused(tmp_path):
+    """With the line of an invalid byte; or for want of questions."""
     path = tmp_path / "broken.txt"
     path.write_bytes(b"1 Mary moved.\n2 John \xff left.\n")
     with pytest.raises(UserError, match=r"broken\.txt:2: "):
         read_babi(path)
-
-
-def test_a_file_without_questions_is_refused(tmp_path):
     with pytest.raises(UserError, match="holds no questions"):
         read_babi(write_file(tmp_path, "1 Mary moved.\n"))
 

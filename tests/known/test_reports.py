@@ -71,11 +71,8 @@ def test_error_rates_by_length(write):
         {"length": "13+", "examples": 1, "symbol_error_rate": 100 * 2 / 3, "sequence_error_rate": 100.0},
     ]
     assert errors_by_length(read_examples(write()).length_errors) == rows
-
-
-def test_a_length_on_an_edge_belongs_to_the_lower_bin(write):
-    lines = tuple(f"{' '.join('a' * length)}\tA\tA\t0\t-1" for length in (4, 5, 12, 13))
-    rows = errors_by_length(read_examples(write(lines=lines)).length_errors)
+    edges = write("edges", tuple(f"{' '.join('a' * length)}\tA\tA\t0\t-1" for length in (4, 5, 12, 13)))
+    rows = errors_by_length(read_examples(edges).length_errors)
     assert [row["length"] for row in rows] == ["1-4", "5-6", "11-12", "13+"]
 
 
@@ -212,19 +209,19 @@ def test_a_value_is_shown_with_its_interval(write):
     assert "test_own_mse  0.00312  0.00292 to 0.00340" in console.file.getvalue()
 
 
+def styles(folders: list[Path]) -> list[list[str]]:
+    """Of the first three cells of each run's column."""
+    cells = [list(column.cells)[:3] for column in compare(folders).columns[1:]]
+    return [[str(cell.style) for cell in column if isinstance(cell, Text)] for column in cells]
+
+
 def test_compare_marks_the_best_in_its_direction(write):
+    """And nothing of different tests, nor among the rates by length."""
     first = write("first", None, test_wer=34.0, train_examples_per_second=2500.0, parameters=5)
     second = write("second", None, test_wer=31.5, train_examples_per_second=2400.0, parameters=7)
-    table = compare([first, second])
-    cells = [list(column.cells)[:3] for column in table.columns[1:]]
-    styles = [[str(cell.style) for cell in column if isinstance(cell, Text)] for column in cells]
-    assert styles == [["", "bold", ""], ["bold", "", ""]]
-
-
-def test_compare_marks_nothing_of_different_tests(write):
-    """Nor among the rates by length."""
-    lines = ("d o g\tD AO\tD AO G\t1\t-0.10",)
-    table = compare([write("first", lines, test_per=5.0), write("second", LINES, test_per=6.0)])
+    assert styles([first, second]) == [["", "bold", ""], ["bold", "", ""]]
+    other = write("other", ("d o g\tD AO\tD AO G\t1\t-0.10",), test_per=5.0)
+    table = compare([other, write("third", LINES, test_per=6.0)])
     cells = [cell for column in table.columns[1:] for cell in column.cells]
     assert not any(str(cell.style) == "bold" for cell in cells if isinstance(cell, Text))
 
@@ -233,6 +230,8 @@ def test_compare_distinguishes_runs_of_one_name_by_folder(write):
     first, second = write("first"), write("second")
     (second / RUN_JSON).write_text(json.dumps({"format": FORMAT, "name": "first"}))
     assert [str(column.header) for column in compare([first, second]).columns] == ["metric", "first", "second"]
+    with pytest.raises(UserError, match="at least one"):
+        compare([])
 
 
 @pytest.mark.parametrize(
@@ -257,28 +256,26 @@ def test_compare_refuses_incomparable_runs(config, info, message, write):
     compare([second, evaluation, unknown])
 
 
-def test_compare_needs_a_run():
-    with pytest.raises(UserError, match="at least one"):
-        compare([])
-
-
 def test_the_readme_of_a_run_describes_it(write):
+    """It needs run.json alone."""
+    bare = write_run_readme(write("bare", lines=None)).read_text()
+    assert "## Results" not in bare
+    assert "attnx +scorer=additive" in bare
     folder = write(test_per=8.125, words=7)
     (folder / CONFIG_YAML).write_text(
         "scorer: {name: additive, hidden: 19}\nscope: {name: global}\nscaled: 3\n"
         "query: {token: {}, language_tag: {embedding_dim: 5}}\n"
     )
     text = write_run_readme(folder).read_text()
-    assert "# first\n" in text
-    assert "| scorer | additive hidden=19 |" in text
-    assert "| scope | global |" in text
-    assert "| query | [token,language_tag] language_tag.embedding_dim=5 |" in text
+    for line in (
+        *("# first\n", "| scorer | additive hidden=19 |", "| scope | global |", "| `predictions.tsv` |"),
+        "| query | [token,language_tag] language_tag.embedding_dim=5 |",
+        "| test_per | 8.12 | % phone error rate |",
+        *(f"attnx resume {folder}", f'attnx.open_run("{folder}")'),
+    ):
+        assert line in text
     assert "scaled" not in text
-    assert "| test_per | 8.12 | % phone error rate |" in text
-    assert "| `predictions.tsv` |" in text
     assert "`metrics.csv`" not in text
-    assert f"attnx resume {folder}" in text
-    assert f'attnx.open_run("{folder}")' in text
 
 
 @pytest.mark.parametrize(
@@ -311,12 +308,6 @@ def test_units_match_the_kind_of_example(write, tmp_path):
     assert re.findall(r"\bwords?\b|\bphones?\b|_per\b", results) == []
 
 
-def test_the_readme_of_a_run_needs_only_run_json(write):
-    text = write_run_readme(write(lines=None)).read_text()
-    assert "## Results" not in text
-    assert "attnx +scorer=additive" in text
-
-
 @pytest.mark.parametrize(
     ("value", "message"),
     [
@@ -333,18 +324,15 @@ def test_a_configuration_is_described_in_one_line(value, message):
     assert node_text(value) == message
 
 
-@pytest.mark.parametrize(("num_decoder_states", "read"), [(0, "catK"), (1, "cat"), (4, "")])
+@pytest.mark.parametrize(("num_decoder_states", "read"), [(0, "catK"), (1, "cat"), (4, ""), (None, "catK")])
 def test_an_alignment_marks_its_source_columns(num_decoder_states, read, tmp_path):
+    """An old one has no decoder states."""
     arrays = {"weights": np.zeros((2, 4)), "source": list("catK"), "output": ["K", "AE"], "reference": ["K"]}
-    np.savez(tmp_path / "a.npz", **arrays, num_decoder_states=np.array(num_decoder_states))
+    states = {} if num_decoder_states is None else {"num_decoder_states": np.array(num_decoder_states)}
+    np.savez(tmp_path / "a.npz", **arrays, **states)
     alignment = read_alignment(tmp_path / "a.npz")
-    assert (alignment.num_decoder_states, "".join(alignment.source_symbols)) == (num_decoder_states, read)
+    assert (alignment.num_decoder_states, "".join(alignment.source_symbols)) == (num_decoder_states or 0, read)
     assert "".join(alignment.source) == "catK"
-
-
-def test_an_old_alignment_has_no_decoder_states(tmp_path):
-    np.savez(tmp_path / "a.npz", weights=np.zeros((1, 2)), source=["a", "b"], output=["A"], reference=["A"])
-    assert read_alignment(tmp_path / "a.npz").num_decoder_states == 0
 
 
 def test_curves_skip_empty_cells_and_keep_the_last_row_of_a_step(tmp_path):
@@ -354,19 +342,12 @@ def test_curves_skip_empty_cells_and_keep_the_last_row_of_a_step(tmp_path):
     assert (curves["train_loss"], curves["valid_wer"]) == ({5: 1.5}, {7: 61.0})
 
 
-def test_a_column_may_have_a_comma(tmp_path):
-    """It is named after a tag."""
-    text = with_row("", {"step": "5", "valid_per_a,b": "3"})
-    (tmp_path / METRICS).write_text(with_row(text, {"step": "7", "valid_per_a,b": "4", "valid_per_c": "2"}))
-    curves = read_curves(tmp_path)
-    assert curves == {"valid_per_a,b": {5: 3, 7: 4}, "valid_per_c": {7: 2}}
-
-
-def test_a_column_may_have_an_end_of_line_that_csv_does_not_know(tmp_path):
-    name = "valid_per_a\N{LINE SEPARATOR}b"
-    text = with_row(with_row("", {"step": "5", name: "3"}), {"step": "7", name: "4"})
+@pytest.mark.parametrize("name", ["valid_per_a,b", "valid_per_a\N{LINE SEPARATOR}b"])
+def test_a_column_may_have_a_comma(name, tmp_path):
+    """Or an end of line that csv does not know: it is named after a tag."""
+    text = with_row(with_row("", {"step": "5", name: "3"}), {"step": "7", name: "4", "valid_per_c": "2"})
     (tmp_path / METRICS).write_text(text, encoding="utf-8")
-    assert read_curves(tmp_path) == {name: {5: 3, 7: 4}}
+    assert read_curves(tmp_path) == {name: {5: 3, 7: 4}, "valid_per_c": {7: 2}}
 
 
 def test_rows_of_training_losses_are_no_validations(write):
@@ -379,16 +360,14 @@ def test_rows_of_training_losses_are_no_validations(write):
 
 
 def test_without_data_no_picture_is_drawn(tmp_path):
+    """And none of what is not a number."""
     assert draw_curves(tmp_path) is None
     (tmp_path / METRICS).write_text("step,rate\n1,0.5\n")
     assert draw_curves(tmp_path) is None
-    assert list(tmp_path.glob("*.png")) == []
-
-
-def test_a_metric_that_is_not_a_number_is_reported(tmp_path):
     (tmp_path / METRICS).write_text("step,valid_per\n1,9.5\n2,low\n")
     with pytest.raises(UserError, match=r"metrics\.csv:3: valid_per must be a number, not 'low'"):
         draw_curves(tmp_path)
+    assert list(tmp_path.glob("*.png")) == []
 
 
 @pytest.mark.parametrize(

@@ -138,10 +138,8 @@ def test_the_first_step_sees_the_bridge_and_no_context(build_model):
     source = torch.tensor([[3, 5, 7], [11, 13, 0]])
     start = model.init_state(source, source > 0)
     _, _, read = model.decode_step(torch.tensor([1, 1]), start, need_weights=True)
-    query_states = torch.cat([top_hidden(start.rnn_state), torch.zeros(2, model.source_encoder.values_size)], -1)[
-        :, None
-    ]
-    torch.testing.assert_close(read.weights, model.attention(query_states, start.memory, need_weights=True).weights)
+    queries = torch.cat([top_hidden(start.rnn_state), torch.zeros(2, model.source_encoder.values_size)], -1)[:, None]
+    torch.testing.assert_close(read.weights, model.attention(queries, start.memory, need_weights=True).weights)
 
 
 @pytest.mark.parametrize("place", ["states", "inputs", "layer:0", "layer:1"])
@@ -202,9 +200,9 @@ def test_dropout_is_for_training(build_model):
         model={"dropout": 0.5}, decoder={"layers": 2, "dropout": 0.5}, attention=("standard", {"dropout": 0.5})
     )
     source, inputs = torch.tensor([[3, 5, 7]]), torch.tensor([[1, 5, 11]])
-    assert not torch.equal(model(source, source > 0, inputs).logits, model(source, source > 0, inputs).logits)
-    model.eval()
-    assert torch.equal(model(source, source > 0, inputs).logits, model(source, source > 0, inputs).logits)
+    for is_equal in (False, True):
+        assert torch.equal(*(model(source, source > 0, inputs).logits for _ in range(2))) is is_equal
+        model.eval()
 
 
 def test_an_empty_source_row_is_allowed(build_model):
@@ -219,97 +217,87 @@ def test_an_empty_source_row_is_allowed(build_model):
     torch.testing.assert_close(model(source[:1], source[:1] > 0, inputs[:1]).logits, output.logits[:1])
 
 
+ITSELF = "scope.include_self=true"
+UNREAD = "is the encoder's, but scope.sources=[decoder] does not read it"
+
+
 @pytest.mark.parametrize(
-    ("choices", "message"),
+    ("model", "choices", "message"),
     [
         (
-            {"model": {"keys_from": "inputs", "bridge": "last"}},
+            {"keys_from": "inputs", "bridge": "last"},
+            {},
             "model.bridge=last needs an encoder, and model.keys_from=inputs has none; use zeros or learned",
         ),
+        ({"keys_from": "layer:1"}, {}, "model.keys_from=layer:1: the encoder has 1 layer(s), counted from layer:0"),
+        ({"values_from": "layer:x"}, {}, "model.values_from=layer:x: expected states, inputs or layer:N"),
+        ({"keys_from": "state"}, {}, "model.keys_from=state: expected states, inputs, one_hot, sinusoidal or layer:N"),
         (
-            {"model": {"keys_from": "layer:1"}},
-            "model.keys_from=layer:1: the encoder has 1 layer(s), counted from layer:0",
-        ),
-        ({"model": {"values_from": "layer:x"}}, "model.values_from=layer:x: expected states, inputs or layer:N"),
-        (
-            {"model": {"keys_from": "state"}},
-            "model.keys_from=state: expected states, inputs, one_hot, sinusoidal or layer:N",
-        ),
-        (
-            {"model": {"tie_embeddings": True}, "readout": {"hidden_size": 5}},
+            {"tie_embeddings": True},
+            {"readout": {"hidden_size": 5}},
             "model.tie_embeddings=true makes the output layer the embedding, of width 7, but "
             "readout.hidden_size=5; leave",
         ),
-        ({"query": []}, "the query is empty: choose one or more of current_state, language_tag, last_context, "),
+        ({}, {"query": []}, "the query is empty: choose one or more of current_state, language_tag, last_context, "),
+        ({"keys_from": "inputs"}, {"scope": "history"}, f"model.keys_from=inputs {UNREAD}"),
+        ({"values_from": "layer:0"}, {"scope": "history"}, f"model.values_from=layer:0 {UNREAD}"),
         (
-            {"scope": "history", "model": {"keys_from": "inputs"}},
-            "model.keys_from=inputs is the encoder's, but scope.sources=[decoder] does not read it",
-        ),
-        (
-            {"scope": "history", "model": {"values_from": "layer:0"}},
-            "model.values_from=layer:0 is the encoder's, but scope.sources=[decoder] does not read it",
-        ),
-        (
-            {"scope": ("global", {"sources": ["decoder", "decoder"]})},
+            {},
+            {"scope": ("global", {"sources": ["decoder"] * 2})},
             "scope.sources=[decoder,decoder]: name each source once",
         ),
+        ({}, {"scope": ("global", {"include_self": True})}, f"{ITSELF} needs the decoder's states in scope.sources"),
         (
-            {"scope": ("global", {"include_self": True})},
-            "scope.include_self=true needs the decoder's states in scope.sources",
-        ),
-        (
+            {},
             {"scope": ("history", {"include_self": True}), "query": ["token", "last_context"]},
-            "scope.include_self=true needs a state in the query, current_state or previous_state",
+            f"{ITSELF} needs a state in the query, current_state or previous_state",
         ),
-        ({"model": {"keys_from": "inputs", "tag_inputs": ["encoder"]}}, "model.tag_inputs=[encoder] needs an encoder"),
+        ({"keys_from": "inputs", "tag_inputs": ["encoder"]}, {}, "model.tag_inputs=[encoder] needs an encoder"),
         (
-            {"scope": "history", "model": {"bridge": "zeros", "tag_inputs": ["encoder"]}},
+            {"bridge": "zeros", "tag_inputs": ["encoder"]},
+            {"scope": "history"},
             "model.tag_inputs=[encoder] needs an encoder",
         ),
     ],
 )
-def test_contradictory_compositions_are_refused(compose_config, choices, message):
+def test_contradictory_compositions_are_refused(compose_config, model, choices, message):
     with refused(f"{message}..."):
-        resolve_model(compose_config(**choices))
+        resolve_model(compose_config(model=model, **choices))
 
 
 @pytest.mark.parametrize(
-    ("choices", "encoder", "bridge"),
+    ("model", "choices", "encoder", "bridge"),
     [
-        ({}, 3, "last"),
-        ({"model": {"keys_from": "inputs"}}, 0, "learned"),
-        ({"model": {"keys_from": "inputs", "bridge": "zeros"}}, 0, "zeros"),
-        ({"model": {"keys_from": "inputs", "values_from": "states"}}, 3, "last"),
-        ({"model": {"keys_from": "states", "values_from": "inputs"}}, 3, "last"),
-        ({"model": {"keys_from": "layer:0"}}, 2, "last"),  # the decoder's second layer starts from the encoder's
-        ({"model": {"keys_from": "layer:0", "bridge": "zeros"}}, 1, "zeros"),
-        ({"model": {"keys_from": "layer:0", "values_from": "layer:1", "bridge": "learned"}}, 2, "learned"),
-        ({"model": {"keys_from": "layer:1", "values_from": "layer:2", "bridge": "zeros"}}, 3, "zeros"),
-        ({"attention": "none"}, 3, "last"),
-        ({"model": {"keys_from": "one_hot"}}, 3, "last"),  # positions are keys; values are the states
-        ({"model": {"keys_from": "sinusoidal", "values_from": "inputs"}}, 0, "learned"),
-        ({"scope": "encoder_decoder"}, 3, "last"),
-        ({"scope": "history"}, 2, "last"),  # nothing is read but what the decoder's two layers start from
-        ({"scope": "history", "model": {"bridge": "zeros"}}, 0, "zeros"),
-        ({"scope": "history", "model": {"bridge": "learned", "keys_from": "one_hot"}}, 0, "learned"),
+        ({}, {}, 3, "last"),
+        ({"keys_from": "inputs"}, {}, 0, "learned"),
+        ({"keys_from": "inputs", "bridge": "zeros"}, {}, 0, "zeros"),
+        ({"keys_from": "inputs", "values_from": "states"}, {}, 3, "last"),
+        ({"keys_from": "states", "values_from": "inputs"}, {}, 3, "last"),
+        ({"keys_from": "layer:0"}, {}, 2, "last"),  # the decoder's second layer starts from the encoder's
+        ({"keys_from": "layer:0", "bridge": "zeros"}, {}, 1, "zeros"),
+        ({"keys_from": "layer:0", "values_from": "layer:1", "bridge": "learned"}, {}, 2, "learned"),
+        ({"keys_from": "layer:1", "values_from": "layer:2", "bridge": "zeros"}, {}, 3, "zeros"),
+        ({}, {"attention": "none"}, 3, "last"),
+        ({"keys_from": "one_hot"}, {}, 3, "last"),  # positions are keys; values are the states
+        ({"keys_from": "sinusoidal", "values_from": "inputs"}, {}, 0, "learned"),
+        ({}, {"scope": "encoder_decoder"}, 3, "last"),
+        ({}, {"scope": "history"}, 2, "last"),  # nothing is read but what the decoder's two layers start from
+        ({"bridge": "zeros"}, {"scope": "history"}, 0, "zeros"),
+        ({"bridge": "learned", "keys_from": "one_hot"}, {"scope": "history"}, 0, "learned"),
     ],
 )
-def test_derived_sizes_follow_from_the_memory(compose_config, choices, encoder, bridge):
+def test_derived_sizes_follow_from_the_memory(compose_config, model, choices, encoder, bridge):
     """How many of the encoder's 3 layers are built, under a decoder of 2, and where the decoder starts."""
-    result = resolve_model(compose_config(**choices, encoder={"layers": 3}, decoder={"layers": 2}))
+    result = resolve_model(compose_config(model=model, **choices, encoder={"layers": 3}, decoder={"layers": 2}))
     assert (result.encoder_layers, result.bridge) == (encoder, bridge)
 
 
 def test_unequal_widths_are_projected_or_refused(build_model):
     """A query of 13 + 7 + 42 over a memory of 42."""
-    choices: dict[str, Any] = {
-        "scorer": "dot",
-        "query": ["current_state", "token", "last_context"],
-        "encoder": {"hidden_size": 21},
-    }
+    choices = {"query": ["current_state", "token", "last_context"], "encoder": {"hidden_size": 21}}
     with pytest.raises(UserError, match="the query has 62 and the memory 42"):
-        build_model(**choices, attention=("standard", {"projection": "never"}))
-    project = build_model(**choices).attention.project
+        build_model(scorer="dot", **choices, attention=("standard", {"projection": "never"}))
+    project = build_model(scorer="dot", **choices).attention.project
     assert (project.in_features, project.out_features) == (62, 42)
 
 

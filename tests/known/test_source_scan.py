@@ -20,7 +20,7 @@ from attnx.errors import UserError
 from attnx.registry import plugin_files
 from attnx.registry.part import Part
 from attnx.registry.python_parts import describe_class
-from attnx.registry.source_scan import Catalog, catalog, entry_points, scan_files
+from attnx.registry.source_scan import catalog, entry_points, scan_files
 
 OWNED = pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners here")
 pytestmark = pytest.mark.usefixtures("no_plugins")
@@ -116,65 +116,48 @@ def test_a_plug_in_is_read_without_execution(write_plugin):
 
 def option(parameter: str) -> str:
     """A plug-in whose option stands on line 6."""
-    return f"""\
-from attnx.registry import register
-
-@register("scorer", "bad")
-class Bad:
-    def __init__(self, query_size,
-                 {parameter}): ...
-"""
+    head = 'from attnx.registry import register\n\n@register("scorer", "bad")\nclass Bad:\n'
+    return f"{head}    def __init__(self, query_size,\n                 {parameter}): ...\n"
 
 
+def part(keywords: str = "", body: str = " ...") -> str:
+    """A plug-in of a class alone, on line 2."""
+    return f"@register('scorer', 'a'{keywords})\nclass A:{body}\n"
+
+
+WIDTH = "option 'width': "
 BROKEN = {
     "syntax error": ("def f(:\n", 1, "invalid syntax"),
-    "default that is no literal": (option("width: int = 2 * size"), 6, "option 'width': needs a literal default"),
-    "missing annotation": (option("width=3"), 6, "option 'width': needs a type, such as width: int = ..."),
-    "unknown type": (option("width: dict = 3"), 6, "option 'width': an option cannot have the type dict"),
-    "default of another type": (option("width: int = 'x'"), 6, "option 'width': its default 'x' is not a whole number"),
-    "default out of range": (
-        option("width: PositiveInt = 0"),
-        6,
-        "option 'width': its default 0 is not a whole number, 1",
-    ),
+    "default that is no literal": (option("width: int = 2 * size"), 6, f"{WIDTH}needs a literal default"),
+    "missing annotation": (option("width=3"), 6, f"{WIDTH}needs a type, such as width: int = ..."),
+    "unknown type": (option("width: dict = 3"), 6, f"{WIDTH}an option cannot have the type dict"),
+    "default of another type": (option("width: int = 'x'"), 6, f"{WIDTH}its default 'x' is not a whole number"),
+    "default out of range": (option("width: PositiveInt = 0"), 6, f"{WIDTH}its default 0 is not a whole number, 1"),
     "an option called name": (option("name: str = 'x'"), 6, "option 'name': is where the configuration names the part"),
-    "unknown kind": (
-        "@register('scorrer', 'bad')\nclass A: ...\n",
-        1,
-        "there is no kind 'scorrer'; the kinds are scorer,",
-    ),
+    "unknown kind": ("@register('scorrer', 'bad')\nclass A: ...\n", 1, "there is no kind 'scorrer'; the kinds are sco"),
     "a name that is no literal": ("@register('scorer', NAME)\nclass A: ...\n", 1, "with two plain strings"),
     "a name of two words": ("@register('scorer', 'a b')\nclass A: ...\n", 1, "not 'a b'"),
     "a name that YAML reads as nothing": ("@register('scorer', 'null')\nclass A: ...\n", 1, "none of null, true"),
     "deep nesting": (f"x = {20_000 * '-'}1\n", 1, "expressions are nested too deeply"),
     "a literal that is computed": (
-        "@register('scorer', 'a')\nclass A:\n    def __init__(self, cap: Literal[X.a] = 1): ...\n",
+        part(body="\n    def __init__(self, cap: Literal[X.a] = 1): ..."),
         3,
         "option 'cap': Literal[X.a] takes words and numbers as they are written",
     ),
     "one argument": ("@register('scorer')\nclass A: ...\n", 1, "with two plain strings"),
     "a taken name": ("@register('scorer', 'dot')\nclass A: ...\n", 2, "the scorer 'dot' is already registered at"),
     "a condition on no option": (
-        "@register('scorer', 'a', read_if={'cap': 'form=x'})\nclass A:\n    def __init__(self, cap: int = 1): ...\n",
+        part(", read_if={'cap': 'form=x'}", "\n    def __init__(self, cap: int = 1): ..."),
         2,
         "read_if names 'form', which is no option",
     ),
     "a condition that is none": (
-        "@register('scorer', 'a')\nclass A:\n    read_if = {'cap': 'cap>1'}\n\n"
-        "    def __init__(self, cap: float = 1.0): ...\n",
+        part(body="\n    read_if = {'cap': 'cap>1'}\n\n    def __init__(self, cap: float = 1.0): ..."),
         2,
         "read_if has 'cap>1'; write OPTION=VALUE",
     ),
-    "a condition that is no word": (
-        "@register('scorer', 'a', read_if={'cap': 3})\nclass A: ...\n",
-        2,
-        "read_if has '3'",
-    ),
-    "conditions of no options": (
-        "@register('scorer', 'a')\nclass A:\n    read_if = ('cap',)\n",
-        2,
-        "expected conditions by option",
-    ),
+    "a condition that is no word": (part(", read_if={'cap': 3}"), 2, "read_if has '3'"),
+    "conditions of no options": (part(body="\n    read_if = ('cap',)"), 2, "expected conditions by option"),
     "a null byte": ("x = '\0'\n", 1, "null byte"),
 }
 
@@ -315,39 +298,21 @@ def test_files_with_an_underscore_are_skipped(write_plugin):
 
 def test_other_functions_called_register_are_ignored(write_plugin):
     """A plug-in may use decorators of that name that have nothing to do with parts."""
-    write_plugin(
-        "dispatching.py",
-        GOOD
-        + """
-    import functools
-
-    @functools.singledispatch
-    def shown(value): ...
-
-    @shown.register(int)
-    def _(value): ...
-    """,
-    )
+    shown = "@functools.singledispatch\ndef shown(value): ...\n\n@shown.register(int)\ndef _(value): ...\n"
+    write_plugin("dispatching.py", f"{textwrap.dedent(GOOD)}\nimport functools\n\n{shown}")
     assert not catalog().broken
     assert "sound" in catalog().names("scorer")
 
 
 def test_several_folders_are_searched(tmp_path, monkeypatch):
     """``$ATTNX_PLUGINS`` is a list as ``$PATH`` is; what is empty, twice or not there does not matter."""
-    for number in (1, 2):
-        (tmp_path / f"folder{number}").mkdir()
-        (tmp_path / f"folder{number}" / f"plugin{number}.py").write_text(
-            textwrap.dedent(GOOD).replace("sound", f"sound{number}")
-        )
-    entries = [
-        str(tmp_path / "folder1"),
-        "",
-        str(tmp_path / "nowhere"),
-        str(tmp_path / "folder2"),
-        str(tmp_path / "folder1"),
-    ]
+    first, second = folders = [tmp_path / f"folder{number}" for number in (1, 2)]
+    for number, folder in enumerate(folders, 1):
+        folder.mkdir()
+        (folder / f"plugin{number}.py").write_text(textwrap.dedent(GOOD).replace("sound", f"sound{number}"))
+    entries = map(str, (first, "", tmp_path / "nowhere", second, first))
     monkeypatch.setenv("ATTNX_PLUGINS", os.pathsep.join(entries))
-    assert plugin_files.folders() == [tmp_path / "folder1", tmp_path / "folder2"]
+    assert plugin_files.folders() == folders
     assert catalog().names("scorer")[-2:] == ["sound1", "sound2"]
 
 
@@ -433,23 +398,19 @@ def test_cached_bytecode_of_a_plug_in_is_not_run(write_plugin):
 
 
 @pytest.fixture
-def _read_anew():
+def forget_installed():
     """What is installed is looked for once; not so around these tests."""
-    for cached in (scan_files, entry_points):
-        cached.cache_clear()
-    yield
-    for cached in (scan_files, entry_points):
-        cached.cache_clear()
+
+    def forget() -> None:
+        scan_files.cache_clear()
+        entry_points.cache_clear()
+
+    forget()
+    yield forget
+    forget()
 
 
-def with_entry_point(monkeypatch: pytest.MonkeyPatch, value: str) -> Catalog:
-    point = importlib.metadata.EntryPoint(name="mine", value=value, group="attnx.plugins")
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point] if group == "attnx.plugins" else [])
-    return catalog()
-
-
-@pytest.mark.usefixtures("_read_anew")
-def test_an_installed_package_offers_parts(tmp_path, monkeypatch):
+def test_an_installed_package_offers_parts(tmp_path, monkeypatch, forget_installed):
     """A module named by an entry point is read where it lies; its package is not imported for it."""
     package = tmp_path / "lib" / "foreign_attention"
     package.mkdir(parents=True)
@@ -457,8 +418,8 @@ def test_an_installed_package_offers_parts(tmp_path, monkeypatch):
     (package / "parts.py").write_text(textwrap.dedent(GOOD))
     monkeypatch.syspath_prepend(str(tmp_path / "lib"))
     for offered in ("foreign_attention.parts", "foreign_attention"):  # a module, or the package with all in it
-        info = with_entry_point(monkeypatch, offered).parts["scorer", "sound"]
-        assert info.module == "foreign_attention.parts"
-        assert info.origin == "package foreign_attention"
-        for cached in (scan_files, entry_points):
-            cached.cache_clear()
+        points = {"attnx.plugins": [importlib.metadata.EntryPoint(name="mine", value=offered, group="attnx.plugins")]}
+        monkeypatch.setattr(importlib.metadata, "entry_points", lambda group, points=points: points.get(group, []))
+        info = catalog().parts["scorer", "sound"]
+        assert (info.module, info.origin) == ("foreign_attention.parts", "package foreign_attention")
+        forget_installed()
