@@ -14,11 +14,13 @@ from attnx.cli.main import run as command
 from attnx.errors import UserError
 from attnx.reports.run.evaluated_examples import LengthErrors
 from attnx.reports.sweep.load_runs import load_runs
+from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.run_table import table_text
 from attnx.runs.info import RunStatus
 from attnx.runs.layout import ALIGNMENTS
 from tests.run_folder import write_run_folder
 
+RUN_3 = ("dot", "local", 2)
 WORDS = ["a\tA\tA\t0\t-1", "b\tA\tB\t1\t-1", "a b\tA\tA B\t1\t-1"]
 
 
@@ -35,19 +37,20 @@ def write(tmp_path, monkeypatch):
         if value is None:
             info |= {"status": "failed", "error": "the loss was not finite"}
         else:
-            files["results"] = {
-                "test_per": value,
-                "test_wer": 2 * value,
-                "steps": 50,
-                "test_examples": 3,
-                "intervals": {"test_wer": [1.5, 30.25]},
-            }
+            results = {"test_per": value, "test_wer": 2 * value, "steps": 50, "test_examples": 3}
+            files["results"] = {**results, "intervals": {"test_wer": [1.5, 30.25]}}
             files |= {"predictions": WORDS, "curve": "step,valid_per\n5,7.75\n10,9.5\n20,8.5\n30,8\n40,8.25\n"}
         folder = write_run_folder(name, {"seed": seed, **parts}, **files, **info)
         (folder / ALIGNMENTS).mkdir()
         return folder
 
     return write_run
+
+
+def read_text(text: str, encoding: str = "utf-8") -> list[RunRecord]:
+    """The runs of a table with this text."""
+    Path("t.csv").write_text(text, encoding=encoding)
+    return load_runs(["t.csv"])
 
 
 @pytest.fixture
@@ -72,11 +75,7 @@ def test_a_table_says_what_its_folders_say(table):
 
 
 def test_a_row_has_all_of_its_run(table):
-    (run,) = [
-        run
-        for run in load_runs([table])
-        if run.choices["scorer"] == "dot" and run.label.endswith("local") and run.seed == 2
-    ]
+    (run,) = [run for run in load_runs([table]) if (run.choices["scorer"], run.choices["scope"], run.seed) == RUN_3]
     assert run.results == {"test_per": 8.2, "test_wer": 16.4, "steps": 50, "test_examples": 3}
     assert run.intervals == {"test_wer": (1.5, 30.25)}
     assert run.curves == {"valid_per": {5: 7.75, 20: 8.5, 30: 8.0, 40: 8.25}}
@@ -125,17 +124,17 @@ def test_unfinished_runs_of_a_table_differ(write):
 
 @pytest.mark.parametrize(("word", "is_higher"), [("TRUE", True), ("True", True), ("FALSE", False), ("false", False)])
 def test_programs_write_words_of_truth_in_several_ways(word, is_higher, table):
-    text = table.read_text(encoding="utf-8").replace(",false,", f",{word},")
-    Path("t.csv").write_text(text, encoding="utf-8")
-    assert {run.maximize for run in load_runs(["t.csv"])} == {is_higher}
+    runs = read_text(table.read_text(encoding="utf-8").replace(",false,", f",{word},"))
+    assert {run.maximize for run in runs} == {is_higher}
 
 
 def test_a_table_keeps_a_choice_that_has_the_name_of_a_fact(table):
     """The budget that was chosen is another thing than what ended a run."""
-    runs = [replace(run, choices={**run.choices, "budget": "steps"}) for run in load_runs([table])]
-    further = [replace(run, choices={**run.choices, "budget": "time"}) for run in runs]
-    text = table_text([*runs, *further], ["scorer", "scope", "budget"])
-    assert len(set(text.splitlines()[0].split(","))) == len(text.splitlines()[0].split(","))
+    runs = load_runs([table])
+    runs = [replace(run, choices={**run.choices, "budget": budget}) for budget in ("steps", "time") for run in runs]
+    text = table_text(runs, ["scorer", "scope", "budget"])
+    names = text.splitlines()[0].split(",")
+    assert len(set(names)) == len(names)
     Path("t.csv").write_text(text, encoding="utf-8")
     (comparison,) = attnx.report("t.csv").comparisons
     assert (set(comparison.keys), len(comparison.settings)) == ({"scorer", "scope", "budget"}, 8)
@@ -143,20 +142,15 @@ def test_a_table_keeps_a_choice_that_has_the_name_of_a_fact(table):
 
 def test_a_copied_run_has_one_row(table):
     runs = load_runs([table])
-    text = table_text([*runs, *runs], ["scorer", "scope"])
-    Path("t.csv").write_text(text, encoding="utf-8")
-    assert len(load_runs(["t.csv"])) == len(runs)
+    assert len(read_text(table_text([*runs, *runs], ["scorer", "scope"]))) == len(runs)
 
 
 def test_a_long_cell_is_read(table):
     """More characters than Python's reader allows by itself."""
-    lines = table.read_text(encoding="utf-8").splitlines()
-    counts = " ".join(f"{length}:1/0/0/7" for length in range(1, 20_000))
-    column = lines[0].split(",").index("length_errors")
-    cells = lines[1].split(",")
-    cells[column] = counts
-    Path("t.csv").write_text("\n".join([lines[0], ",".join(cells)]) + "\n", encoding="utf-8")
-    (run,) = load_runs(["t.csv"])
+    head, first, *_ = table.read_text(encoding="utf-8").splitlines()
+    cells = first.split(",")
+    cells[head.split(",").index("length_errors")] = " ".join(f"{length}:1/0/0/7" for length in range(1, 20_000))
+    (run,) = read_text(f"{head}\n{','.join(cells)}\n")
     assert len(run.examples.length_errors) == 19_999
 
 
@@ -196,9 +190,8 @@ def test_a_table_from_a_spreadsheet_is_read(table):
     head, first, *rows = table.read_text(encoding="utf-8").splitlines()
     column = head.split(",").index("steps")
     cells = [cell if index != column else "nan" for index, cell in enumerate(first.split(","))]
-    Path("t.csv").write_text("\n".join([head, ",".join(cells), *rows]), encoding="utf-8-sig")
-    runs = attnx.report("t.csv").runs
-    assert [run.choices for run in runs] == [run.choices for run in attnx.report(table).runs]
+    runs = read_text("\n".join([head, ",".join(cells), *rows]), "utf-8-sig")
+    assert [run.choices for run in runs] == [run.choices for run in load_runs([table])]
     assert ["steps" in run.results for run in runs[:2]] == [False, True]
 
 
@@ -207,9 +200,7 @@ def test_no_cell_is_a_formula(table):
     formulas = ["=7+9", "+cmd|' /C calc'!A0", "-x", "@SUM(A1)", "'=7", "-7"]
     (run, *_) = load_runs([table])
     runs = [replace(run, choices={"scorer": formula}, seed=seed) for seed, formula in enumerate(formulas)]
-    text = table_text(runs, ["scorer"])
-    Path("t.csv").write_text(text, encoding="utf-8")
+    assert {str(run.choices["scorer"]) for run in read_text(table_text(runs, ["scorer"]))} == set(formulas)
     with open("t.csv", encoding="utf-8", newline="") as file:
         cells = [cell for row in csv.reader(file) for cell in row if cell[:1] in {*"=+-@"}]
     assert set(cells) == {"-7"}
-    assert {str(run.choices["scorer"]) for run in load_runs(["t.csv"])} == set(formulas)

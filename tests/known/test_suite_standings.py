@@ -97,18 +97,6 @@ def test_the_mean_is_the_one_that_its_interval_is_of():
     assert "accuracy 96" in against_best(ranking, "capped")
 
 
-def test_the_seed_of_the_search_does_not_count():
-    assert [*SUITE.counted_seeds] == [2, 3, 4]
-    assert SUITE.job("hard", ["model.mixer=delta"], ["optimizer.lr=0.01"])[-1] == "seed=1"
-    assert SUITE.grid == [["optimizer.lr=0.001"], ["optimizer.lr=0.01"], ["optimizer.lr=0.1"]]
-
-
-def test_later_overrides_win_and_another_part_takes_its_options_along():
-    base = ["scorer=mlp", "scorer.depth=2", "trainer.max_steps=5"]
-    assert merge_overrides(base, ["+scorer=dot"], ["trainer.max_steps=7"]) == ["scorer=dot", "trainer.max_steps=7"]
-    assert merge_overrides(["scorer.depth=2", "scorer=mlp"]) == ["scorer.depth=2", "scorer=mlp"]
-
-
 def test_mechanisms_are_ranked_on_each_task_and_by_their_mean_rank():
     assert FAR.ranks == {
         "easy": {"capped": 1.0, "attention": 2.0, "delta": 3.0},
@@ -152,12 +140,8 @@ def test_equal_means_share_their_ranks():
 
 
 def test_what_has_no_result_on_a_task_has_no_mean_rank():
-    entries = [
-        *FAR.entries,
-        entry("easy", "pale", [10.0, 11.0, 12.0]),
-        Entry("hard", "pale", "scorer=pale", reason="no"),
-    ]
-    partial = Standings(SUITE, entries, "pale")
+    pale = [entry("easy", "pale", [10.0, 11.0, 12.0]), Entry("hard", "pale", "scorer=pale", reason="no")]
+    partial = Standings(SUITE, [*FAR.entries, *pale], "pale")
     assert "pale" not in partial.mean_ranks
     assert partial.conclusions == ["**pale** has no result on hard."]
     (table,) = [table for table in suite_tables(partial) if table.title == "What did not work"]
@@ -240,40 +224,39 @@ def test_runs_of_another_protocol_are_refused(change, words, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("old", "new", "words"),
     [
-        ("tasks: [", "toy.yaml:2: not valid YAML"),
-        ("[1]", "toy.yaml: expected the fields base, tasks, baselines, search, seeds, match, check"),
-        (TEXT + "task: 1", "toy.yaml: no field 'task'; did you mean tasks?"),
-        (TEXT.replace("3", "0"), "toy.yaml: seeds: expected a whole number, 1 or more"),
-        (TEXT.replace("{attention: []}", "{}"), "toy.yaml: baselines: name at least one, with a list of overrides"),
-        (TEXT.replace("[task.length=16x2]", "16x2"), "toy.yaml: tasks.easy: expected a list of overrides"),
-        (TEXT.replace("easy", "a/b"), "toy.yaml: tasks: name=a/b: contains a path separator"),
-        (TEXT + "search: {optimizer.lr: 0.1}", "toy.yaml: search: expected keys with lists of values"),
-        (TEXT.replace("recipe=mqar", "'scorer=dot,mlp'"), "toy.yaml: base: scorer=dot,mlp: a suite compares one"),
-        (TEXT + "match: parameter", "toy.yaml: match: parameter; did you mean parameters?"),
-        (TEXT.replace("[]", "[task=g2p]"), "baselines.attention: task=g2p: the tasks are those of"),
-        (TEXT.replace("recipe=mqar", "budget=flops"), "toy.yaml: base: budget=flops: would match the runs of a mech"),
+        (TEXT, "tasks: [", ":2: not valid YAML"),
+        (TEXT, "[1]", ": expected the fields base, tasks, baselines, search, seeds, match, check"),
+        ("", "task: 1", ": no field 'task'; did you mean tasks?"),
+        ("3", "0", ": seeds: expected a whole number, 1 or more"),
+        ("{attention: []}", "{}", ": baselines: name at least one, with a list of overrides"),
+        ("[task.length=16x2]", "16x2", ": tasks.easy: expected a list of overrides"),
+        ("easy", "a/b", ": tasks: name=a/b: contains a path separator"),
+        ("", "search: {optimizer.lr: 0.1}", ": search: expected keys with lists of values"),
+        ("recipe=mqar", "'scorer=dot,mlp'", ": base: scorer=dot,mlp: a suite compares one"),
+        ("", "match: parameter", ": match: parameter; did you mean parameters?"),
+        ("[]", "[task=g2p]", ": baselines.attention: task=g2p: the tasks are those of"),
+        ("recipe=mqar", "budget=flops", ": base: budget=flops: would match the runs of a mech"),
+        ("[]", "[scorer=dot, +scorer=mlp]", ": baselines.attention: scorer is set twice, by scorer=dot and"),
+        ("", "search: {seed: [1, 2]}", ": search: seed=1: a suite sets seeds and folders itself"),
+        ("", "search: {match: [parameters]}", ": search: match=parameters: would match the runs of a mech"),
+        ("", "search: {+task.length: [8x2]}", ": search: +task.length=8x2: the tasks are those of"),
+        ("", "search: {optimizer.lr: ['1,2']}", ": search: optimizer.lr=1,2: a suite compares one setting"),
         (
-            TEXT.replace("[]", "[scorer=dot, +scorer=mlp]"),
-            "baselines.attention: scorer is set twice, by scorer=dot and",
+            "",
+            "search: {optimizer.lr: [1], +optimizer.lr: [2]}",
+            ": search: optimizer.lr is set twice, by optimizer.lr=1 and optimizer.lr=2",
         ),
-        (TEXT + "search: {seed: [1, 2]}", "toy.yaml: search: seed=1: a suite sets seeds and folders itself"),
-        (TEXT + "search: {match: [parameters]}", "toy.yaml: search: match=parameters: would match the runs of a mech"),
-        (TEXT + "search: {+task.length: [8x2]}", "toy.yaml: search: +task.length=8x2: the tasks are those of"),
-        (TEXT + "search: {optimizer.lr: ['1,2']}", "toy.yaml: search: optimizer.lr=1,2: a suite compares one setting"),
-        (
-            TEXT + "search: {optimizer.lr: [1], +optimizer.lr: [2]}",
-            "toy.yaml: search: optimizer.lr is set twice, by optimizer.lr=1 and optimizer.lr=2",
-        ),
-        (TEXT + "seeds: 4", "toy.yaml:5: not valid YAML: seeds is written twice; leave one out"),
-        (TEXT.replace("recipe=mqar", "seed=3"), "toy.yaml: base: seed=3: a suite sets seeds and folders itself"),
+        ("", "seeds: 4", ":5: not valid YAML: seeds is written twice; leave one out"),
+        ("recipe=mqar", "seed=3", ": base: seed=3: a suite sets seeds and folders itself"),
     ],
 )
-def test_a_mistake_in_a_file_is_one_line(text, words, tmp_path):
+def test_a_mistake_in_a_file_is_one_line(old, new, words, tmp_path):
+    """One that replaces something, or is in a further line."""
     file = tmp_path / "toy.yaml"
-    file.write_text(text, encoding="utf-8")
-    with refused(f"...{words}..."):
+    file.write_text(TEXT.replace(old, new) if old else TEXT + new, encoding="utf-8")
+    with refused(f"...toy.yaml{words}..."):
         read_suite(str(file))
 
 
@@ -285,24 +268,26 @@ def test_a_near_miss_is_named(tmp_path):
     assert read_suite("toy", str(tmp_path)).tasks == {"easy": ["task.length=16x2"]}
 
 
-@pytest.mark.parametrize(
-    ("overrides", "name"),
-    [
-        (["+scorer=dot"], "dot"),
-        (["scorer=mlp", "scorer.depth=2"], "mlp-depth=2"),
-        (["model.mixer={name: delta, heads: 2}"], "mixer=delta-heads=2"),
-        (["scorer=attention"], "your-attention"),
-    ],
-)
-def test_a_mechanism_is_named_by_its_overrides(overrides, name):
-    assert SUITE.name_of(overrides) == name
-
-
-def test_a_check_keeps_the_protocol_and_shortens_it():
+def test_a_job_is_of_the_seed_of_the_search_that_does_not_count():
+    """A check keeps the protocol and shortens it."""
+    assert [*SUITE.counted_seeds] == [2, 3, 4]
+    assert SUITE.job("hard", ["model.mixer=delta"], ["optimizer.lr=0.01"])[-1] == "seed=1"
+    assert SUITE.grid == [["optimizer.lr=0.001"], ["optimizer.lr=0.01"], ["optimizer.lr=0.1"]]
     short = SUITE.shortened(1)
     assert (short.name, short.seeds, [*short.baselines]) == ("toy-check", 2, ["attention"])
     assert short.grid == [["optimizer.lr=0.001"], ["optimizer.lr=0.01"]]
     assert short.job("hard", [], [])[-2:] == ["trainer.max_steps=2", "seed=1"]
+
+
+def test_later_overrides_win_and_another_part_takes_its_options_along():
+    """A mechanism is named by what is left."""
+    base = ["scorer=mlp", "scorer.depth=2", "trainer.max_steps=5"]
+    assert merge_overrides(base, ["+scorer=dot"], ["trainer.max_steps=7"]) == ["scorer=dot", "trainer.max_steps=7"]
+    assert merge_overrides(["scorer.depth=2", "scorer=mlp"]) == ["scorer.depth=2", "scorer=mlp"]
+    assert SUITE.name_of(["+scorer=dot"]) == "dot"
+    assert SUITE.name_of(["scorer=mlp", "scorer.depth=2"]) == "mlp-depth=2"
+    assert SUITE.name_of(["model.mixer={name: delta, heads: 2}"]) == "mixer=delta-heads=2"
+    assert SUITE.name_of(["scorer=attention"]) == "your-attention"
 
 
 def test_runs_of_several_commits_and_steps_are_named():
