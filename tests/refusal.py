@@ -2,7 +2,8 @@
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -16,3 +17,11 @@ def refused(text: str) -> Iterator[None]:
         yield
     message = str(error.value)
     assert re.fullmatch(".*".join(map(re.escape, text.split("..."))), message), message
+
+
+def refusal_message(call: Callable[..., Any], *arguments: Any, **options: Any) -> str:
+    """The line in which a call is refused."""
+    with pytest.raises(UserError) as error:
+        call(*arguments, **options)
+    assert "\n" not in str(error.value)
+    return str(error.value)

@@ -29,9 +29,8 @@ def fill(bias: Any) -> None:
 
 def test_alibi():
     """Section 3: of 4 heads the slopes are 2^-2, 2^-4, 2^-6 and 2^-8; a distance of 3 costs three of them."""
-    distances = torch.tensor([[[3, 0, -1]]])
     for head, slope in enumerate([1 / 4, 1 / 16, 1 / 64, 1 / 256]):
-        biases = Alibi(head, heads=4)(torch.zeros(1, 1, 13), distances)
+        biases = Alibi(head, heads=4)(torch.zeros(1, 1, 13), torch.tensor([[[3, 0, -1]]]))
         assert biases.tolist() == [[[-3 * slope, 0, -slope]]]
 
 
@@ -163,18 +162,13 @@ QUERIES, STATES = torch.ones(1, 1, 1), torch.tensor([[[0.0], [1.0], [1e4], [-1e4
 CAPPED = torch.tensor([0.0, 2 * (math.e - 1) / (math.e + 1), 2.0, -2.0])
 
 
-def test_scores_are_bounded():
-    attention = build(scorer="dot", query_size=1, memory_size=1, softcap=2.0)
-    read = attention(QUERIES, attention.make_memory(STATES), need_weights=True)
-    torch.testing.assert_close(read.scores[0, 0], CAPPED)
-    torch.testing.assert_close(read.weights[0, 0], torch.softmax(CAPPED, -1))
-
-
-def test_the_bias_is_added_after():
+def test_scores_are_bounded_and_the_bias_is_added_after():
     """ALiBi of one head takes 1/256 a step: the query of step 0 is 0 to 3 away."""
-    attention = build(scorer="dot", query_size=1, memory_size=1, softcap=2.0, bias="alibi")
-    read = attention(QUERIES, attention.make_memory(STATES), need_weights=True)
-    torch.testing.assert_close(read.scores[0, 0], CAPPED - torch.arange(4) / 256)
+    for bias, expected in ((None, CAPPED), ("alibi", CAPPED - torch.arange(4) / 256)):
+        attention = build(scorer="dot", query_size=1, memory_size=1, softcap=2.0, bias=bias)
+        read = attention(QUERIES, attention.make_memory(STATES), need_weights=True)
+        torch.testing.assert_close(read.scores[0, 0], expected)
+        torch.testing.assert_close(read.weights[0, 0], torch.softmax(expected, -1))
 
 
 @pytest.mark.parametrize("scorer", ["dot", "cosine"])

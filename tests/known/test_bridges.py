@@ -46,11 +46,9 @@ def test_a_gru_state_has_no_cell(cell):
     close(last("lstm", 1)(state((LN2,)), 1), [[3 / 5, 2 * LN2]])
 
 
-def test_equal_depths_map_layer_to_layer():
-    close(last("gru", 2)(state((LN2,), (LN3,)), 1), [[3 / 5], [4 / 5]])
-
-
 def test_a_deeper_decoder_starts_from_the_top_layer():
+    """Equal depths map layer to layer."""
+    close(last("gru", 2)(state((LN2,), (LN3,)), 1), [[3 / 5], [4 / 5]])
     close(last("gru", 3)(state((LN2,), (LN3,)), 1), [[3 / 5], [4 / 5], [4 / 5]])
 
 
@@ -61,26 +59,19 @@ def test_widths_are_projected():
 
 
 @pytest.mark.parametrize(("cell", "tensors"), [("lstm", 2), ("gru", 1), ("rnn", 1)])
-def test_the_zero_bridge_gives_zeros(cell, tensors):
-    """Zeros for every row, whatever the encoder did, and nothing to train or to save."""
-    bridge = ZeroBridge(Recurrent(cell, 3, 13, 2), encoder_size=5)
-    result = bridge((), 7)
-    assert [len(layer) for layer in result] == [tensors] * 2
-    assert all(tensor.shape == (7, 13) and (tensor == 0).all() for layer in result for tensor in layer)
-    assert not bridge.state_dict()
-
-
-@pytest.mark.parametrize(("cell", "tensors"), [("lstm", 2), ("gru", 1), ("rnn", 1)])
-def test_the_learned_bridge_is_a_parameter(cell, tensors):
-    """One state for every row, each of its tensors trained by all of them: the gradient of a sum counts the rows."""
-    bridge = LearnedBridge(Recurrent(cell, 3, 13, 2), encoder_size=5)
-    result = bridge((), 7)
-    assert [len(layer) for layer in result] == [tensors] * 2
-    for number, layer in enumerate(result):
+def test_a_start_without_an_encoder_is_zeros_or_a_parameter(cell, tensors):
+    """The same for every row; the zeros leave nothing to train or to save, and each tensor of the learned one is
+    trained by all rows: the gradient of a sum counts them."""
+    zeros, learned = (part(Recurrent(cell, 3, 13, 2), encoder_size=5) for part in (ZeroBridge, LearnedBridge))
+    first, second = zeros((), 7), learned((), 7)
+    assert [len(layer) for layer in first] == [len(layer) for layer in second] == [tensors] * 2
+    assert all(tensor.shape == (7, 13) and (tensor == 0).all() for layer in first for tensor in layer)
+    assert not zeros.state_dict()
+    for number, layer in enumerate(second):
         for which, tensor in enumerate(layer):
-            assert torch.equal(tensor, bridge.start[number, which].expand(7, 13))
-    sum(tensor.sum() for layer in result for tensor in layer).backward()
-    assert (bridge.start.grad == 7).all()
+            assert torch.equal(tensor, learned.start[number, which].expand(7, 13))
+    sum(tensor.sum() for layer in second for tensor in layer).backward()
+    assert (learned.start.grad == 7).all()
 
 
 def test_every_bridge_is_registered():

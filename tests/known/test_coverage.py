@@ -10,7 +10,6 @@ import torch
 
 from attnx.attention import AttentionHistory, build
 from attnx.attention.memory import update_history
-from attnx.attention.scorers.additive import Additive
 from attnx.attention.scorers.coverage import Coverage
 from attnx.data.batches import Batch
 from attnx.data.output_limit import OutputLimit
@@ -48,16 +47,6 @@ def test_equation_11():
     )
     scores = scorer.score(queries, keys, past([0.0, 1.0, 1.0]))
     torch.testing.assert_close(scores, torch.tensor([[[5 * 4 / 5, 5 * 3 / 5, 5 * 4 / 5]]]))
-
-
-def test_the_first_step_equals_additive():
-    scorer, plain = Coverage(5, 11, hidden_size=7), Additive(5, 11, hidden_size=7)
-    plain.load_state_dict(scorer.additive.state_dict())
-    queries, memory = torch.randn(2, 3, 5), torch.randn(2, 13, 11)
-    result = scorer.score(
-        scorer.project_queries(queries), scorer.project_keys(memory), AttentionHistory(*torch.zeros(2, 2, 13))
-    )
-    torch.testing.assert_close(result, plain.score(plain.project_queries(queries), plain.project_keys(memory)))
 
 
 @pytest.mark.parametrize("factor", [0.0, 1.0, 3.0])

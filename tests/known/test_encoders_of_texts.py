@@ -57,13 +57,6 @@ def test_the_order_of_sentences_is_read_by_the_second_encoder():
     assert not torch.allclose(first, changed.flip(1))
 
 
-def test_sources_without_sentences_are_refused():
-    config = small_config(model={"name": "classifier"}, encoder={"name": "hierarchical"}, task={"name": "g2p"})
-    config["encoder"] |= {"scorer": "dot", "normalizer": "softmax"}
-    with pytest.raises(UserError, match="task=g2p"):
-        resolve_model(config)
-
-
 # With C^2 = ln 2: one word and the separator, then two words. Their states are set, as they are.
 C = math.sqrt(math.log(2))
 STATES = torch.tensor([[C, 0.0], [0.0, 0.0], [0.0, C], [C, 0.0]])
@@ -147,8 +140,12 @@ def test_only_the_separator_of_the_vocabulary_parts_texts():
     assert not torch.allclose(logits[0], logits[2])
 
 
-def test_sources_of_one_text_are_refused():
-    config = small_config(model={"name": "classifier"}, encoder={"name": "co_attention"}, task={"name": "qa"})
+@pytest.mark.parametrize(
+    ("encoder", "task", "message"),
+    [("hierarchical", "g2p", "task=g2p"), ("co_attention", "qa", "a source of task=qa is no pair")],
+)
+def test_sources_without_sentences_or_of_one_text_are_refused(encoder, task, message):
+    config = small_config(model={"name": "classifier"}, encoder={"name": encoder}, task={"name": task})
     config["encoder"] |= {"scorer": "dot", "normalizer": "softmax"}
-    with pytest.raises(UserError, match="a source of task=qa is no pair"):
+    with pytest.raises(UserError, match=message):
         resolve_model(config)

@@ -41,16 +41,12 @@ def test_the_first_letter_decides_the_direction(text, turned):
     assert is_right_to_left(text) is turned
 
 
-def test_separate_letters_are_joined_into_a_word():
-    fonts = choose_fonts("a\u0303b")
-    assert fonts.display("a\u0303b") == "a\u0303b"
-    assert fonts.display("\u0303") == "◌\u0303"
-
-
-def test_joiners_are_kept_inside_words_and_named_alone():
-    fonts = choose_fonts("a\u200cb\u200d")
-    assert fonts.display("a\u200cb") == "a\u200cb"
-    assert fonts.display("\u200d") == "U+200D"
+@pytest.mark.parametrize(
+    ("text", "alone", "shown"), [("a\u0303b", "\u0303", "◌\u0303"), ("a\u200cb", "\u200d", "U+200D")]
+)
+def test_what_joins_letters_is_kept_inside_words_and_named_alone(text, alone, shown):
+    fonts = choose_fonts(text + alone)
+    assert (fonts.display(text), fonts.display(alone)) == (text, shown)
 
 
 def test_missing_glyphs_are_reported_briefly():

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attnx.attention import AttentionHistory
 from attnx.attention.scorers.additive import Additive
+from attnx.attention.scorers.coverage import Coverage
 from attnx.attention.scorers.location import Location
 from attnx.errors import UserError
 
@@ -82,9 +83,10 @@ def test_what_is_read_is_named_once(reads, message):
         Location(5, 11, reads=reads)
 
 
-def test_the_first_step_equals_additive():
-    """Nothing was read: f is zeros, wherever the filters reach."""
-    scorer, plain = Location(5, 11, hidden_size=7), Additive(5, 11, hidden_size=7)
+@pytest.mark.parametrize("part", [Location, Coverage])
+def test_the_first_step_equals_additive(part):
+    """Nothing was read: f is zeros, wherever the filters reach; and what was read of each position is 0."""
+    scorer, plain = part(5, 11, hidden_size=7), Additive(5, 11, hidden_size=7)
     plain.load_state_dict(scorer.additive.state_dict())
     queries, memory, nothing = torch.randn(2, 3, 5), torch.randn(2, 13, 11), torch.zeros(2, 13)
     result = scorer.score(

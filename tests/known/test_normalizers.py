@@ -19,19 +19,29 @@ ODDS = torch.tensor([math.log(3), -math.log(4), 0.0])  # a score is a logarithm 
 ALL = torch.ones(3, dtype=torch.bool)
 
 
-def test_exponentials_over_their_sum():
-    """exp gives 1, 2 and 5, of 8."""
-    torch.testing.assert_close(Softmax()(LOGS, ALL), torch.tensor([1 / 8, 2 / 8, 5 / 8]))
+LOG_3 = math.log(3)
+ODD = torch.tensor([True, False, True])
+BY_HAND: dict[str, tuple[Any, torch.Tensor, torch.Tensor, list[float]]] = {
+    "exponentials 1, 2 and 5 over their sum": (Softmax(), LOGS, ALL, [1 / 8, 2 / 8, 5 / 8]),
+    "a shift of all changes nothing": (Softmax(), LOGS + 89.0, ALL, [1 / 8, 2 / 8, 5 / 8]),
+    "the sink's exp(0) is one more in the sum": (SoftmaxWithSink("one"), LOGS, ALL, [1 / 9, 2 / 9, 5 / 9]),
+    "a learned sink starts there": (SoftmaxWithSink("learned"), LOGS, ALL, [1 / 9, 2 / 9, 5 / 9]),
+    "sigmoid weights are logistic": (Sigmoid(), ODDS, ALL, [3 / 4, 1 / 5, 1 / 2]),
+    "a bias of minus log 3 divides the odds by 3": (Sigmoid(bias=-LOG_3), ODDS, ALL, [1 / 2, 1 / 13, 1 / 4]),
+    "after the temperature": (Sigmoid(bias=-LOG_3, temperature=0.5), ODDS, ALL, [3 / 4, 1 / 49, 1 / 4]),
+    "the log of the length is subtracted": (Sigmoid(log_length=True), ODDS, ALL, [1 / 2, 1 / 13, 1 / 4]),
+    "that of what is allowed": (Sigmoid(log_length=True), ODDS, ODD, [3 / 5, 0.0, 1 / 3]),
+    "exponential weights are exponentials": (Exponential(), ODDS, ALL, [3.0, 1 / 4, 1.0]),
+    "sigmoid positions do not compete": (Sigmoid(), ODDS, ODD, [3 / 4, 0.0, 1 / 2]),
+    "exponential ones neither": (Exponential(), ODDS, ODD, [3.0, 0.0, 1.0]),
+}
 
 
-def test_softmax_is_shift_invariant():
-    torch.testing.assert_close(Softmax()(LOGS + 89.0, ALL), torch.tensor([1 / 8, 2 / 8, 5 / 8]))
-
-
-@pytest.mark.parametrize("sink", ["learned", "one"])
-def test_the_sink_is_one_more_in_the_sum(sink):
-    """exp gives 1, 2 and 5; with the sink's exp(0) they sum to 9. A learned sink starts there."""
-    torch.testing.assert_close(SoftmaxWithSink(sink)(LOGS, ALL), torch.tensor([1 / 9, 2 / 9, 5 / 9]))
+@pytest.mark.parametrize(("normalizer", "scores", "allowed_mask", "expected"), BY_HAND.values(), ids=BY_HAND)
+def test_weights_by_hand(normalizer, scores, allowed_mask, expected):
+    """And where nothing is allowed, they are 0."""
+    torch.testing.assert_close(normalizer(scores, allowed_mask), torch.tensor(expected))
+    assert normalizer(scores, ~ALL).tolist() == [0.0, 0.0, 0.0]
 
 
 def test_a_learned_sink_of_log_4():
@@ -53,26 +63,6 @@ def test_every_head_has_a_sink_of_its_own():
     assert len([name for name, _ in attention.named_parameters() if name.endswith("normalizer.sink")]) == 3
 
 
-def test_sigmoid_weights_are_logistic():
-    torch.testing.assert_close(Sigmoid()(ODDS, ALL), torch.tensor([3 / 4, 1 / 5, 1 / 2]))
-
-
-def test_the_bias_of_sigmoid_shifts_scores():
-    """Minus log 3, for 3 positions, divides the odds by 3; it comes after the temperature."""
-    bias = -math.log(3)
-    torch.testing.assert_close(Sigmoid(bias=bias)(ODDS, ALL), torch.tensor([1 / 2, 1 / 13, 1 / 4]))
-    result = Sigmoid(bias=bias, temperature=0.5)(ODDS, ALL)
-    torch.testing.assert_close(result, torch.tensor([3 / 4, 1 / 49, 1 / 4]))
-
-
-def test_the_log_of_the_length_is_subtracted():
-    """Odds of 3, 1/4 and 1 over 3 positions: 1, 1/12 and 1/3. Over the two that are allowed: 3/2 and 1/2."""
-    normalizer = Sigmoid(log_length=True)
-    torch.testing.assert_close(normalizer(ODDS, ALL), torch.tensor([1 / 2, 1 / 13, 1 / 4]))
-    result = normalizer(ODDS, torch.tensor([True, False, True]))
-    torch.testing.assert_close(result, torch.tensor([3 / 5, 0.0, 1 / 3]))
-
-
 def test_equal_scores_start_near_the_mean_at_any_length():
     """1 / (1 + n) each, so that a row sums to n / (n + 1)."""
     for length in (7, 997):
@@ -87,10 +77,6 @@ def test_a_learned_bias_starts_where_it_was_set():
     torch.testing.assert_close(weights, torch.tensor([1 / 2, 1 / 13, 1 / 4]))
     weights.sum().backward()
     torch.testing.assert_close(normalizer.bias.grad, torch.tensor([1 / 4 + 12 / 169 + 3 / 16]))
-
-
-def test_weights_are_exponentials():
-    torch.testing.assert_close(Exponential()(ODDS, ALL), torch.tensor([3.0, 1 / 4, 1.0]))
 
 
 def test_high_scores_count_as_11():
@@ -136,28 +122,22 @@ def test_the_first_of_equal_scores_wins():
     assert Hard()(scores, torch.tensor(True)).nonzero().tolist() == [[101]]
 
 
-def test_the_gradient_of_hard():
-    """That of the softmax 1/8, 5/8, 2/8, for its last weight: (-2/64, -10/64, 12/64)."""
+@pytest.mark.parametrize(
+    ("temperature", "allowed_mask", "expected"),
+    [
+        # That of the softmax 1/8, 5/8, 2/8, for its last weight: (-2/64, -10/64, 12/64).
+        (1.0, ALL, [-2 / 64, -10 / 64, 12 / 64]),
+        # At T = 1/2 the softmax is 1/30, 25/30, 4/30, and its gradient is divided by T.
+        (0.5, ALL, [-8 / 900, -200 / 900, 208 / 900]),
+        # The softmax of what is allowed alone: 1/3 and 2/3; and where nothing is, nothing.
+        (1.0, ODD, [-2 / 9, 0.0, 2 / 9]),
+        (1.0, ~ALL, [0.0, 0.0, 0.0]),
+    ],
+)
+def test_the_gradient_of_hard(temperature, allowed_mask, expected):
     scores = MIDDLE.clone().requires_grad_()
-    Hard()(scores, ALL)[2].backward()
-    torch.testing.assert_close(scores.grad, torch.tensor([-2 / 64, -10 / 64, 12 / 64]))
-
-
-def test_the_gradient_uses_the_temperature():
-    """At T = 1/2 the softmax is 1/30, 25/30, 4/30, and its gradient is divided by T."""
-    scores = MIDDLE.clone().requires_grad_()
-    Hard(temperature=0.5)(scores, ALL)[2].backward()
-    torch.testing.assert_close(scores.grad, 2 * torch.tensor([-4 / 900, -100 / 900, 104 / 900]))
-
-
-def test_the_gradient_covers_only_allowed_positions():
-    """The softmax of those alone: 1/3 and 2/3; and where nothing is allowed, nothing."""
-    scores = MIDDLE.clone().requires_grad_()
-    Hard()(scores, torch.tensor([True, False, True]))[2].backward()
-    torch.testing.assert_close(scores.grad, torch.tensor([-2 / 9, 0.0, 2 / 9]))
-    scores.grad = None
-    Hard()(scores, ~ALL).sum().backward()
-    assert scores.grad.tolist() == [0.0, 0.0, 0.0]
+    Hard(temperature)(scores, allowed_mask)[2].backward()
+    torch.testing.assert_close(scores.grad, torch.tensor(expected))
 
 
 def test_the_gradient_of_hard_is_that_of_softmax():
@@ -171,14 +151,3 @@ def test_the_gradient_of_hard_is_that_of_softmax():
         (normalizer(inputs, allowed_mask) * factors).sum().backward()
         gradients.append(inputs.grad)
     torch.testing.assert_close(*gradients)
-
-
-@pytest.mark.parametrize(
-    ("normalizer", "expected"),
-    [(Sigmoid(), [3 / 4, 0.0, 1 / 2]), (Exponential(), [3.0, 0.0, 1.0])],
-    ids=["sigmoid", "exp"],
-)
-def test_positions_do_not_compete(normalizer, expected):
-    """Forbidding one leaves the others as they were."""
-    torch.testing.assert_close(normalizer(ODDS, torch.tensor([True, False, True])), torch.tensor(expected))
-    assert normalizer(ODDS, ~ALL).tolist() == [0.0, 0.0, 0.0]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from attnx.data.examples import Pair, read_pairs
-from attnx.errors import UserError
+from tests.refusal import refusal_message
 
 
 def write(folder: Path, content: bytes, name: str = "words.tsv") -> Path:
@@ -14,13 +14,6 @@ def write(folder: Path, content: bytes, name: str = "words.tsv") -> Path:
     path = folder / name
     path.write_bytes(content)
     return path
-
-
-def message(path: Path) -> str:
-    """Return what the reader says of a bad file."""
-    with pytest.raises(UserError) as caught:
-        read_pairs(path)
-    return str(caught.value)
 
 
 def test_columns_and_repeated_words_become_references(tmp_path):
@@ -68,13 +61,13 @@ def test_a_bad_line_is_reported_with_its_number(tmp_path, line, wrong, name, lin
     """The whole message is `file:line: what is wrong`, with blank lines counted, far into a long file too."""
     content = lines_before + line + b"\nb\tB\n"
     path = write(tmp_path, gzip.compress(content) if name.endswith("gz") else content, name)
-    assert message(path) == f"{path}:{number}: {wrong}"
+    assert refusal_message(read_pairs, path) == f"{path}:{number}: {wrong}"
 
 
 def test_a_bad_byte_after_a_byte_order_mark_is_located(tmp_path):
     """The mark is no part of the text, so the byte is the second."""
     path = write(tmp_path, b"\xef\xbb\xbfa\xff\tAH\n")
-    assert message(path).startswith(f"{path}:1: byte 0xff at byte 2 of the line")
+    assert refusal_message(read_pairs, path).startswith(f"{path}:1: byte 0xff at byte 2 of the line")
 
 
 @pytest.mark.parametrize("content", [b"", b"\n \n\r\n", b"\xef\xbb\xbf"])
@@ -82,16 +75,16 @@ def test_a_file_without_pairs_is_refused(tmp_path, content):
     """An empty file is a mistake, plain or packed."""
     for name, data in (("words.tsv", content), ("words.tsv.gz", gzip.compress(content))):
         path = write(tmp_path, data, name)
-        assert message(path).startswith(f"{path}: holds no pairs")
+        assert refusal_message(read_pairs, path).startswith(f"{path}: holds no pairs")
 
 
 def test_a_missing_file_and_a_folder_are_reported(tmp_path):
     """Both are named, packed or not."""
     for name in ("none.tsv", "none.tsv.gz"):
-        assert message(tmp_path / name) == f"{tmp_path / name}: no such file"
+        assert refusal_message(read_pairs, tmp_path / name) == f"{tmp_path / name}: no such file"
     for folder in (tmp_path, tmp_path / "folder.gz"):
         folder.mkdir(exist_ok=True)
-        assert message(folder) == f"{folder}: is a folder, expected a TSV file"
+        assert refusal_message(read_pairs, folder) == f"{folder}: is a folder, expected a TSV file"
 
 
 PACKED = gzip.compress(b"a\tAH\n" * 1_000, mtime=0)  # the same bytes in every process that collects tests
@@ -103,4 +96,4 @@ PACKED = gzip.compress(b"a\tAH\n" * 1_000, mtime=0)  # the same bytes in every p
 def test_a_broken_gzip_file_is_reported(tmp_path, content):
     """Not packed at all, cut short, overwritten inside, wrong checksum."""
     path = write(tmp_path, content, "words.tsv.gz")
-    assert message(path).startswith(f"{path}: is a broken gzip file: ")
+    assert refusal_message(read_pairs, path).startswith(f"{path}: is a broken gzip file: ")

@@ -4,7 +4,6 @@ import copy
 import sys
 import textwrap
 import types
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,8 +11,9 @@ import torch
 
 from attnx import registry
 from attnx.attention.scorers.mlp import Mlp
-from attnx.errors import UserError, suggest
+from attnx.errors import suggest
 from attnx.models.resolve import DataSizes, resolve_model
+from tests.refusal import refusal_message
 
 pytestmark = pytest.mark.usefixtures("no_plugins", "new_parts_are_forgotten")
 
@@ -29,12 +29,6 @@ def cell(monkeypatch):
         return vars(notebook)
 
     return run
-
-
-def refusal_message(call: Callable[..., Any], *arguments: Any, **kwargs: Any) -> str:
-    with pytest.raises(UserError) as error:
-        call(*arguments, **kwargs)
-    return str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from attnx.inference.predictor import metric_results
 from attnx.metrics.error_rates import PhoneErrorRate
 from attnx.metrics.per_tag import PerTag
 from attnx.tasks.g2p import G2p
+from tests.refusal import refusal_message
 
 Write = Callable[[dict[str, str]], Path]
 
@@ -45,13 +46,6 @@ def write(tmp_path):
 
 def pair(tag: str, word: str, *references: str) -> Pair:
     return Pair(tuple(word), tuple(tuple(reference.split()) for reference in references), tag)
-
-
-def refusal_message(action: Callable[[], Any]) -> str:
-    with pytest.raises(UserError) as caught:
-        action()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def test_languages_of_a_folder_alternate(write):

@@ -8,7 +8,6 @@ from attnx.accel import c_build
 from attnx.accel.c_build import without_c
 
 ADDITIVE = {"attention": {"name": "standard"}, "scorer": {"name": "additive"}, "decoder": {"cell": "lstm"}}
-NOTHING = {"attention": {"name": "none"}, "decoder": {"cell": "gru"}}
 COST = "what would be in C is computed by torch, and training takes about a quarter longer"
 CURE = "install gcc or clang (Debian, Ubuntu: apt install gcc libc6-dev; macOS: xcode-select --install)"
 
@@ -43,12 +42,6 @@ def test_a_failing_compiler_is_reported(printed, tmp_path, monkeypatch):
     assert result.endswith(f": {COST}; {CURE}")
 
 
-def test_accel_off_is_reported(tmp_path, monkeypatch):
-    """No advice to install a compiler, which would change nothing."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert without_c({**ADDITIVE, "accel": "off"}) is None
-
-
 def test_another_processor_is_reported(monkeypatch):
     """What C would be worth there was not measured."""
     monkeypatch.setattr(c_build.platform, "machine", lambda: "arm64")
@@ -57,9 +50,15 @@ def test_another_processor_is_reported(monkeypatch):
     )
 
 
-def test_a_run_without_c_code_reports_nothing(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "config",
+    [{**ADDITIVE, "accel": "off"}, {"attention": {"name": "none"}, "decoder": {"cell": "gru"}}],
+    ids=["accel off", "no C code"],
+)
+def test_a_run_that_uses_no_c_code_reports_nothing(config, tmp_path, monkeypatch):
+    """No advice to install a compiler, which would change nothing."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert without_c(NOTHING) is None
+    assert without_c(config) is None
 
 
 def test_compiled_code_is_not_reported(monkeypatch):

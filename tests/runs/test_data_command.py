@@ -22,6 +22,7 @@ from attnx.config.groups import conf_folder
 from attnx.data.downloads import BYTES_PER_READ, DatasetFile, download
 from attnx.data.paths import expand_path, resolve_data_path
 from attnx.errors import UserError
+from tests.refusal import refused
 from tests.runs.conftest import file_contents
 
 CONTENT = bytes(number * 37 % 251 for number in range(200_003))
@@ -201,9 +202,8 @@ def test_data_are_read_from_the_variable_then_the_local_folder(reading, monkeypa
 def test_missing_data_are_reported_with_the_download_command(path, variable, message, reading, monkeypatch):
     if variable:
         monkeypatch.setenv("ATTNX_DATA", variable)
-    with pytest.raises(UserError) as refusal:
+    with refused(f"task.train=$ATTNX_DATA/{path}: {message}"):
         resolve_data_path("task.train", f"$ATTNX_DATA/{path}")
-    assert str(refusal.value) == f"task.train=$ATTNX_DATA/{path}: {message}"
 
 
 NEEDING = {"babi_qa1": "babi"} | {  # this one by its task's own default

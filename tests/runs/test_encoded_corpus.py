@@ -27,6 +27,7 @@ from attnx.tasks import translation
 from attnx.tasks.contract import SequenceData
 from attnx.tasks.translation import Translation
 from attnx.training.fit import resume
+from tests.refusal import refusal_message
 from tests.runs.conftest import exit_code, file_contents, fork, run_info, write_lines
 
 pytestmark = [
@@ -102,10 +103,7 @@ def same_rows(first: PairDataset, second: PairDataset) -> bool:
 
 
 def message(**options: Any) -> str:
-    with pytest.raises(UserError) as caught:
-        task(**options).load()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    return refusal_message(task(**options).load)
 
 
 WAYS: dict[str, dict[str, Any]] = {

@@ -1,25 +1,16 @@
 """Mistakes in Python are reported in one line, like those of the command line."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 import attnx
-from attnx import UserError
 from attnx.training.fit import sole_training
-
-
-def refusal_message(call: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
-    with pytest.raises(UserError) as error:
-        call(*args, **kwargs)
-    assert "\n" not in str(error.value)
-    return str(error.value)
+from tests.refusal import refusal_message
 
 
 @pytest.mark.parametrize(
