@@ -72,27 +72,19 @@ def test_the_n_best_are_printed_in_order(runs, command):
 
 def test_a_search_and_its_options_can_be_set(runs, command):
     """Whichever it is, the run's own rules of what outputs may be hold; an n-best list widens a beam."""
-    Path("words.txt").write_text("sabeb\n", encoding="utf-8")
+    Path("words.txt").write_text("sabeb\n\n", encoding="utf-8")
+    run = attnx.open_run("one")
+    (prediction,) = run.predict(["sabeb"])
     short = command("predict", "one", "words.txt", "decoding.max_length_ratio=0.2", "decoding.max_length_extra=1").out
-    assert short == " ".join(answers("one", ["sabeb"])[0].split()[:2]) + "\n"
+    assert short == " ".join(prediction.output[:2]) + "\n\n"
     listed = command("predict", "one", "words.txt", "decoding=beam", "decoding.beam_size=2", "decoding.nbest=2").out
-    assert listed.splitlines() == [
+    (best,) = run.predict(["sabeb"], decoding=("beam", {"beam_size": 2, "nbest": 2}))
+    assert listed.splitlines()[:2] == [
         f"1\t{rank}\t{hypothesis.score:.6f}\t{' '.join(hypothesis.output)}"
-        for rank, hypothesis in enumerate(best_of("one", "sabeb", beam_size=2, nbest=2), 1)
+        for rank, hypothesis in enumerate([best, *best.alternatives], 1)
     ]
-    wide = command("predict", "one", "words.txt", "--nbest", "7").out.splitlines()
-    assert len(wide) == 7
-
-
-def best_of(folder: str, word: str, **options: int) -> list[Any]:
-    best = attnx.open_run(folder).predict([word], decoding=("beam", options))[0]
-    return [best, *best.alternatives]
-
-
-def test_a_score_precedes_the_text(runs, command):
-    Path("words.txt").write_text(text(["dab", ""]), encoding="utf-8")
+    assert len(command("predict", "one", "words.txt", "--nbest", "7").out.splitlines()) == 7 + 1
     first, blank = command("predict", "one", "words.txt", "--scores").out.splitlines()
-    (prediction,) = attnx.open_run("one").predict(["dab"])
     assert first == f"{prediction.log_probability:.6f}\t{' '.join(prediction.output)}"
     assert blank == "\t"
 
