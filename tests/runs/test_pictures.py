@@ -74,6 +74,7 @@ def word(tmp_path):
 
 
 def test_large_weights_are_dark_and_small_ones_light(word, tmp_path):
+    """And what is between is between; nothing is clipped at the edges."""
     png = tmp_path / "word.png"
     draw_alignment(word, png, UNMARKED)
     assert png.read_bytes().startswith(PNG)
@@ -81,13 +82,13 @@ def test_large_weights_are_dark_and_small_ones_light(word, tmp_path):
     brightness = cells(word, png, UNMARKED)
     assert brightness[weights == 1].max() < 0.3
     assert brightness[weights == 0].min() > 0.97
-
-
-def test_more_weight_is_darker(tmp_path):
-    weights = np.linspace(0, 1, 7, dtype=np.float32)[None]
-    npz = save(tmp_path / "ramp.npz", list("abcdefg"), ["A"], weights=weights)
-    draw_alignment(npz, tmp_path / "ramp.png")
-    assert (np.diff(cells(npz, tmp_path / "ramp.png")[0]) < 0).all()
+    ramp = save(tmp_path / "ramp.npz", list("abcdefg"), ["A"], weights=np.linspace(0, 1, 7, dtype=np.float32)[None])
+    draw_alignment(ramp, tmp_path / "ramp.png")
+    assert (np.diff(cells(ramp, tmp_path / "ramp.png")[0]) < 0).all()
+    draw_alignment(word, png)
+    image = imread(png)[..., :3]
+    assert all((edge == 1).all() for edge in (image[:3], image[-3:], image[:, :3], image[:, -3:]))
+    assert (image < 0.5).any()
 
 
 def test_cells_are_square_and_symbols_in_reading_order(word):
@@ -105,21 +106,16 @@ def test_cells_are_square_and_symbols_in_reading_order(word):
     assert axes.get_title(loc="left") == "photo → F OW T OW"
 
 
-def test_nothing_is_clipped_at_the_edges(word, tmp_path):
-    draw_alignment(word, tmp_path / "word.png")
-    image = imread(tmp_path / "word.png")[..., :3]
-    edges = [image[:3], image[-3:], image[:, :3], image[:, -3:]]
-    assert all((edge == 1).all() for edge in edges)
-    assert (image < 0.5).any()
-
-
 def test_a_wrong_word_is_marked_and_its_reference_shown(tmp_path):
+    """An empty output is an empty set, and numbers are separated."""
     axes = axes_of(tmp_path / "a.npz", list("cat"), ["K", "AA", "T"], reference=np.array(["K", "AE", "T", "</s>"]))
     assert axes.get_title(loc="left").endswith("✗")
     assert axes.get_xlabel() == "reference: K AE T"
     axes = axes_of(tmp_path / "b.npz", list("cat"), ["K", "AE", "</s>"], reference=np.array(["K", "AE"]))
     assert "✗" not in axes.get_title(loc="left")
     assert axes.get_xlabel() == ""
+    axes = axes_of(tmp_path / "c.npz", list("12"), ["</s>"], reference=np.array(["2", "1"]))
+    assert (axes.get_title(loc="left"), axes.get_xlabel()) == ("1 2 → ∅ ✗", "reference: 2 1")
 
 
 def test_the_cross_follows_the_last_word_and_is_never_clipped(tmp_path):
@@ -129,12 +125,6 @@ def test_the_cross_follows_the_last_word_and_is_never_clipped(tmp_path):
         *_, last = axes.get_title(loc="left").split("\n")
         assert last.endswith(" ✗")
         assert len(last) > len(" ✗")
-
-
-def test_an_empty_output_is_an_empty_set_and_numbers_are_separated(tmp_path):
-    axes = axes_of(tmp_path / "a.npz", list("12"), ["</s>"], reference=np.array(["2", "1"]))
-    assert axes.get_title(loc="left") == "1 2 → ∅ ✗"
-    assert axes.get_xlabel() == "reference: 2 1"
 
 
 def test_the_color_bar_fits_next_to_one_row(tmp_path):
@@ -555,11 +545,6 @@ def test_every_alignment_is_drawn_with_six_per_page(tmp_path, monkeypatch):
     assert not any(item.overlaps(second) for i, item in enumerate(needs) for second in needs[:i] if item and second)
 
 
-def test_a_run_without_alignments_has_no_pictures(tmp_path):
-    assert draw_alignments(tmp_path) == []
-    assert not (tmp_path / "alignments.png").exists()
-
-
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -569,10 +554,12 @@ def test_a_run_without_alignments_has_no_pictures(tmp_path):
     ],
 )
 def test_inconsistent_shapes_are_refused(fields, message, tmp_path):
+    """And no picture is drawn; without alignments there is none, either."""
+    assert draw_alignments(tmp_path) == []
     npz = save(tmp_path / "a.npz", list("abcde"), list("AB"), **fields)
     with pytest.raises(UserError, match=message):
         draw_alignment(npz, tmp_path / "a.png")
-    assert not (tmp_path / "a.png").exists()
+    assert not [*tmp_path.glob("*.png")]
 
 
 def test_an_invalid_alignment_file_is_refused(tmp_path):

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import time
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -90,12 +91,7 @@ def test_a_sweep_trains_every_combination(sweep):
     assert (answer.code, answer.err) == (0, "")
     grid = Path("multirun/grid")
     jobs = [grid / str(number) for number in range(4)]
-    assert [parts(job) for job in jobs] == [
-        ("additive", "global"),
-        ("additive", "local"),
-        ("dot", "global"),
-        ("dot", "local"),
-    ]
+    assert [parts(job) for job in jobs] == [*product(("additive", "dot"), ("global", "local"))]
     assert {status(job) for job in jobs} == {"finished"}
     assert all(run_info(job)["command"].startswith("attnx --config-dir . ") for job in jobs)
     assert all((job / "results.json").is_file() for job in jobs)
@@ -495,14 +491,6 @@ def mixed_sweep(work_folder):
     return Sweep(work_folder / "two", "attnx -m scorer=dot,mlp seed=1,2", ["scorer=dot,mlp", "seed=1,2"], jobs=jobs)
 
 
-@pytest.fixture
-def saved_sweep(mixed_sweep):
-    """That sweep, in its folder."""
-    mixed_sweep.path.mkdir()
-    save_sweep(mixed_sweep)
-    return mixed_sweep
-
-
 def test_the_table_shows_every_job(mixed_sweep):
     console = Console(width=120, force_terminal=True, record=True, file=io.StringIO())
     screen = LiveTable(console, max_parallel=1)
@@ -519,15 +507,13 @@ def test_the_table_shows_every_job(mixed_sweep):
     assert "1 waiting, 1 running, 1 finished, 1 failed" in summary
 
 
-def test_a_sweep_record_reads_back(saved_sweep):
-    assert read_sweep(saved_sweep.path) == saved_sweep
-    file = saved_sweep.path / "sweep.json"
+def test_a_sweep_record_reads_back(mixed_sweep):
+    """And is updated from the folders: what is gone is to be done; what was running and has no folder never began."""
+    mixed_sweep.path.mkdir()
+    save_sweep(mixed_sweep)
+    assert read_sweep(mixed_sweep.path) == mixed_sweep
+    assert [job.status for job in open_record(mixed_sweep.path, "attnx -m", [], None).jobs] == ["waiting"] * 4
+    file = mixed_sweep.path / "sweep.json"
     file.write_text(file.read_text(encoding="utf-8").replace('"format": 1', '"format": 2'), encoding="utf-8")
     with pytest.raises(UserError, match="format 2"):
-        read_sweep(saved_sweep.path)
-
-
-def test_a_record_is_updated_from_the_folders(saved_sweep):
-    """What is gone is to be done; what was running and has no folder never began."""
-    result = open_record(saved_sweep.path, "attnx -m", [], None)
-    assert [job.status for job in result.jobs] == ["waiting"] * 4
+        read_sweep(mixed_sweep.path)
