@@ -112,8 +112,7 @@ def sweep(args: SweepArgs, folder: Path | None = None, shared: ForkServerProcess
     gpus = [] if request.is_on_slurm else visible_gpus()
     max_parallel = count_parallel_jobs(args.max_parallel, configs.values(), gpus)
     check_equal_time(configs.values(), max_parallel)
-    if is_fresh and is_requeued() and is_sweep(folder) and read_sweep(folder).slurm_job == slurm_job():
-        is_fresh = False  # SLURM has started this command again, which has renamed the earlier folder
+    is_fresh = is_fresh and not _continues_after_requeue(folder)
     pending = request.jobs if is_fresh else _check_folder(folder, overrides, request, configs)
     checked = _checked_processes(pending, request, configs, max_parallel)
     with contextlib.nullcontext(shared) if shared else checked as fork_server:
@@ -250,6 +249,11 @@ def split_fresh(overrides: Sequence[str]) -> tuple[bool, list[str]]:
             raise UserError(f"{word.lstrip('+')}: expected true or false")
     is_fresh = bool(words) and words[-1].endswith("true")
     return is_fresh, [word for word in overrides if word not in words]
+
+
+def _continues_after_requeue(folder: Path) -> bool:
+    """Whether SLURM has started this command again: it has renamed the earlier folder, and goes on in its own."""
+    return is_requeued() and is_sweep(folder) and read_sweep(folder).slurm_job == slurm_job()
 
 
 def _check_folder(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -54,15 +54,7 @@ def logger_session(prepared: PreparedRun, folder: Path, console: Console) -> Ite
         start = _run_start(read_run(folder), prepared.config, show_line)
         update_info(folder, logged=prepared.loggers.start(start))
         yield
-        files = {
-            "test/predictions": folder / PREDICTIONS,
-            "test/alignments": folder / ALIGNMENTS_PICTURE,
-            "test/tracks": folder / PREDICTIONS_PICTURE,
-            **{f"test/{Path(name).stem}": folder / name for name in prepared.module.task.pictures},
-            "test/page": folder / PAGE,
-            **{f"heat_maps/{path.stem}": path for path in sorted((folder / ALIGNMENTS).glob("*.png"))},
-        }
-        prepared.loggers.show(read_run(folder).results["steps"], files)
+        prepared.loggers.show(read_run(folder).results["steps"], _pictures(folder, prepared.module.task.pictures))
         status = RunStatus.FINISHED
     except KeyboardInterrupt:
         status = RunStatus.INTERRUPTED
@@ -103,6 +95,18 @@ def _run_start(run: Run, config: Mapping[str, Any], show_line: ShowLine) -> RunS
         state=run.info.get("logged", {}),
         report=show_line,
     )
+
+
+def _pictures(folder: Path, drawn_by_task: Iterable[str]) -> dict[str, Path]:
+    """The files of a finished run that loggers show: predictions, heat maps, and the page of alignments."""
+    return {
+        "test/predictions": folder / PREDICTIONS,
+        "test/alignments": folder / ALIGNMENTS_PICTURE,
+        "test/tracks": folder / PREDICTIONS_PICTURE,
+        **{f"test/{Path(name).stem}": folder / name for name in drawn_by_task},
+        "test/page": folder / PAGE,
+        **{f"heat_maps/{path.stem}": path for path in sorted((folder / ALIGNMENTS).glob("*.png"))},
+    }
 
 
 def _summary(run: Run, monitor: str, maximize: bool) -> dict[str, float]:
