@@ -19,8 +19,9 @@ from attnx.files.file_lock import lock_while
 from attnx.files.printable import printable
 from attnx.files.process import interrupt_with_parent
 from attnx.registry.plugin_errors import find_plug_in
-from attnx.runs.layout import CHECKPOINTS, LAST, LOG_TXT, PROGRESS, PROGRESS_VARIABLE, RUN_JSON, RUN_LOCK
+from attnx.runs.layout import LOG_TXT, PROGRESS, PROGRESS_VARIABLE, RUN_JSON, RUN_LOCK
 from attnx.runs.plugin_copies import current_code
+from attnx.runs.run import Run
 from attnx.runs.sweep import is_sweep, read_sweep
 from attnx.training.distributed.slurm import slurm_job, stop_signals
 
@@ -129,7 +130,7 @@ def train_or_resume(config: Mapping[str, Any], overrides: Sequence[str]) -> None
             build_reports(folder)
             return
         reject_edited_plugins(folder.parent, config)
-        has_checkpoint = (folder / CHECKPOINTS / LAST).is_file()
+        has_checkpoint = Run(folder).has_checkpoint
         if not has_checkpoint:
             empty_folder(folder)
     if has_checkpoint:

@@ -46,25 +46,16 @@ class ForkServerProcesses:
             descriptor = server_end.fileno()
             self.server = spawn(partial(serve, descriptor), environment, [descriptor])
         self.jobs: set[int] = set()
-        self.threads = 0
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether the server has imported everything."""
-        return self.threads > 0
+        self.is_ready = False  # whether the server has imported everything
 
     def start(self, job: int, spec: JobSpec) -> None:
         """Start a job."""
         self.jobs.add(job)
-        self._send("start", job, spec)
+        _send(self.connection, "start", job, spec)
 
     def send_signal(self, job: int, signum: int) -> None:
         """Send a signal to a job's process, unless it has ended."""
-        self._send("signal", job, int(signum))
-
-    def _send(self, *message: Any) -> None:
-        with contextlib.suppress(OSError):  # the server has died, which `wait` notices
-            self.connection.send(message)
+        _send(self.connection, "signal", job, int(signum))
 
     def wait(self, seconds: float) -> list[tuple[int, int]]:
         """Wait for jobs to end, at most so long; return those that did with their exit codes, negative for signals.
@@ -79,7 +70,7 @@ class ForkServerProcesses:
                 if job is not None:
                     self.jobs.discard(job)
                     return [(job, value)]
-                self.threads = value
+                self.is_ready = True
         except (EOFError, OSError) as error:
             raise RunFailed(SERVER_DIED) from error
         return []
@@ -97,8 +88,8 @@ def serve(connection: int) -> None:
 
     Args:
         connection: file descriptor of the connection to the sweep. It receives ``("start", job, spec)`` and
-            ``("signal", job, signum)``, and sends ``(None, threads)`` once it is ready and ``(job, exit_code)`` when a
-            job has ended.
+            ``("signal", job, signum)``, and sends ``(None, 0)`` once it is ready and ``(job, exit_code)`` when a job
+            has ended.
     """
     spec = _ForkServer(Connection(connection)).serve()
     if spec is not None:
@@ -124,8 +115,7 @@ class _ForkServer:
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # the sweep handles it
         ignore_slurm_signals()
         _import_everything()
-        # Threads of C libraries included; 1 where the system does not say.
-        self._send(None, len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1)
+        _send(self.connection, None, 0)
         while True:
             try:
                 while self.connection.poll(SERVER_POLL_SECONDS if self.jobs else None):
@@ -156,7 +146,7 @@ class _ForkServer:
             if process.has_ended():
                 self._kill_group(process)  # what the job left running
                 del self.jobs[job]
-                self._send(job, process.exit_code)
+                _send(self.connection, job, process.exit_code)
 
     def _end_jobs(self) -> None:
         """Have the jobs save and end, and kill those that do not."""
@@ -173,9 +163,10 @@ class _ForkServer:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
 
-    def _send(self, *message: Any) -> None:
-        with contextlib.suppress(OSError):  # the sweep has gone
-            self.connection.send(message)
+
+def _send(connection: Connection[Any, Any], *message: Any) -> None:
+    with contextlib.suppress(OSError):  # the other end has gone, which the next one that reads notices
+        connection.send(message)
 
 
 def _import_everything() -> None:

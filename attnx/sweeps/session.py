@@ -118,8 +118,9 @@ class SweepSession:
         has_more = True
         with self.screen.live or nullcontext():
             while self.running or (has_more and not self.stop_signal.signum):
-                while has_more and not self.stop_signal.signum and self._has_room(processes):
-                    has_more = self._start_next(jobs, processes)
+                while processes.is_ready and len(self.running) < self.max_parallel and not self.stop_signal.signum:
+                    if not (has_more := self._start_next(jobs, processes)):
+                        break
                 self._send_stops(processes)
                 if self.running or (has_more and not processes.is_ready):
                     for index, code in processes.wait(POLL_SECONDS):
@@ -140,9 +141,6 @@ class SweepSession:
 
     def _stop_error(self) -> Stopped:
         return Stopped(f"resume with: {self.sweep.resume_command}", self.stop_signal.signum or signal.SIGINT)
-
-    def _has_room(self, processes: ForkServerProcesses) -> bool:
-        return processes.is_ready and len(self.running) < self.max_parallel
 
     def _start_next(self, jobs: Iterator[tuple[SweepJob, JobSpec]], processes: ForkServerProcesses) -> bool:
         """Start the next job, and show it GPUs of its own unless the user's configuration chose them.

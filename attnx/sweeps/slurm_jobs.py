@@ -226,17 +226,14 @@ def wait(session: SweepSession, waiting: dict[str, tuple[SweepJob, Any]], queue:
                 sync_from_folder(session.sweep, current)
             if job_id in ended or current.status in (*DONE_STATUSES, RunStatus.FAILED):  # an interrupted one may return
                 del waiting[job_id]
-                _note_end(session, job, handle.paths.stderr)
+                note_job_end(session.sweep.folder(job), "interrupted")  # if it was killed, it could not record that
+                sync_from_folder(session.sweep, job)
+                if job.status == RunStatus.WAITING:
+                    output = f"what it printed is in {handle.paths.stderr}"
+                    job.status, job.error = RunStatus.FAILED, f"it ended before attnx started; {output}"
+                job.ended = timestamp()
+                save_sweep(session.sweep)
+                text = f"job {job.index} {job.status}: {session.sweep.label(job)}  {best_text(job)}"
+                session.screen.print(text.rstrip())
         if waiting:
             time.sleep(POLL_SECONDS)
-
-
-def _note_end(session: SweepSession, job: SweepJob, output: Path) -> None:
-    """Record how a job ended; one that has left nothing ended before attnx started."""
-    note_job_end(session.sweep.folder(job), "interrupted")  # if it was killed, it could not record that
-    sync_from_folder(session.sweep, job)
-    if job.status == RunStatus.WAITING:
-        job.status, job.error = RunStatus.FAILED, f"it ended before attnx started; what it printed is in {output}"
-    job.ended = timestamp()
-    save_sweep(session.sweep)
-    session.screen.print(f"job {job.index} {job.status}: {session.sweep.label(job)}  {best_text(job)}".rstrip())
