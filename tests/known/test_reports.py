@@ -226,6 +226,18 @@ def test_compare_marks_the_best_in_its_direction(write):
     assert not any(str(cell.style) == "bold" for cell in cells if isinstance(cell, Text))
 
 
+def test_compare_names_unequal_conditions(write):
+    """Steps, and data that were changed in the same file."""
+    folders = [write("first", test_per=5.0, steps=10), write("second", test_per=6.0, steps=20)]
+    for folder, data in zip(folders, ("ab", "cd"), strict=True):
+        info = json.loads((folder / RUN_JSON).read_text())
+        (folder / RUN_JSON).write_text(json.dumps({**info, "status": "finished", "fingerprint": data}))
+    caption = str(compare(folders).caption)
+    assert "The runs did not train for the same number of steps (10 to 20)" in caption
+    assert "The runs were trained on 2 different data sets" in caption
+    assert "different" not in str(compare([folders[0], folders[0]]).caption)
+
+
 def test_compare_distinguishes_runs_of_one_name_by_folder(write):
     first, second = write("first"), write("second")
     (second / RUN_JSON).write_text(json.dumps({"format": FORMAT, "name": "first"}))

@@ -19,6 +19,8 @@ from attnx.reports.run.evaluation import LENGTH_BINS
 from attnx.reports.run.task_declarations import baseline_names
 from attnx.reports.significant_digits import format_difference, format_value, format_with_interval
 from attnx.reports.stats.bootstrap import percentile_interval, two_sided_p
+from attnx.reports.sweep.comparison import unequal_conditions
+from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.varied_keys import varied_keys
 from attnx.runs.layout import EVALUATIONS
 from attnx.runs.predictions import read_run_or_evaluation
@@ -30,8 +32,8 @@ ABSENT = "-"
 ALL_TAGS = f"_{MICRO}"
 LABELS = ("name", "folder")  # options that change no result
 DIFFERENCES = (
-    "last rows: difference from the first run with its 95 % interval (paired bootstrap over the test); below zero is "
-    "better, unless higher is better"
+    "last rows: difference from the first run with its 95 % interval (paired bootstrap over the test), each by itself; "
+    "below zero is better, unless higher is better"
 )
 OTHER_TESTS = (
     "the runs were tested on different examples, so no run can be called better; evaluate all of them on one file: "
@@ -103,7 +105,10 @@ def compare(folders: Sequence[Path | str]) -> Table:
                 _add_row(table, name, values, [None] * len(runs), None if differ else min)
     has_differences = not differ and _add_differences(table, runs)
     notes = [DIFFERENCES] if has_differences else [OTHER_TESTS] if differ else []
-    notes += filter(None, [_seeds_note(evaluated_runs, options)])
+    notes += [
+        *filter(None, [_seeds_note(evaluated_runs, options)]),
+        *unequal_conditions(load_runs([run.path for run in evaluated_runs])),
+    ]
     table.caption = Text("\n".join(notes)) if notes else None
     return table
 
