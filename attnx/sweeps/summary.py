@@ -161,8 +161,8 @@ def best_job(sweep: Sweep) -> SweepJob | None:
 
 
 def best_text(job: SweepJob) -> str:
-    """A job's metric and its best value so far."""
-    return "" if job.best is None else f"{(job.monitor or '').removeprefix('valid_')} {format_value(float(job.best))}"
+    """A job's metric, which is of validation, and its best value so far."""
+    return "" if job.best is None else f"{job.monitor or ''} {format_value(float(job.best))}"
 
 
 def format_duration(seconds: float) -> str:

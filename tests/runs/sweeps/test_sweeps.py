@@ -502,7 +502,7 @@ def test_the_table_shows_every_job(mixed_sweep):
     for row, word in zip(rows[:4], ("finished", "20/50", "killed by SIGKILL", "waiting"), strict=True):
         assert word in row
     assert "0:30 left" in rows[1]  # ten steps in ten seconds, thirty to go
-    assert "per 7.25" in rows[0]
+    assert " valid_per 7.25" in rows[0]
     summary = " ".join(lines[lines.index(rows[-2]) :])
     assert "1 waiting, 1 running, 1 finished, 1 failed" in summary
 
