@@ -563,6 +563,7 @@ def test_a_test_without_an_error_is_no_certainty(write):
     ranking = only([folders[0], folders[3]]).rankings[0]
     assert ranking.rows[1].difference.difference == 15
     assert [row.setting.name for row in ranking.undecided] == ["mlp"]
+    assert re.search(r"with one seed, at most \d+ \(100 %\) better than \*\*mlp\*\*\.$", ranking.verdict[0])
     (folders[4] / "results.json").write_text('{"test_wer": 20.0, "test_examples": 20}')  # now seeds differ
     assert only(folders).rankings[0].verdict[0].startswith("Take **dot**, which won on these test examples: ")
 
@@ -619,6 +620,13 @@ def test_a_metric_may_be_maximized(write):
     comparison = only(write_seeds(write, values, metric="bleu", maximize=True))
     assert names(comparison) == ["dot", "mlp"]
     assert comparison.rankings[0].rows[1].difference.difference == pytest.approx(4.75)
+
+
+def test_an_accuracy_differs_by_a_share_of_the_error(write):
+    """Errors of 10 % are a third fewer than those of 15 %, which no share of the accuracy is."""
+    values = {"dot": (90.0, 90.1, 89.9), "mlp": (85.0, 85.1, 84.9)}
+    verdict = only(write_seeds(write, values, metric="accuracy", maximize=True)).rankings[0].verdict
+    assert "5.00 (33 % of the error) better than **mlp**" in verdict[0]
 
 
 def test_runs_on_different_test_data_are_not_compared(write, tmp_path):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
-from attnx.reports.metric_names import TEST, VALID
+from attnx.reports.metric_names import MAX_PERCENT, TEST, VALID
 from attnx.reports.significant_digits import p_text
 from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL
 from attnx.reports.sweep.metrics import Metric
@@ -140,13 +140,15 @@ def _lead(ranking: Ranking, row: RankedSetting) -> str:
 def amount(ranking: Ranking, difference: float) -> str:
     """A difference from the best in the metric's units, for an error also in percent of the worse one.
 
-    A metric of 10 and a best one of 8 differ by ``2.00 (20 %)``.
+    Errors of 10 and 8 differ by ``2.00 (20 %)``, accuracies of 90 and 92 by ``2.00 (20 % of the error)``.
     """
     text = ranking.metric.format(difference)
     if ranking.scale.least is None:
         return text
-    best = math.exp(fmean(ranking.rows[0].on_scale(ranking.scale)))
-    return f"{text} ({100 * difference / (best + difference):.0f} %)" if best + difference > 0 else text
+    best, whole = ranking.scale_mean(ranking.rows[0]), ""
+    if ranking.scale.sign < 0:
+        best, whole = MAX_PERCENT - best, " of the error"
+    return f"{text} ({100 * difference / (best + difference):.0f} %{whole})" if best + difference > 0 else text
 
 
 def _certainty(ranking: Ranking) -> str:
