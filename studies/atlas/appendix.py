@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 import attnx
 from attnx.reports.markdown import table
 from attnx.reports.sweep.comparison import Comparison
-from attnx.reports.sweep.markdown import F_TEST_HEAD, f_test_rows, length_section, ranking_head, ranking_rows
 from attnx.reports.sweep.report import Report
+from attnx.reports.sweep.texts import F_TEST_HEAD, f_test_rows, length_section, ranking_head, ranking_rows
 from studies.atlas.changes import Changes, single_changes
 from studies.atlas.design import Task, read_design
 from studies.atlas.figures import (

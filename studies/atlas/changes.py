@@ -8,10 +8,10 @@ from typing import NamedTuple
 from attnx.reports.stats.multiple_comparisons import MeanDifference
 from attnx.reports.sweep.ablations import Reference, differences_from
 from attnx.reports.sweep.comparison import Comparison
-from attnx.reports.sweep.markdown import has_no_attention
 from attnx.reports.sweep.metrics import Metric
 from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.settings import chosen_values
+from attnx.reports.sweep.texts import has_no_attention
 from studies.atlas.design import Task
 from studies.job import Setting
 from studies.results import RATE, setting_choices

@@ -10,11 +10,11 @@ import pytest
 
 from attnx.errors import UserError
 from attnx.reports.run.evaluated_examples import EvaluatedExamples, LengthErrors
-from attnx.reports.sweep.ablations import ablations, parse_reference
+from attnx.reports.sweep.ablations import ablation_section, ablations, parse_reference
 from attnx.reports.sweep.comparison import comparisons, group_lengths
-from attnx.reports.sweep.markdown import ablation_section, length_section
 from attnx.reports.sweep.report import Report
 from attnx.reports.sweep.run_record import RunRecord
+from attnx.reports.sweep.texts import length_section
 from attnx.runs.info import RunStatus
 from tests.refusal import refused
 

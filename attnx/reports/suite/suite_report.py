@@ -20,7 +20,7 @@ from attnx.reports.sweep.metrics import COSTS
 from attnx.reports.sweep.ranking import RankedSetting, Ranking
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.run_table import SUITE, read_run_table, table_text
-from attnx.reports.sweep.tables import number_cells
+from attnx.reports.sweep.texts import number_cells
 
 PAGE: Final = Path(__file__).parents[1] / "pages" / "suite_page.html"
 SUFFIXES: Final = (".html", ".md", ".csv", ".runs.csv")

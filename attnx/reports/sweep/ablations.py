@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
 from attnx.errors import UserError, suggest
+from attnx.reports.markdown import table
 from attnx.reports.stats.multiple_comparisons import MeanDifference, compare_with_control
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.effects import Factor, factors, has_factors
@@ -15,6 +16,7 @@ from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.settings import ABSENT, chosen_values, override_choice
 from attnx.runs.sweep import split_override
 
+ABLATION_HEAD = ("choice", "value", "mean", "difference", "95 % interval", "p")
 Reference = Mapping[str, str]
 """Values of choices, by key, as text."""
 
@@ -61,6 +63,23 @@ def ablations(comparison: Comparison, reference: Reference) -> tuple[RankedSetti
     differences = differences_from(start, [row for *_, row in changed], ranking.scale)
     entries = zip(changed, differences, strict=True)
     return start, [Ablation(factor, value, row, gap) for (factor, value, row), gap in entries]
+
+
+def ablation_section(comparison: Comparison, reference: Reference) -> Iterator[str]:
+    """What it costs to change one choice of a reference; nothing if it is not among the settings."""
+    main = comparison.rankings[0]
+    start, changed = ablations(comparison, reference)
+    text = main.metric.format
+    yield "### One choice changed"
+    yield (
+        f"{main.name(start)} has {main.metric.label} {text(start.mean)}. Each row differs from it in one choice. "
+        f"A difference above zero is worse; intervals and p are adjusted for all rows."
+    )
+    rows = [
+        [change.factor, change.value, text(change.row.mean), *main.metric.difference_cells(change.difference)]
+        for change in changed
+    ]
+    yield table(ABLATION_HEAD, rows)
 
 
 def differences_from(

@@ -20,11 +20,18 @@ from attnx.reports.sweep.ablations import Reference, parse_reference
 from attnx.reports.sweep.comparison import Comparison, RankingAnalysis, comparisons
 from attnx.reports.sweep.front import draw_front, parse_cost
 from attnx.reports.sweep.load_runs import load_runs
-from attnx.reports.sweep.markdown import describe_runs, markdown, ranking_head, ranking_rows
 from attnx.reports.sweep.page_data import page_data
 from attnx.reports.sweep.run_record import RunRecord, group_failures
 from attnx.reports.sweep.run_table import table_text
-from attnx.reports.sweep.tables import effects_csv, latex, ranking_csv
+from attnx.reports.sweep.texts import (
+    describe_runs,
+    effects_csv,
+    latex,
+    markdown,
+    ranking_csv,
+    ranking_head,
+    ranking_rows,
+)
 from attnx.runs.info import RunStatus
 
 TASK = "task"
