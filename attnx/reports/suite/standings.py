@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
@@ -158,8 +158,8 @@ class Standings:
                 results[key] = fmean(run.results[key] for run in runs)
                 results["test_examples"] = sum(run.results.get("test_examples", 1.0) for run in runs)
             if len(runs) == len(self.suite.tasks):
-                facts = {"monitor": runs[0].monitor, "maximize": runs[0].maximize}
-                means.append(RunRecord(Path(mechanism), mechanism, status, seed, results=results, **facts))
+                record = RunRecord(Path(mechanism), mechanism, status, seed, results=results)
+                means.append(replace(record, monitor=runs[0].monitor, maximize=runs[0].maximize))
         return means
 
     @property
