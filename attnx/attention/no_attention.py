@@ -31,9 +31,8 @@ class NoAttention(nn.Module):
 
     def make_memory(self, states: Tensor, memory_mask: Tensor | None = None, values: Tensor | None = None) -> Memory:
         """(b, 1, v), the last state as a memory of one position."""
-        if memory_mask is None:
-            memory_mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
-        return Memory(states, states, memory_mask, source_sizes=(states.shape[1],))
+        mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+        return Memory(states, states, mask, source_sizes=(states.shape[1],))
 
     def init_history(self, memory: Memory) -> None:
         """Nothing is remembered."""

@@ -57,8 +57,6 @@ class ConstrainedSearch(ABC):
     def with_limit(self, limit: OutputLimit) -> Self:
         """The search with the length limits of the training data, where its options leave them unset."""
         ratio, extra = self.max_length_ratio, self.max_length_extra
-        if ratio is not None and extra is not None:
-            return self
         ratio, extra = limit.ratio if ratio is None else ratio, limit.extra if extra is None else extra
         return replace(self, max_length_ratio=ratio, max_length_extra=extra)
 

@@ -35,8 +35,8 @@ def apply_rope(vectors: Tensor, by: Tensor) -> Tensor:
         by: (2, ..., m, d / 2) from :func:`rope_cos_sin`, broadcast against ``vectors``.
 
     >>> quarter = torch.tensor([[0.0], [1.0]])
-    >>> apply_rope(torch.tensor([3.0, 5.0]), quarter)
-    tensor([-5.,  3.])
+    >>> apply_rope(torch.tensor([3.0, 5.0], dtype=torch.bfloat16), quarter)
+    tensor([-5.,  3.], dtype=torch.bfloat16)
     """
     first, second = vectors.chunk(2, dim=-1)
     cosine, sine = by

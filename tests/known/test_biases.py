@@ -143,9 +143,9 @@ def test_sdpa_adds_the_bias(bias):
 def test_a_transformer_without_encodings_knows_positions_by_its_bias(bias):
     """Without one, the source's symbols in another order give the same; with one they do not."""
 
-    def last_logits(**options: Any) -> list[Tensor]:
-        config = compose(["model=transformer", "model.hidden_size=8", "model.layers=1", "attention.heads=2"])
-        config["model"] |= {"position_encoding": "none", "dropout": 0.0, **options}
+    def last_logits(*words: str) -> list[Tensor]:
+        config = compose(["model=transformer", "model.hidden_size=8", "model.layers=1", "attention.heads=2", *words])
+        config["model"] |= {"position_encoding": "none", "dropout": 0.0}
         model: Any = resolve_model(config).build(DataSizes(source_symbols=23, target_symbols=17)).eval()
         for layer in (*model.encoder.layers, *model.decoder.layers):
             for head in layer.self_attention.heads:
@@ -154,7 +154,8 @@ def test_a_transformer_without_encodings_knows_positions_by_its_bias(bias):
         return [*model(source, source > 0, torch.tensor([[1], [1]])).logits[:, -1]]
 
     torch.testing.assert_close(*last_logits())
-    assert not torch.allclose(*last_logits(self_bias=bias))
+    assert not torch.allclose(*last_logits(f"model.self_bias={bias}"))
+    assert not torch.allclose(*last_logits(f"attention.bias={bias}"))
 
 
 # Scores 0 and 1; half of them has a tanh of 0 and tanh(1/2) = (e - 1) / (e + 1).

@@ -49,6 +49,12 @@ def test_parts_that_read_earlier_steps_or_sample_are_refused(part):
         differential(2, 5, 8, 12, **part)
 
 
+@pytest.mark.parametrize(("memory", "values"), [(6, 8), (8, 9)])
+def test_heads_divide_both_widths(memory, values):
+    with pytest.raises(UserError, match=f"the widths of the memory and of the values, {memory} and {values}, do not"):
+        differential(2, 5, memory, values)
+
+
 @pytest.mark.parametrize(("layer", "decay"), [(0, 1.0), (1, math.exp(-0.3)), (11, math.exp(-3.3))])
 def test_the_share_starts_by_depth(layer, decay):
     start = 0.8 - 0.6 * decay

@@ -138,6 +138,7 @@ REFUSED = {
         "model.mixer=linear model.position_encoding=rotary": "...no layer attends with model.mixer=linear...",
     },
     "task=language_model model=transformer model.form=decoder_only model.layers=2 model.mixer=[differential,linear]": {
+        "model.tag_inputs=[encoder]": "...task=language_model has no source; use model.tag_inputs=[decoder]",
         "attention.hops=2": "attention.hops=2 has no effect beside model.mixer=[differential,linear]; leave it out, or "
         "name standard in it",
         "attention.kv_heads=3": "attention.kv_heads=3 has no effect beside model.mixer=[differential,linear]...",

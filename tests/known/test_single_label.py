@@ -15,8 +15,8 @@ SCORES = torch.tensor([[9.0, 9.0, 9.0, 9.0, 0.0, math.log(2), math.log(5)]])
 def test_the_loss_counts_the_answer_alone():
     """-log 5/8, whatever comes after it; smoothed by 0.3 the three answers share that much: log 8 - 0.7 log 5 - ..."""
     target = torch.tensor([[6, EOS, PAD]])
-    loss = SingleLabelTarget(7).step_losses(SCORES[:, None], target, target != PAD).sum()
-    torch.testing.assert_close(loss, torch.tensor(math.log(8 / 5)))
+    loss = SingleLabelTarget(7).step_losses(SCORES[:, None], target, target != PAD)
+    torch.testing.assert_close(loss, torch.tensor([[math.log(8 / 5), 0.0, 0.0]]))
     smooth = SingleLabelTarget(7).step_losses(SCORES[:, None], target, target != PAD, label_smoothing=0.3).sum()
     torch.testing.assert_close(smooth, torch.tensor(math.log(8) - 0.7 * math.log(5) - 0.1 * math.log(10)))
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from attnx.data.batches import Batch
 from attnx.data.vocabulary import BOS, EOS, PAD, STOP
 from attnx.decoding.beam import Beam
+from attnx.decoding.ensemble import Ensemble
 from attnx.decoding.greedy import Greedy
 from attnx.decoding.sampling import Sampling
 from attnx.laws.small import small_config
@@ -132,6 +133,8 @@ def test_searches_agree():
     assert beam.sequences[:, :, 0].tolist() == output.topk(5).indices.tolist()
     assert (beam.sequences[:, :, 1] == EOS).all()
     torch.testing.assert_close(beam.log_probability, output.topk(5).values.to(beam.log_probability.dtype))
+    together = Greedy()(Ensemble([model, model]), source, source_mask, need_weights=True)
+    assert together.weights is None, "slots of two models have no order in common"
     drawn = Sampling(top_k=1)(model, source, source_mask)
     assert drawn.sequences[:, 0, 0].tolist() == greedy.sequences[:, 0, 0].tolist()
 

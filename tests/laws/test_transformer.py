@@ -267,10 +267,10 @@ def test_a_causal_prefix_is_read_as_by_the_scope_history():
     assert not torch.allclose(causal, bidirectional)
 
 
-@pytest.mark.parametrize("heads", [1, 2])
-def test_rotary_positions_are_relative(heads):
+@pytest.mark.parametrize("options", [{"heads": 1}, {"heads": 2}, {"name": ("standard", {"heads": 2, "hops": 2})}])
+def test_rotary_positions_are_relative(options):
     """With rotary positions only, a stream that starts later gives the same."""
-    model = build_model(form="decoder_only", position_encoding="rotary", heads=heads)
+    model = build_model(form="decoder_only", position_encoding="rotary", **options)
     with torch.no_grad():
         state = model.init_state(SOURCE[:1], SOURCE_MASK[:1])
         shifted = torch.arange(7)[None] + 5
