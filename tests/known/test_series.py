@@ -54,9 +54,10 @@ def test_a_blank_line_of_one_column_is_a_missing_value(tmp_path):
 def test_a_note_describes_irregular_steps(tmp_path):
     (series,) = read_series(write(tmp_path, "1,2,3", "2,5,3", "7,7,3", "8,11,3"), "time", [])
     assert irregular_steps_note(series) == [
-        "1 of 3 steps are not about 1 long like the others, the first after 2; they are treated as equal"
+        "1 of 3 steps are not about 1 long as is usual, the first after 2; they are treated as equal"
     ]
     assert not irregular_steps_note(series._replace(times=np.arange(4.0)))
+    assert len(irregular_steps_note(series._replace(times=np.arange(4.0)), usual_step=7.0)) == 1  # those of training
 
 
 def test_each_group_is_a_series(tmp_path):
@@ -237,7 +238,7 @@ def test_steps_of_the_calendar_are_equal(labels):
 
 def test_a_missing_step_of_the_calendar_is_noted():
     (note,) = irregular_steps_note(series_at("2016-01", "2016-02", "2016-04", "2016-05", "2016-06"))
-    assert note.startswith("1 of 4 steps are not about 2.6784e+06 s long like the others, the first after 2016-02;")
+    assert note.startswith("1 of 4 steps are not about 2.6784e+06 s long as is usual, the first after 2016-02;")
     (note,) = irregular_steps_note(series_at("2016Q1", "2016Q2", "2016Q3", "2017Q1"))
     assert "the first after 2016Q3" in note
     (note,) = irregular_steps_note(series_at("20160130", "20160131", "20160201", "20160203"))

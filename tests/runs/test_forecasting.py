@@ -165,6 +165,14 @@ def _goes_on(command: Callable[..., Any], succeed: Callable[..., str]) -> None:
     write("now.csv", range(82, 92), at_91=blank["at_91"])
     note = "now.csv: the last task.horizon=3 rows are forecast, and their values of the targets are not read"
     assert note in command("predict", "one", "now.csv").err
+    blank["at_84"], blank["at_90"] = "2024-01-04 12:40,1,,7,12", "2024-01-04 18:00,,,,"
+    write("now.csv", range(82, 92), **blank)
+    assert command("predict", "one", "now.csv").err.splitlines() == [
+        "attnx: now.csv: 1 missing values of b are replaced by the last ones before",
+        "attnx: now.csv: 1 missing values of hour are replaced by the last ones before",
+        "attnx: now.csv: 2 of 9 steps are not about 3600 s long as is usual, the first after 2024-01-04 11:00; they "
+        "are treated as equal",
+    ]
     write("short.csv", range(85, 92))
     short = "short.csv: has 7 steps, but task.lookback=7 and task.horizon=3 known ones after them are needed\n"
     assert command("predict", "one", "short.csv").err == f"attnx: {short}"

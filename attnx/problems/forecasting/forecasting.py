@@ -23,10 +23,10 @@ from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
 
 from .baselines import LINEAR_BASELINE, Baseline, Linear, repeat_season
 from .metrics import forecast_metrics, update_forecast_metrics
-from .series import Series, fill_missing, irregular_steps_note, read_series, write_test_series
+from .series import Series, fill_missing, irregular_steps_note, read_series, read_test_series, write_test_series
 from .series_split import SeriesSplit, constant_column_notes, overlap_note, split_note, split_series
 from .target import ForecastTarget, median_first
-from .windows import Span, WindowSpec, time_order, training_windows, window_scales
+from .windows import Span, WindowSpec, source_notes, time_order, training_windows, window_scales
 
 # The linear baseline has few weights and needs no more windows.
 MAX_WINDOWS_FOR_LINEAR = 20_000
@@ -120,6 +120,7 @@ class Forecasting(SequenceTask):
         self.notes: list[str] = []
         self.scales: FeatureScaler | None = None
         self.test_part: list[tuple[Series, Span]] = []
+        self.usual_step: float | None = None  # of the first series, in seconds or numbers
         self.baseline_forecasts: dict[str, Baseline] = {
             "naive": partial(repeat_season, horizon=horizon, season=1),
             "seasonal": partial(repeat_season, horizon=horizon, season=season_length),
@@ -192,7 +193,8 @@ class Forecasting(SequenceTask):
         """Read a user's file, to forecast the steps after its last one.
 
         With known columns the file has rows for the forecast steps too, with empty targets; ``notes`` then says if they
-        are not empty. Several series, and one that is too short, are UserErrors.
+        are not empty, and what is odd about the rows that are read. Several series, and one that is too short, are
+        UserErrors.
         """
         series, *further = self._read_series(path)
         if further:
@@ -203,12 +205,8 @@ class Forecasting(SequenceTask):
             raise UserError(
                 f"{path}: has {count_phrase(len(series.numbers), 'step')}, but {self._source_steps()} are needed"
             )
-        note = (
-            f"{path}: the last task.horizon={self.horizon} rows are forecast, and their values of the targets are not "
-            "read; append rows with empty targets to forecast later times"
-        )
-        is_missing = np.isnan(series.measured_values(windows.targets, start, len(series.numbers)))
-        self.notes = [] if is_missing.all() else [note]
+        notes = source_notes(windows, series, start, self.usual_step)
+        self.notes = [f"{path}: {note}" for note in notes]
         source = windows.source(series.values(windows.columns, 0, len(series.numbers)), start)
         target = np.zeros((self.horizon, len(windows.targets)), np.float32)
         labels = series.labels[start - self.lookback :]
@@ -233,7 +231,10 @@ class Forecasting(SequenceTask):
         columns = self.target_columns + self.known_columns if self.target_columns else ()
         series = read_series(path, self.time_column, columns, self.group_column, self.header, self.notes)
         filled = [fill_missing(item, str(path)) for item in series]
-        self.notes += [note for item, notes in filled for note in (*notes, *irregular_steps_note(item))]
+        self.usual_step = self.usual_step or series[0].usual_step
+        self.notes += [
+            note for item, notes in filled for note in (*notes, *irregular_steps_note(item, self.usual_step))
+        ]
         return [item for item, _ in filled]
 
     def _window_spec(self, series: Series) -> WindowSpec:
@@ -276,17 +277,15 @@ class Forecasting(SequenceTask):
         linear.save(folder / LINEAR_BASELINE)
         drawn = []  # the targets of each test split and of its first lookback
         for series, span in self.test_part:
-            start = max(span.start - self.lookback, 0)
-            values = series.values(self.target_columns, start, span.end)
-            times, labels = series.times[start : span.end], series.labels[start : span.end]
-            drawn.append(Series(series.name, values, self.target_columns, times, labels))
+            drawn.append(series.part(self.target_columns, max(span.start - self.lookback, 0), span.end))
         write_test_series(folder, drawn)
 
     def restore(self, folder: Path) -> None:
-        """Read the linear baseline, and the scales of the targets."""
+        """Read the linear baseline, the scales of the targets, and how long a step is."""
         self.scales = FeatureScaler.load(folder / TARGET_FEATURES)
         self.target_columns = self.scales.columns
         self.baseline_forecasts["linear"] = Linear.load(folder / LINEAR_BASELINE)
+        self.usual_step = next((series.usual_step for series in read_test_series(folder)), None)
 
 
 def _make_pairs(windows: WindowSpec, part: list[tuple[Series, Span]]) -> list[Pair]:

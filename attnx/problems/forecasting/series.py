@@ -29,7 +29,7 @@ CHECKED_ROWS = 20
 # Texts of missing values.
 MISSING = frozenset(("", *GAPS))
 LARGEST = float(np.finfo(np.float32).max)
-# A step is unlike the others if it is longer or shorter than the median by this share; months differ by less.
+# A step is unlike the usual one if it is longer or shorter by this share; months differ by less.
 UNUSUAL_STEP = 0.5
 
 
@@ -57,16 +57,30 @@ class Series(NamedTuple):
         """Whether its times are dates; else they are numbers."""
         return bool(self.labels) and parse_date(self.labels[0]) is not None
 
+    @property
+    def usual_step(self) -> float | None:
+        """The median of its steps; None if it has none."""
+        return float(np.median(np.diff(self.times))) if len(self.times) > 1 else None
+
+    def part(self, names: Sequence[str], start: int, end: int) -> Series:
+        """These columns from step ``start`` up to ``end``."""
+        missing_mask = None if self.missing_mask is None else self.missing_mask[start:end, self._places(names)]
+        times, labels = self.times[start:end], self.labels[start:end]
+        return Series(self.name, self.values(names, start, end), tuple(names), times, labels, missing_mask)
+
+    def _places(self, names: Sequence[str]) -> list[int]:
+        return [self.columns.index(name) for name in names]
+
     def values(self, names: Sequence[str], start: int, end: int) -> Numbers:
         """(end - start, len(names)) values of these columns, from step ``start`` up to ``end``."""
-        return self.numbers[start:end, [self.columns.index(name) for name in names]]
+        return self.numbers[start:end, self._places(names)]
 
     def measured_values(self, names: Sequence[str], start: int, end: int) -> Numbers:
         """As :meth:`values`, but filled values are NaN."""
         values = self.values(names, start, end)
         if self.missing_mask is None:
             return values
-        return np.where(self.missing_mask[start:end, [self.columns.index(name) for name in names]], np.nan, values)
+        return np.where(self.missing_mask[start:end, self._places(names)], np.nan, values)
 
 
 def read_series(
@@ -192,17 +206,17 @@ def _parse_value(cell: str, column: str, location: str) -> float:
     return value
 
 
-def irregular_steps_note(series: Series) -> list[str]:
-    """Return a note on steps of unusual length; none if there are none. Months, quarters and years are usual."""
+def irregular_steps_note(series: Series, usual_step: float | None = None) -> list[str]:
+    """Return a note on steps unlike the usual one, by default the series' own; months, quarters and years are usual."""
     steps = np.diff(series.times)
-    usual = float(np.median(steps)) if len(steps) else 0.0
+    usual = usual_step or series.usual_step or 0.0
     unusual = np.flatnonzero(np.abs(steps - usual) > UNUSUAL_STEP * usual)
     if not len(unusual):
         return []
     unit = " s" if series.has_dates else ""
     return [
-        f"{len(unusual):,} of {len(steps):,} steps{name_suffix(series)} are not about {usual:g}{unit} long like the "
-        f"others, the first after {series.labels[unusual[0]]}; they are treated as equal"
+        f"{len(unusual):,} of {len(steps):,} steps{name_suffix(series)} are not about {usual:g}{unit} long as is "
+        f"usual, the first after {series.labels[unusual[0]]}; they are treated as equal"
     ]
 
 
@@ -228,10 +242,19 @@ def fill_missing(series: Series, where: str = "the series") -> tuple[Series, lis
         if len(measured) < len(numbers):
             last = np.maximum(np.searchsorted(measured, np.arange(len(numbers)), side="right") - 1, 0)
             numbers[:, index] = numbers[measured[last], index]
-            note = f"{len(numbers) - len(measured):,} missing values of {column}{name_suffix(series)} are replaced by "
             leading = f", the first {measured[0]:,} by the first one after" if measured[0] else ""
-            notes.append(f"{note}the last ones before{leading}")
+            notes.append(f"{_filled(column, series, len(numbers) - len(measured))}{leading}")
     return series._replace(numbers=numbers, missing_mask=np.isnan(series.numbers)), notes
+
+
+def filled_notes(series: Series) -> list[str]:
+    """Return a note on each column of filled series whose values were missing."""
+    counts = [] if series.missing_mask is None else series.missing_mask.sum(0)
+    return [_filled(column, series, count) for column, count in zip(series.columns, counts, strict=True) if count]
+
+
+def _filled(column: str, series: Series, count: int) -> str:
+    return f"{count:,} missing values of {column}{name_suffix(series)} are replaced by the last ones before"
 
 
 def name_suffix(series: Series) -> str:

@@ -13,7 +13,7 @@ from attnx.data.dataset import PairDataset
 from attnx.data.examples import Pair
 from attnx.data.features import FeatureScaler, Matrix
 
-from .series import Series
+from .series import Series, filled_notes, irregular_steps_note
 from .times import parse_time
 
 
@@ -84,6 +84,20 @@ class WindowSpec(NamedTuple):
                 target=targets[start:end],  # missing values are NaN
                 name=f"{series.name} {series.labels[start]}".strip(),
             )
+
+
+def source_notes(windows: WindowSpec, series: Series, start: int, usual_step: float | None) -> list[str]:
+    """Return notes on the last window of a series, which forecasts from step ``start`` on: what is odd or not read."""
+    first, end = start - windows.lookback, len(series.numbers)
+    notes = filled_notes(series.part(windows.columns, first, start))
+    notes += filled_notes(series.part(windows.known_columns, start, end))
+    notes += irregular_steps_note(series.part((), first, end), usual_step)
+    if not np.isnan(series.measured_values(windows.targets, start, end)).all():
+        notes.append(
+            f"the last task.horizon={windows.horizon} rows are forecast, and their values of the targets are not read; "
+            "append rows with empty targets to forecast later times"
+        )
+    return notes
 
 
 def time_order(pairs: Sequence[Pair]) -> tuple[list[int], int]:
