@@ -81,6 +81,10 @@ class Vocabulary:
         ids = [lookup(symbol, UNK) for symbol in symbols]
         return [*ids, EOS] if end else ids
 
+    def knows(self, symbol: str) -> bool:
+        """Return whether a symbol, which is no special, has an id of its own."""
+        return symbol in self._ids
+
     def decode(self, ids: Iterable[int]) -> list[str]:
         """Return the symbols of ``ids`` up to the first ``EOS``, without ``PAD`` and ``BOS``."""
         return [self.symbols[i] for i in takewhile(lambda i: i != EOS, ids) if i not in (PAD, BOS)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeAlias
 
@@ -17,6 +19,7 @@ from attnx.data.splits import Splits
 from attnx.data.text_pipeline import TextPipeline
 from attnx.data.vocabulary import Vocabulary
 from attnx.errors import UserError
+from attnx.files.printable import quoted
 from attnx.metrics.per_tag import update_all
 from attnx.nn.contracts import TargetSpec
 from attnx.nn.targets.build import step_spec
@@ -24,6 +27,8 @@ from attnx.runs.layout import OUTPUT_LIMIT, SIDES
 
 TaskOutput: TypeAlias = list[str] | Matrix
 """What a model writes for an example: symbols, or a matrix (t, f) in the data's units."""
+NOTED_UNKNOWN_SHARE = 0.05
+MAX_UNKNOWN_LENGTH = 60
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,31 @@ class SequenceData:
     def evaluation_dataset(self, pairs: list[Pair]) -> PairDataset:
         """Encode pairs, a row each, with the first reference as the target."""
         return PairDataset.from_pairs(pairs, self.source, self.target, False, self.tags)
+
+    def unknown_notes(self, split: str, pairs: Sequence[Pair]) -> list[str]:
+        """Return a note on each side of a split with many symbols that training does not have."""
+        references = (
+            compress(reference, pair.loss_mask) if pair.loss_mask else reference
+            for pair in pairs
+            for reference in pair.references
+        )
+        sides = {"sources": (self.source, (pair.source for pair in pairs)), "references": (self.target, references)}
+        notes = (_unknown_note(f"{split} {side}", *content) for side, content in sides.items())
+        return [note for note in notes if note]
+
+
+def _unknown_note(where: str, side: Vocabulary | FeatureScaler, sequences: Iterable[Iterable[str]]) -> str:
+    """Say which symbols of sequences are unknown, the most frequent first; nothing if few are."""
+    if not isinstance(side, Vocabulary):
+        return ""
+    counts = Counter(chain.from_iterable(sequences))
+    unknown = Counter({symbol: counts[symbol] for symbol in counts if not side.knows(symbol)})
+    share = unknown.total() / max(1, counts.total())
+    if share < NOTED_UNKNOWN_SHARE:
+        return ""
+    symbols = quoted(" ".join(symbol for symbol, _ in unknown.most_common()), MAX_UNKNOWN_LENGTH)
+    missing = f"{100 * share:.0f} % of the symbols of the {where} are not in the training split"
+    return f"{missing}, such as {symbols}; write both alike"
 
 
 def check_splits(splits: Splits[Any]) -> None:

@@ -136,7 +136,8 @@ def assemble(config: Config, task: Any, data: SequenceData) -> PreparedRun:
     # Built here for its errors, before anything is written, and again when the length of the run is known.
     module.build_lr_schedule(optimizer=module.build_optimizer(parameters=model.parameters()), progress=float)
     loggers = Loggers(config.get("logger", {}) if process_group.is_main_process() else {})
-    return PreparedRun(resolved, data, module, loaders, loggers, devices, notes=task.notes)
+    notes = [*data.unknown_notes("validation", data.pairs.valid), *data.unknown_notes("test", data.pairs.test)]
+    return PreparedRun(resolved, data, module, loaders, loggers, devices, notes=[*notes, *task.notes])
 
 
 def train(prepared: PreparedRun, folder: Path, plan: StepPlan, console: Console, resume: bool = False) -> None:

@@ -13,6 +13,8 @@ from attnx.data.examples import read_pairs
 from attnx.data.readers.tsv import PairReader
 from attnx.errors import UserError
 from attnx.problems.forecasting.forecasting import Forecasting
+from attnx.runs.predictions import Evaluation
+from attnx.runs.run import read_run
 from attnx.tasks import translation
 from attnx.tasks.classification import read_labeled_texts
 from attnx.tasks.g2p import G2p
@@ -177,7 +179,7 @@ def test_a_first_row_that_is_taken_for_names_is_noted():
         task.load()
         notes.append([note for note in task.notes if not note.startswith("task.split")])
     irregular = (
-        "1 of 30 steps are not about 86400 s long like the others, the first after 20160128; they are treated as equal"
+        "1 of 30 steps are not about 86400 s long as is usual, the first after 20160128; they are treated as equal"
     )
     names = "the first line of series.csv is taken for names of columns, and not read: 'day,a'"
     assert notes == [[names, irregular], [irregular]]
@@ -320,3 +322,22 @@ def test_an_evaluation_says_what_was_trained_on(command):
     trained = [pair.source_text for pair in G2p(train="words.tsv", holdout=0.2).load().pairs.train]
     write("".join(f"{text}\tA B\n" for text in trained[:7]) + "zzz\tA\n", "test.tsv")
     assert "note: 7 of 8 sources are also in the training split" in command("evaluate", "run", "task.test=test.tsv").out
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_symbols_that_training_does_not_have_are_noted(succeed):
+    """Of a test file, and of one to evaluate on; all of them cost errors, and few are no wonder."""
+    write(lines(lambda n: f"{word(n)}\t{phones(n)}", 97))
+    write("abz\ta B B B\n", "other.tsv")
+    noted = {
+        f"{share} % of the symbols of the test {side} are not in the training split, such as {symbol}; write both alike"
+        for share, side, symbol in ((33, "sources", "'z'"), (25, "references", "'a'"))
+    }
+    succeed("task.train=words.tsv", "task.test=other.tsv", *FEW[1:], "folder=run")
+    assert noted < {*read_run("run").info["notes"]}
+    rare = "".join(f"abcdefghijkabcdefghijk\t{'A ' * n}B\n" for n in range(19, 22))
+    write(f"zb\tx B\n{rare}", "rare.tsv")
+    for name, expected in (("other", noted), ("rare", set())):
+        succeed("evaluate", "run", f"task.test={name}.tsv")
+        notes = Evaluation(f"run/evaluations/{name}").info["notes"]
+        assert {note for note in notes if "symbols of the" in note} == expected

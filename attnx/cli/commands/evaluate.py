@@ -90,8 +90,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     run = open_ensemble([run.path for run in request.runs], request.checkpoint, request.decoding)
     run, pairs = open_evaluation(run, request.test, request.runs[0].info)
-    notes = list(dict.fromkeys(run.task.notes))
     pairs = sample_examples(pairs, request.examples)
+    notes = list(dict.fromkeys([*run.data.unknown_notes("test", pairs), *run.task.notes]))
     settings = request.settings(fingerprint_of(pairs))
     folder = _evaluation_folder(request, settings)
     if folder.is_dir():
