@@ -31,9 +31,6 @@ from attnx.runs import layout
 from attnx.runs.plugin_copies import changed_code_message
 from attnx.tasks.contract import SequenceData
 
-SIZES = {"source": "source_symbols", "target": "target_symbols", "tags": "tags"}
-"""What is counted in a vocabulary, and where the model learns how many there are."""
-
 
 def build_model(resolved: ResolvedConfig, data: SequenceData) -> torch.nn.Module:
     """Build the model for a task's vocabularies, with pretrained vectors from ``model.source_vectors`` and the like.
@@ -155,16 +152,15 @@ def open_ensemble(
 def init_weights(model: nn.Module, resolved: ResolvedConfig, data: SequenceData, folder: str) -> str:
     """Copy the best weights of the run in ``folder`` into a model where their names and shapes agree.
 
-    Weights of symbols, such as embeddings, are copied only if both runs have the same symbols in the same order. The
-    text says how many weights were copied, and names the others.
+    Weights of symbols, such as embeddings, are copied only if both runs have the same symbols in the same order, those
+    of the columns of matrices likewise. The text says how many weights were copied, and names the others.
 
     Raises:
         UserError: the run cannot be opened, or none of its weights has a place in the model.
     """
     run = load_run(folder)
     weights, saved = model.state_dict(), run.model.state_dict()
-    symbol_weights = _weights_of_symbols(model, resolved, data)
-    is_equal = {side: getattr(run.data, side) == getattr(data, side) for side in SIZES}
+    unequal = _unequal_weights(model, resolved, data, run.data)
     copied, left = {}, []
     for name, weight in weights.items():
         if name not in saved:
@@ -172,8 +168,8 @@ def init_weights(model: nn.Module, resolved: ResolvedConfig, data: SequenceData,
         elif saved[name].shape != weight.shape:
             shapes = f"{_shape(saved[name])} there, {_shape(weight)} here"
             left.append(f"{name} ({shapes})")
-        elif unequal := [side for side in symbol_weights.get(name, ()) if not is_equal[side]]:
-            left.append(f"{name} (other {' and '.join(unequal)} symbols)")
+        elif name in unequal:
+            left.append(f"{name} (other {' and '.join(unequal[name])})")
         else:
             copied[name] = saved[name]
     left += [f"{name} (only there)" for name in saved if name not in weights]
@@ -185,19 +181,27 @@ def init_weights(model: nn.Module, resolved: ResolvedConfig, data: SequenceData,
     return f"{len(copied)} of {len(weights)} from {folder}" + (f"; not {', '.join(left)}" if left else "")
 
 
-def _weights_of_symbols(model: nn.Module, resolved: ResolvedConfig, data: SequenceData) -> dict[str, list[str]]:
-    """The vocabularies that the shape of each weight depends on, by its name: one more symbol changes the shape."""
-    sides: dict[str, list[str]] = {}
+def _unequal_weights(
+    model: nn.Module, resolved: ResolvedConfig, data: SequenceData, other: SequenceData
+) -> dict[str, list[str]]:
+    """What the shape of each weight depends on and other data have otherwise: one more symbol changes the shape."""
+    names: dict[str, list[str]] = {}
     sizes, own = data_sizes(data), model.state_dict()
-    for side, size in SIZES.items():
-        if not (count := getattr(sizes, size)):
+    for size, count in sizes._asdict().items():
+        side = size.split("_")[0]
+        if not count or _names(getattr(data, side)) == _names(getattr(other, side)):
             continue
         with torch.random.fork_rng([]):
             larger = resolved.build(sizes._replace(**{size: count + 1}))
         for name, weight in larger.state_dict().items():
             if name in own and own[name].shape != weight.shape:
-                sides.setdefault(name, []).append(side)
-    return sides
+                names.setdefault(name, []).append(size.replace("_", " "))
+    return names
+
+
+def _names(side: Vocabulary | FeatureScaler | Sequence[str]) -> Sequence[str]:
+    """The symbols of a side, or its columns; tags as they are."""
+    return getattr(side, "symbols", getattr(side, "columns", side))  # type: ignore[arg-type]
 
 
 def _shape(weight: torch.Tensor) -> str:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 
+import attnx
 from attnx.config.compose import compose
 from attnx.training.train import prepare
 
@@ -50,6 +52,18 @@ def test_weights_of_other_symbols_are_not_taken(first):
     own, weights = prepared.module.model.state_dict(), first.model.state_dict()
     assert not torch.equal(own["source_encoder.embedding.weight"], weights["source_encoder.embedding.weight"])
     assert torch.equal(own["embedding.weight"], weights["embedding.weight"])  # the sounds are the same
+
+
+def test_weights_of_other_columns_are_not_taken():
+    """As many columns in another order: a row of the first layer is another column's."""
+    Path("series.csv").write_text("a,b\n" + "".join(f"{n % 5},{n % 7}\n" for n in range(61)), encoding="utf-8")
+    words = ["task=forecasting", "task.file=series.csv", "task.lookback=3", "task.horizon=2", *SMALL_MODEL]
+    words += ["trainer.max_steps=1", "trainer.num_validations=1", "trainer.pictures=false"]
+    attnx.fit(compose([*words, "folder=first"]), console=Console(quiet=True))
+    for targets, there in (("[a,b]", ""), ("[b,a]", "source_encoder.embedding.weight (other source features)")):
+        initialized = prepare(compose([*words, "init_from=first", f"task.target_columns={targets}"])).initialized
+        assert there in initialized
+        assert ("; not " in initialized) is bool(there)
 
 
 def test_a_resumed_run_does_not_need_it(first, whole_and_cut, command, same_weights):
