@@ -127,8 +127,8 @@ def compare_steps(run: TrainedRun, folder: Path, programs: Programs, pairs: Sequ
             symbols = following
     if not difference <= TOLERANCE:
         raise UserError(
-            f"{run.folder}: cannot be exported: a log-probability differs by {difference:.1g} from the run's (allowed: "
-            f"{TOLERANCE:.0e}); a part of the model cannot be traced"
+            f"{run.folder}: cannot be exported: a log-probability differs by {difference:.2g} from the run's (allowed: "
+            f"{TOLERANCE:.2g}); a part of the model cannot be traced, or rounds too much"
         )
     return difference
 

@@ -62,16 +62,16 @@ def test_the_example_decodes_like_the_greedy_search(task, command):
     for language in ("low", "high"):
         shutil.copyfile("words.tsv", f"languages/{language}.tsv")
     trained = attnx.fit(attnx.compose([*SIZES, "task.holdout=0.15", *overrides]))
-    answer = command("export", "one", "--out", "out")
+    answer = command("export", "one", "--out", "an out")
     assert answer.code == 0, answer.err
-    assert f"out: try python out/example.py {'TAG ' if tag else ''}SYMBOL ..." in answer.out
+    assert f"an out: try python 'an out/example.py' {'TAG ' if tag else ''}SYMBOL ..." in answer.out
     expected = trained.predict([source], tag, decoding="greedy")[0]
     # -P: the current folder is not looked into.
     blind = "import sys; sys.modules['attnx'] = None; import runpy; sys.argv = sys.argv[1:]; "
     code = blind + "runpy.run_path(sys.argv[0], run_name='__main__')"
     symbols = expected.pair.source
     words = [*([tag] if tag else []), *symbols[symbols[0] == f"<tag:{tag}>" :]]
-    called = [sys.executable, "-P", "-c", code, "out/example.py"]
+    called = [sys.executable, "-P", "-c", code, "an out/example.py"]
     printed = subprocess.run([*called, *words], capture_output=True, text=True, check=True)
     assert printed.stdout.split() == expected.output
     assert subprocess.run(called, capture_output=True, text=True).stderr.startswith("Decodes one source")

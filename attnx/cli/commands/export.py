@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     print_line(f"{compared} the log-probabilities are within {difference:.0e} of the run's")
     tag = "TAG " if (run.path / VOCABULARY / TAGS).is_file() else ""
     source = "MATRIX.npy" if has_features else "SYMBOL ..."
-    print_line(f"{folder}: try python {folder / 'example.py'} {tag}{source}")
+    print_line(f"{folder}: try {shlex.join(['python', str(folder / 'example.py')])} {tag}{source}")
     return 0
 
 

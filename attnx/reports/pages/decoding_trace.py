@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -86,8 +87,12 @@ OpenTraces = Callable[[Path], Tracer | str]
 
 
 def no_traces(folder: Path) -> str:
-    """No trace of any run: reports read no checkpoint."""
-    return f"attnx page {folder} adds the rest from its checkpoint"
+    """No trace of any run: reports read no checkpoint.
+
+    >>> print(no_traces(Path("my run")))
+    attnx page 'my run' adds the rest from its checkpoint
+    """
+    return f"{shlex.join(['attnx', 'page', str(folder)])} adds the rest from its checkpoint"
 
 
 def trace_examples(tracer: Tracer | str, examples: Mapping[Key, Sequence[Alignment]]) -> dict[Key, list[Fields]]:
