@@ -22,11 +22,9 @@ def sweep(tmp_path):
     """Write a sweep's record, and name one of its jobs."""
 
     def name(overrides: list[str], *jobs: list[str], number: int = 0) -> str:
-        sweep_record = Sweep(
-            tmp_path, "attnx -m", overrides, jobs=[SweepJob(place, job) for place, job in enumerate(jobs)]
-        )
-        save_sweep(sweep_record)
-        return shown_name(*jobs[number], path=str(sweep_record.folder(sweep_record.jobs[number])))
+        record = Sweep(tmp_path, "attnx -m", overrides, jobs=[SweepJob(place, job) for place, job in enumerate(jobs)])
+        save_sweep(record)
+        return shown_name(*jobs[number], path=str(record.folder(record.jobs[number])))
 
     return name
 
@@ -43,39 +41,29 @@ def test_a_job_is_named_by_its_setting(sweep):
 
 
 def test_the_first_job_of_a_search_is_named_by_its_setting(sweep):
+    """The only job of a sweep by its overrides."""
     overrides = ["optimizer.lr=tag(log,interval(0.001,0.1))", "scorer=dot,mlp", "+query=[token,current_state]"]
     job = ["optimizer.lr=0.02", "scorer=mlp", "query=[token,current_state]"]
     assert sweep(overrides, job) == "optimizer.lr=0.02 scorer=mlp"
-
-
-def test_the_only_job_of_a_sweep_is_named_by_its_overrides(sweep):
     assert sweep(["scorer=dot", "name=one"], ["scorer=dot", "name=one"]) == "scorer=dot"
 
 
 def test_a_single_run_is_named_by_its_name_or_overrides():
     assert shown_name("name=mine", "scorer=dot") == "mine"
-    assert shown_name(
-        "recipe=bahdanau", "decoder.cell=gru", "+logger=wandb", "logger.wandb.offline=true", "folder=x"
-    ) == ("recipe=bahdanau decoder.cell=gru")
+    choices = ["recipe=bahdanau", "decoder.cell=gru"]
+    assert shown_name(*choices, "+logger=wandb", "logger.wandb.offline=true", "folder=x") == " ".join(choices)
     assert shown_name() == "20260131-120000-abcdef"
 
 
 def test_a_run_from_python_is_named_by_its_differences():
-    overrides = ["scorer=mlp", "scorer.depth=2", "+query=[token,current_state]", "encoder.hidden_size=7", "seed=3"]
+    overrides = ["scorer=mlp", "scorer.depth=2", "query=[token,current_state]", "encoder.hidden_size=7", "seed=3"]
     result = shown_name(*overrides, "+logger=wandb", command=False)
-    assert sorted(result.split()) == sorted(
-        ["encoder.hidden_size=7", "scorer=mlp", "scorer.depth=2", "query=[token,current_state]", "seed=3"]
-    )
+    assert sorted(result.split()) == sorted(overrides)
     assert shown_name("scorer=additive", "seed=1", command=False) == "20260131-120000-abcdef"
 
 
-def test_a_long_name_ends_at_a_word():
-    name = shown_name(
-        *(f"{part}.hidden_size=100" for part in ("encoder", "decoder")), f"task.train={'long/' * 20}words.tsv"
-    )
-    assert name == "encoder.hidden_size=100 decoder.hidden_size=100 ..."
-
-
-def test_a_long_word_is_cut():
+def test_a_long_name_ends_at_a_word_and_a_long_word_is_cut():
+    sizes = [f"{part}.hidden_size=100" for part in ("encoder", "decoder")]
+    assert shown_name(*sizes, f"task.train={'long/' * 20}words.tsv") == f"{' '.join(sizes)} ..."
     path = "long/" * 40 + "words.tsv"
     assert shown_name(f"task.train={path}", "scorer=dot") == f"task.train={path}"[:116] + " ..."

@@ -142,17 +142,17 @@ def test_a_learned_alpha_keeps_its_digits_in_bfloat16():
     assert normalizer(SCORES.to(torch.bfloat16), ALL).dtype == torch.bfloat16
 
 
-@pytest.mark.parametrize("alpha", [-1.0, 0.5, 1.0, 2.001, 4.0])
-def test_an_invalid_alpha_is_refused(alpha):
-    with pytest.raises(UserError, match=rf"normalizer\.alpha={alpha}: .* above 1, up to 2; 1 is normalizer=softmax"):
+@pytest.mark.parametrize(
+    ("alpha", "learned"),
+    [*((alpha, False) for alpha in (-1.0, 0.5, 1.0, 2.001, 4.0)), *((alpha, True) for alpha in (1.005, 1.01, 2.0))],
+)
+def test_an_invalid_alpha_is_refused(alpha, learned):
+    """One that cannot be learned is valid as it is."""
+    if learned:
         Entmax(alpha=alpha)
-
-
-@pytest.mark.parametrize("alpha", [1.005, 1.01, 2.0])
-def test_an_alpha_that_cannot_be_learned_is_refused(alpha):
-    Entmax(alpha=alpha)
-    with pytest.raises(UserError, match=rf"normalizer\.alpha={alpha}: .* learned starts between 1\.01 and 2"):
-        Entmax(alpha=alpha, learned=True)
+    reason = r"learned starts between 1\.01 and 2" if learned else "above 1, up to 2; 1 is normalizer=softmax"
+    with pytest.raises(UserError, match=rf"normalizer\.alpha={alpha}: .* {reason}"):
+        Entmax(alpha=alpha, learned=learned)
 
 
 def test_it_can_be_differentiated_and_vectorized_by_function_transforms():
@@ -164,10 +164,6 @@ def test_it_can_be_differentiated_and_vectorized_by_function_transforms():
     expected = scores.clone().requires_grad_()
     entmax(expected, mask, 1.5)[:, 0].sum().backward()
     torch.testing.assert_close(torch.func.vmap(torch.func.grad(first_weight))(scores), expected.grad)
-
-
-# The two highest ask for a threshold of (1 + 1/2 - 1) / 2 = 1/4; the third is below it.
-UNEVEN = torch.tensor([0.5, -1.0, 1.0])
 
 
 def nearest(scores: Tensor) -> Tensor:
@@ -186,31 +182,30 @@ def nearest(scores: Tensor) -> Tensor:
     return min(candidates, key=lambda point: float((point - scores).square().sum()))
 
 
-def test_weights_exceed_the_threshold():
-    torch.testing.assert_close(Sparsemax()(UNEVEN, ALL), torch.tensor([1 / 4, 0.0, 3 / 4]))
-
-
 @pytest.mark.parametrize("number", [torch.nan, torch.inf])
 def test_a_score_that_is_no_number_is_not_hidden(number):
     weights = sparsemax(torch.tensor([0.5, number, 1.0]), torch.tensor([True, True, False]))
     assert weights[:2].isnan().any()
 
 
-def test_zeros_are_exact():
-    """A score more than T below the best gets no weight."""
-    assert Sparsemax()(torch.tensor([7.0, 6.0, 5.9]), ALL).tolist() == [1.0, 0.0, 0.0]
-    assert Sparsemax()(torch.tensor([7.0, 6.5, 5.9]), ALL).tolist() == [0.75, 0.25, 0.0]
-    assert Sparsemax()(torch.tensor([1e4, 1e4, -1e4]), ALL).tolist() == [0.5, 0.5, 0.0]
-
-
-def test_a_point_of_the_simplex_is_its_own_projection():
-    weights = torch.tensor([0.125, 0.625, 0.25])
-    torch.testing.assert_close(Sparsemax()(weights, ALL), weights)
-    torch.testing.assert_close(Sparsemax()(weights - 89.0, ALL), weights, rtol=0, atol=1e-5)
-
-
-def test_equal_scores_share_the_weight():
-    torch.testing.assert_close(Sparsemax()(torch.full((3,), -5.0), ALL), torch.full((3,), 1 / 3))
+@pytest.mark.parametrize(
+    ("scores", "weights"),
+    [
+        ([0.5, -1.0, 1.0], [1 / 4, 0.0, 3 / 4]),  # the highest two ask for a threshold of (1 + 1/2 - 1) / 2 = 1/4
+        # Zeros are exact: a score more than T below the best gets no weight.
+        ([7.0, 6.0, 5.9], [1.0, 0.0, 0.0]),
+        ([7.0, 6.5, 5.9], [0.75, 0.25, 0.0]),
+        ([1e4, 1e4, -1e4], [0.5, 0.5, 0.0]),
+        ([0.125, 0.625, 0.25], [0.125, 0.625, 0.25]),  # a point of the simplex is its own projection
+        ([0.125 - 89, 0.625 - 89, 0.25 - 89], [0.125, 0.625, 0.25]),
+        ([-5.0] * 3, [1 / 3] * 3),
+    ],
+    ids=str,
+)
+def test_sparsemax_by_hand(scores, weights):
+    result = Sparsemax()(torch.tensor(scores), ALL)
+    torch.testing.assert_close(result, torch.tensor(weights), rtol=0, atol=1e-5 if scores[0] < -6 else 1e-7)
+    assert [weight == 0 for weight in result.tolist()] == [weight == 0 for weight in weights]
 
 
 @pytest.mark.parametrize("spread", [0.1, 1.0, 5.0])

@@ -33,16 +33,16 @@ def states(recurrent: Recurrent, inputs: list[float], start: Any = None) -> list
     return ran.flatten().tolist()
 
 
-def test_rnn_by_hand():
-    """h = tanh(x + 2 h'): tanh(ln 2) = 3/5, then tanh((ln 3 - 6/5) + 2 * 3/5) = 4/5."""
-    recurrent = one_unit("rnn", weight_ih=[1.0], weight_hh=[2.0])
-    assert states(recurrent, [LN2, LN3 - 6 / 5]) == pytest.approx([3 / 5, 4 / 5])
+def test_rnn_and_gru_by_hand():
+    """h = tanh(x + 2 h'): tanh(ln 2) = 3/5, then tanh((ln 3 - 6/5) + 2 * 3/5) = 4/5; from (ln 3) / 2 it is 4/5.
 
-
-def test_rnn_starts_from_a_given_state():
-    """tanh(0 + 2 * (ln 3) / 2) = 4/5."""
-    recurrent = one_unit("rnn", weight_ih=[1.0], weight_hh=[2.0])
-    assert states(recurrent, [0.0], ((torch.tensor([[LN3 / 2]]),),)) == pytest.approx([4 / 5])
+    An update gate half open mixes: h = tanh(ln 3) / 2 + (1/5) / 2 = 1/2.
+    """
+    rnn = one_unit("rnn", weight_ih=[1.0], weight_hh=[2.0])
+    assert states(rnn, [LN2, LN3 - 6 / 5]) == pytest.approx([3 / 5, 4 / 5])
+    assert states(rnn, [0.0], ((torch.tensor([[LN3 / 2]]),),)) == pytest.approx([4 / 5])
+    gru = one_unit("gru", weight_ih=[0.0, 0.0, 1.0])
+    assert states(gru, [LN3], ((torch.tensor([[1 / 5]]),),)) == pytest.approx([1 / 2])
 
 
 def test_lstm_by_hand():
@@ -56,12 +56,6 @@ def test_lstm_by_hand():
     assert states(recurrent, [LN3], start) == pytest.approx([3 / 10])
     ((h, c),) = recurrent.step([torch.tensor([[LN3]])], start)
     assert (h.item(), c.item()) == pytest.approx((3 / 10, LN2))
-
-
-def test_gru_by_hand():
-    """An update gate half open mixes: h = tanh(ln 3) / 2 + (1/5) / 2 = 1/2."""
-    recurrent = one_unit("gru", weight_ih=[0.0, 0.0, 1.0])
-    assert states(recurrent, [LN3], ((torch.tensor([[1 / 5]]),),)) == pytest.approx([1 / 2])
 
 
 def test_both_directions_by_hand():
