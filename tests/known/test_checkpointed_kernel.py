@@ -1,6 +1,5 @@
 """The kernel ``checkpointed`` equals the definition and materializes one chunk at a time."""
 
-import copy
 import math
 from typing import Any
 
@@ -12,9 +11,10 @@ from attnx import accel, registry
 from attnx.accel.attention import checkpointed
 from attnx.accel.attention.checkpointed import CheckpointedKernel
 from attnx.accel.attention.window import WindowKernel
-from attnx.attention import AttentionOutput, Memory
+from attnx.attention import Memory
 from attnx.attention.factory import build, build_attention
 from attnx.attention.memory import concat_sources, hide_future
+from tests.kernel_reads import assert_same_reads, by_kernel
 
 B, Q, M, WIDTH, KEYS, VALUES = 4, 5, 7, 3, 11, 2
 MEMORY_MASK = torch.arange(M) < torch.tensor([7, 4, 1, 0])[:, None]
@@ -34,10 +34,7 @@ FACTORS = {"scorer": SCORERS, "scope": SCOPES, "normalizer": NORMALIZERS, "fitti
 def both(scorer: Any, scope: Any = "global", normalizer: Any = "softmax") -> tuple[Any, Any]:
     """Attention that reads in chunks, and the same by the definition."""
     plain = build_attention(scorer, scope, normalizer, WIDTH, KEYS, VALUES, {}).eval()
-    fast: Any = accel.enable(copy.deepcopy(plain))
-    fast.kernels = tuple(kernel for kernel in fast.kernels if isinstance(kernel, CheckpointedKernel))
-    assert fast.kernels
-    return fast, plain
+    return by_kernel(plain, CheckpointedKernel), plain
 
 
 def random_operands() -> tuple[Tensor, ...]:
@@ -50,19 +47,7 @@ def padded_memory(attention: Any, states: Tensor, values: Tensor) -> Memory:
 
 
 def the_same(fast: Any, plain: Any, remember: Any = padded_memory, **options: Any) -> None:
-    """All that is read and all gradients agree, of whatever ``remember`` makes of attention, states and values."""
-    tensors, result = random_operands(), []
-    for attention in (fast, plain):
-        read: AttentionOutput = attention(tensors[0], remember(attention, *tensors[1:]), **options)
-        parts = [part for part in read if part is not None]
-        loss = sum((torch.linspace(-1, 1, part.numel()).view_as(part) * part).sum() for part in parts)
-        learned = [*tensors, *(parameter for parameter in attention.parameters() if parameter.requires_grad)]
-        result.append((*parts, *torch.autograd.grad(loss, learned, materialize_grads=True)))
-    assert all(tensor.isfinite().all() for tensor in result[0])
-    torch.testing.assert_close(result[0], result[1])
-    with torch.no_grad():
-        again = fast(tensors[0], remember(fast, *tensors[1:]), **options).context
-    torch.testing.assert_close(again, result[1][0])
+    assert_same_reads(fast, plain, random_operands(), remember, **options)
 
 
 def test_by_hand(monkeypatch):

@@ -10,9 +10,11 @@ from torch import Tensor
 
 from attnx import accel, registry
 from attnx.accel.attention.sdpa import Sdpa
+from attnx.attention import Memory
 from attnx.attention.attention import Attention
 from attnx.attention.factory import build, build_attention
 from attnx.attention.memory import hide_future
+from tests.kernel_reads import assert_same_reads, by_kernel
 
 B, Q, M, WIDTH = 4, 3, 7, 5
 MEMORY_MASK = torch.arange(M) < torch.tensor([7, 4, 1, 0])[:, None]
@@ -22,10 +24,7 @@ SCOPES = ["global", ("local", {"window": 1})]
 def both(scorer: Any = "dot", scope: Any = "global") -> tuple[Any, Any]:
     """Attention that may use kernels, and the same by the definition."""
     plain = build_attention(scorer, scope, "softmax", WIDTH, WIDTH, WIDTH, {})
-    fast: Any = accel.enable(copy.deepcopy(plain))
-    fast.kernels = tuple(kernel for kernel in fast.kernels if isinstance(kernel, Sdpa))
-    assert fast.kernels
-    return fast, plain
+    return by_kernel(plain, Sdpa), plain
 
 
 def random_operands(*sizes: tuple[int, int, int]) -> list[Tensor]:
@@ -33,17 +32,10 @@ def random_operands(*sizes: tuple[int, int, int]) -> list[Tensor]:
 
 
 def the_same(fast: Any, plain: Any, tensors: list[Tensor], memory_mask: Tensor | None, **options: Any) -> None:
-    """Contexts and all gradients agree."""
-    result = []
-    for attention in (fast, plain):
-        queries, states, values = tensors
-        context = attention(queries, attention.make_memory(states, memory_mask, values), **options).context
-        learned = [*tensors, *(parameter for parameter in attention.parameters() if parameter.requires_grad)]
-        weights = torch.linspace(-1, 1, context.numel()).view_as(context)
-        gradients = torch.autograd.grad((context * weights).sum(), learned, allow_unused=True)
-        result.append((context, *(gradient for gradient in gradients if gradient is not None)))
-    assert all(tensor.isfinite().all() for tensor in result[0])
-    torch.testing.assert_close(result[0], result[1])
+    def remember(attention: Any, states: Tensor, values: Tensor) -> Memory:
+        return attention.make_memory(states, memory_mask, values)
+
+    assert_same_reads(fast, plain, tensors, remember, **options)
 
 
 def test_by_hand():

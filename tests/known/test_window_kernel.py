@@ -15,6 +15,7 @@ from attnx.attention.factory import build_attention
 from attnx.attention.memory import hide_future
 from attnx.attention.scorers.dot import Dot
 from attnx.attention.types import AttentionInputs
+from tests.kernel_reads import assert_same_reads
 
 B, Q, M, WIDTH, KEYS, VALUES = 5, 11, 13, 5, 3, 2
 MEMORY_MASK = torch.arange(M) < torch.tensor([13, 7, 2, 1, 0])[:, None]
@@ -41,16 +42,8 @@ def random_operands(steps: int = Q, positions: int = M) -> tuple[Tensor, ...]:
     return tuple(torch.randn(size, requires_grad=True) for size in sizes)
 
 
-def the_same(fast: Any, plain: Any, memory_of: Any, step_count: int = Q, positions: int = M, **options: Any) -> None:
-    """Contexts and all gradients agree, of whatever ``memory_of`` makes of attention, states and values."""
-    tensors, result = random_operands(step_count, positions), []
-    for attention in (fast, plain):
-        context = attention(tensors[0], memory_of(attention, *tensors[1:]), **options).context
-        learned = [*tensors, *(parameter for parameter in attention.parameters() if parameter.requires_grad)]
-        weights = torch.linspace(-1, 1, context.numel()).view_as(context)
-        result.append((context, *torch.autograd.grad((context * weights).sum(), learned, materialize_grads=True)))
-    assert all(tensor.isfinite().all() for tensor in result[0])
-    torch.testing.assert_close(result[0], result[1])
+def the_same(fast: Any, plain: Any, remember: Any, step_count: int = Q, positions: int = M, **options: Any) -> None:
+    assert_same_reads(fast, plain, random_operands(step_count, positions), remember, **options)
 
 
 def padded_memory(attention: Any, states: Tensor, values: Tensor) -> Memory:

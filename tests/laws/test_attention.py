@@ -112,15 +112,6 @@ def test_values_default_to_the_states(simple):
     )
 
 
-def test_values_do_not_change_the_weights(simple):
-    """Weights come from the keys alone."""
-    queries, states, values = random_inputs()
-    torch.testing.assert_close(
-        attend(simple, Inputs(queries, states, values)).weights,
-        attend(simple, Inputs(queries, states, -3 * values)).weights,
-    )
-
-
 def test_weights_are_returned_on_request_only(simple):
     queries, states, values = random_inputs()
     memory = simple.make_memory(states, MEMORY_MASK, values)
