@@ -182,7 +182,7 @@ def test_a_winner_is_named(write):
     )
     assert second == (
         "The first is significantly better (p < 0.05) than the other setting. Test: means of logarithms over seeds, "
-        "each with its moderated variance, adjusted for all comparisons with it, one-sided."
+        "each with its moderated variance, adjusted for all comparisons with it, one-sided (5 % beyond each end)."
     )
     assert further[0].startswith("The defaults, **additive**, are 1.00 (12 %) behind the best (p = 0.00")
 

@@ -164,7 +164,7 @@ def _certainty(ranking: Ranking) -> str:
     if not ranking.has_seeds:
         return f"{summary} Test: paired bootstrap over the test examples, adjusted for all pairs of settings."
     scale = " of logarithms" if ranking.scale.least is not None else ""
-    pairs = "comparisons with it, one-sided" if ranking.has_winner else "pairs of settings"
+    pairs = "comparisons with it, one-sided (5 % beyond each end)" if ranking.has_winner else "pairs of settings"
     return f"{summary} Test: means{scale} over seeds, each with its moderated variance, adjusted for all {pairs}."
 
 
