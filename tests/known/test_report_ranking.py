@@ -565,7 +565,9 @@ def test_a_test_without_an_error_is_no_certainty(write):
     assert [row.setting.name for row in ranking.undecided] == ["mlp"]
     assert re.search(r"with one seed, at most \d+ \(100 %\) better than \*\*mlp\*\*\.$", ranking.verdict[0])
     (folders[4] / "results.json").write_text('{"test_wer": 20.0, "test_examples": 20}')  # now seeds differ
-    assert only(folders).rankings[0].verdict[0].startswith("Take **dot**, which won on these test examples: ")
+    ranking = only(folders).rankings[0]
+    assert ranking.verdict[0].startswith("Take **dot**, which won on these test examples: ")
+    assert ranking.rows[1].both_sources[1] < 100
 
 
 def test_an_interval_over_seeds_and_equal_examples_is_students(write):

@@ -26,7 +26,7 @@ from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.settings import Setting
 
 MIN_INTERVAL_WIDTH = 1e-9  # a narrower interval is of one number
-NO_ERROR_SD = math.sqrt(2)  # of the logarithm of a count of half an example, as of any count: 1 / sqrt(count)
+NO_ERROR_VARIANCE = 2.0  # of the logarithm of a count of half an example, as of any count: 1 / count
 
 
 class RankedSetting(NamedTuple):
@@ -201,48 +201,57 @@ def _rows_over_seeds(
 ) -> list[RankedSetting]:
     """The rows with their intervals and differences; those behind the ``groups`` have one seed and none.
 
-    ``both_sources`` adds the variance of the difference over bootstrap samples of the test to that over seeds. The more
-    of it is of the test, the more degrees of freedom it has (Satterthwaite).
+    ``both_sources`` adds the variance of the difference over bootstrap samples of the test to that over seeds.
     """
     result, best, draws = list(rows), fmean(groups[0]), _draws(rows, metric, scale)
     for place, (row, group) in enumerate(zip(rows, groups, strict=False)):
-        mean, error, degrees = fmean(group), compared.errors[place], max(1.0, compared.degrees[place])
-        half = _reach(degrees) * error
-        *ends, value = (scale.invert(mean - half), scale.invert(mean + half), scale.mean([*row.values.values()]))
+        mean, variance, degrees = fmean(group), compared.errors[place] ** 2, max(1.0, compared.degrees[place])
+        half, value = _half_width(variance, 0.0, degrees), scale.mean([*row.values.values()])
+        ends = (scale.invert(mean - half), scale.invert(mean + half))
         result[place] = row._replace(interval=(min(*ends, value), max(*ends, value)))  # without an error the value is 0
         if difference := compared.differences[place]:
             result[place] = result[place]._replace(difference=scale.difference(best, difference))
         if place and len(draws) == len(rows):
-            on_seeds = error**2 + compared.errors[0] ** 2
-            variance = on_seeds + (draws[row.setting_index] - draws[rows[0].setting_index]).var(ddof=1)
-            degrees = min(degrees, max(1.0, compared.degrees[0])) * (variance / on_seeds) ** 2 if on_seeds else math.inf
-            half = _reach(degrees) * math.sqrt(variance)
-            gap = MeanDifference(mean - best, mean - best - half, mean - best + half, 1.0, EXAMPLES)
+            variance, degrees = variance + compared.errors[0] ** 2, min(degrees, max(1.0, compared.degrees[0]))
+            on_examples = float((draws[row.setting_index] - draws[rows[0].setting_index]).var(ddof=1))
+            below, above = (  # on other examples the best may be worse, or this one
+                _half_width(variance, on_examples + _unseen_variance(worse, scale), degrees)
+                for worse in (groups[0], group)
+            )
+            gap = MeanDifference(mean - best, mean - best - below, mean - best + above, 1.0, EXAMPLES)
             _, low, high, *_ = scale.difference(best, gap)
             result[place] = result[place]._replace(both_sources=(low, high))
     return result
 
 
-def _reach(degrees: float) -> float:
-    """Standard errors to the ends of a 95 % interval."""
-    return float(stats.t.ppf(1 - SIGNIFICANCE_LEVEL / 2, degrees))
+def _half_width(on_seeds: float, on_examples: float, degrees: float) -> float:
+    """Half of a 95 % interval by two variances, of which the former has so many degrees of freedom.
+
+    Source: Satterthwaite 1946, https://doi.org/10.2307/3002019
+    """
+    variance = on_seeds + on_examples
+    degrees = degrees * (variance / on_seeds) ** 2 if on_seeds else math.inf
+    return float(stats.t.ppf(1 - SIGNIFICANCE_LEVEL / 2, degrees)) * math.sqrt(variance)
+
+
+def _unseen_variance(group: Sequence[float], scale: Scale) -> float:
+    """Of the mean of a group, by the runs without an error, which have none in any sample of the test."""
+    if scale.least is None:
+        return 0.0
+    return NO_ERROR_VARIANCE * float(np.mean(np.array(group) <= math.log(scale.least))) ** 2
 
 
 def _draws(rows: Sequence[RankedSetting], metric: Metric, scale: Scale) -> dict[int, Numbers]:
     """(samples,) per setting: its mean on the scale on resampled test examples, the same samples for all runs.
 
-    They are read from the runs' bootstrap files; settings with a run that has none are left out. A run without an error
-    has none in any sample, which is no certainty on a scale of ratios: it is drawn as a count of half an example.
+    They are read from the runs' bootstrap files; settings with a run that has none are left out.
     """
     runs = [run for row in rows for run in row.runs]
     tests = {run.path: run.examples for run in runs if metric.key in run.examples.resampled}
     if len({test.order for test in tests.values()}) != 1:  # tests of different orders do not share samples
         return {}
-    random, means = np.random.default_rng(0), {}
-    for row in rows:
-        if all(run.path in tests for run in row.runs):
-            draws = scale.apply([tests[run.path].resampled[metric.key] for run in row.runs])
-            has_no_error = [scale.least is not None and one.max() <= math.log(scale.least) for one in draws]
-            noise = random.normal(0, NO_ERROR_SD, draws.shape[1])
-            means[row.setting_index] = draws.mean(axis=0) + np.mean(has_no_error) * noise
-    return means
+    return {
+        row.setting_index: scale.apply([tests[run.path].resampled[metric.key] for run in row.runs]).mean(axis=0)
+        for row in rows
+        if all(run.path in tests for run in row.runs)
+    }
