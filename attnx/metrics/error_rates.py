@@ -53,9 +53,9 @@ class WordErrorRate(RatioMetric):
     so merging processes is exact.
 
     >>> metric = WordErrorRate()
-    >>> metric.update([["K", "AE"], ["B", "IY"]], [[["K", "AE", "T"]], [["B", "EH"], ["B", "IY"]]])
-    >>> metric.compute().item()
-    50.0
+    >>> metric.update([["K", "AE"], ["B"], ["B", "IY"]], [[["K", "AE", "T"]], [["B"]], [["B", "EH"], ["B", "IY"]]])
+    >>> round(metric.compute().item(), 2)
+    33.33
     """
 
     unit = 100
@@ -80,9 +80,9 @@ class ExactMatch(RatioMetric):
     It is NaN before the first sequence. Both counts are integers, so merging processes is exact.
 
     >>> metric = ExactMatch()
-    >>> metric.update([["a"], ["b"], ["c"], ["d"]], [[["a"]], [["c"], ["b"]], [["a"]], [["d", "d"]]])
+    >>> metric.update([["a"], ["b"], ["c"], ["d"]], [[["a"]], [["c"], ["b"]], [["c"]], [["d", "d"]]])
     >>> metric.compute().item()
-    50.0
+    75.0
     """
 
     higher_is_better = True

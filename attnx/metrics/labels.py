@@ -80,7 +80,7 @@ class MacroF1(MulticlassF1Score):
         """Return the percentage, a scalar."""
         counts = torch.stack([cast("Tensor", count) for count in (self.tp, self.fp, self.fn)])
         counted = counts.sum(0)[:-1] > 0
-        return 100 * (super().compute()[:-1] * counted).sum() / counted.sum()
+        return 100 * super().compute()[:-1].sum() / counted.sum()  # the score of a label that is not counted is 0
 
 
 def label_ids(

@@ -238,6 +238,9 @@ def test_an_ensemble_averages_heads(build_model):
     decoded = Greedy()(Ensemble(models), source, source > 0, **options).weights
     assert own_weights[1].shape == (1, 1, 2, 3, 3)
     torch.testing.assert_close(decoded, (own_weights[0] + own_weights[1].mean(2)) / 2)
+    covering = Beam(coverage_penalty=0.2)(Ensemble(models), source, source > 0, need_weights=True)
+    read = score_coverage(covering.weights.sum(-2), source > 0)
+    torch.testing.assert_close(covering.score, covering.log_probability + 0.2 * read)
 
 
 def test_coverage_of_an_ensemble_without_mean_weights_is_refused(build_model):

@@ -126,20 +126,20 @@ def test_labels_must_be_learnable(tmp_path):
 
 
 def test_measures_by_hand():
-    """Labels a, b, c and d: 3 of 6 are right; F1 is 2/3 of a, 1/2 of b, 2/3 of c, and d does not occur.
+    """Labels a to e: 4 of 7 are right; F1 is 2/3 of a, 1/2 of b, 2/3 of c, 1 of d, and e does not occur.
 
     An output without a label is a miss of a and no error of another label.
     """
-    predictions = [["a"], ["b"], ["b"], [], ["c"], ["c", "c"]]
-    references = [[["a"]], [["b"]], [["c"]], [["a"]], [["c"]], [["b"]]]
-    accuracy, f1 = Accuracy("abcd"), MacroF1("abcd")
+    predictions = [["a"], ["b"], ["b"], [], ["c"], ["c", "c"], ["d"]]
+    references = [[["a"]], [["b"]], [["c"]], [["a"]], [["c"]], [["b"]], [["d"]]]
+    accuracy, f1 = Accuracy("abcde"), MacroF1("abcde")
     for metric in (accuracy, f1):
         metric.update([], [])  # of a tag that a batch does not have
         metric.update(predictions[:2], references[:2])
         metric.update(predictions[2:], references[2:])
-    assert accuracy.compute().item() == 50
-    assert accuracy.proportions() == {"": [(3, 6)]}
-    assert f1.compute().item() == pytest.approx(100 * (2 / 3 + 1 / 2 + 2 / 3) / 3)
+    assert accuracy.compute().item() == pytest.approx(100 * 4 / 7)
+    assert accuracy.proportions() == {"": [(4, 7)]}
+    assert f1.compute().item() == pytest.approx(100 * (2 / 3 + 1 / 2 + 2 / 3 + 1) / 4)
 
 
 def test_one_label_by_hand():
@@ -192,7 +192,7 @@ def test_the_penalty_of_rows_joins_the_loss():
     config = small_config(
         model={"name": "classifier"},
         scorer="tanh_dot",
-        query={"self_attentive": {"rows": 3, "size": 5, "penalty": 1.5}},
+        query={"self_attentive": {"rows": 3, "size": 5, "penalty": 1.5}, "current_state": {}},
     )
     model = small_model(config)
     source, target = torch.tensor([[7, 8, 9], [5, 6, 0]]), torch.tensor([[5, EOS], [6, EOS]])

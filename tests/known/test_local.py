@@ -55,6 +55,14 @@ def test_the_gaussian_spares_what_is_outside_the_window(options):
     assert (mask.gain[0, 0, 2:7] < 0.2).all()
 
 
+def test_the_gaussian_widens_with_the_gaps():
+    """Half of what a window reaches, sigma = 1 * 4 / 2, around the middle of nine positions, 9 sigmoid(0)."""
+    scope = Local(query_size=1, center="predictive", window=1, dilation=4)
+    torch.nn.init.zeros_(scope.center_predictor[2].weight)
+    gain = scope(torch.ones(1, 1, 1), torch.tensor([0]), ALL).gain[0, 0]
+    torch.testing.assert_close(gain, torch.exp(-((torch.arange(9) - 4.5) ** 2) / (2 * 2**2)))
+
+
 def test_a_decoder_reads_its_first_states_for_ever():
     """A loop over a growing memory and one causal pass read the same, by kernels too."""
     for heads in (1, 2):

@@ -45,6 +45,10 @@ def test_a_plan_has_a_summary_sentence(query, options, sentence):
     assert str(plan(PlannerInputs(query, **options))) == sentence
 
 
+def test_a_context_without_a_state_is_not_fed():
+    assert (plan(PlannerInputs(CONTEXT)).feed, plan(PlannerInputs(CONTEXT | PREVIOUS)).feed) == ("none", "now")
+
+
 def test_a_requested_schedule_is_its_own_reason():
     assert str(plan(PlannerInputs(CURRENT, "none"), STEP)) == "step by step: it was requested"
 

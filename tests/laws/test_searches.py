@@ -404,16 +404,16 @@ def test_no_ngram_repeats(build_decided_model, search, size):
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_a_search_ends_even_if_the_end_is_forbidden(build_decided_model, search):
-    """By the choices and its least length, or by the model too, which then says that what it wrote is impossible."""
+    """By the choices, its least length, or by the model too, which then says that what it wrote is impossible."""
     model = build_decided_model()
 
     def allow_none(written: Tensor, rows: Tensor) -> Tensor:
         return torch.full((len(rows), 17), written.shape[1] < 2) & (torch.arange(17) != EOS)
 
-    for bias in (0.0, -torch.inf):
+    for bias, least in ((0.0, 0), (0.0, 5), (-torch.inf, 5)):
         with torch.no_grad():
             model.output.bias[EOS] = bias
-        decoded = search(min_length=5)(model, SOURCE, SOURCE_MASK, token_filter=allow_none)
+        decoded = search(min_length=least)(model, SOURCE, SOURCE_MASK, token_filter=allow_none)
         assert decoded.lengths[:, 0].tolist() == [3] * 4
         assert (decoded.sequences[:, 0, 2] == EOS).all()
 
