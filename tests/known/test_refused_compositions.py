@@ -8,8 +8,8 @@ from tests.refusal import refused
 # By what they have in common, the words of commands and the whole message, where "..." stands for what is left out.
 REFUSED = {
     "": {
-        "scope=history model.bridge=zeros model.source_vectors=words.txt": "model.source_vectors=words.txt has no effect "
-        "beside scope.sources=[decoder] and model.bridge=zeros; leave it out",
+        "scope=history model.bridge=zeros model.source_vectors=words.txt": "model.source_vectors=words.txt has no "
+        "effect beside scope.sources=[decoder] and model.bridge=zeros; leave it out",
         "attention.head_scopes=[local,global]": "...names 2 heads, which are repeated, but attention.heads=1...",
         "attention.bias=alibbi": "unknown bias 'alibbi'; did you mean alibi...",
         "attention.bias={name:distance,bucket:8}": "the bias 'distance' has no option 'bucket'...buckets...",
