@@ -186,7 +186,7 @@ def _planner_inputs(options: Seq2seqConfig, config: Config, attends: bool, sourc
         needs=needs,
         feed=options.feed if sources else "none",
         has_decoder_memory="decoder" in sources,
-        needs_history=attends and any(parts_in_force(config, "scorer").declared("needs_history")),
+        needs_history=any(parts_in_force(config, "scorer").declared("needs_history")),
         has_scheduled_sampling=options.scheduled_sampling > 0,
     )
 
