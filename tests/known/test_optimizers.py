@@ -9,7 +9,6 @@ from torch.optim import SGD, Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from attnx import registry
-from attnx.training.lr_schedules import halving
 
 
 @pytest.mark.parametrize("name", ["adam", "adamw"])
@@ -87,22 +86,22 @@ def test_a_restored_schedule_continues(name):
     assert take_rates(restored_optimizer, restored, 5) == take_rates(optimizer, schedule, 5)
 
 
-def test_wsd_stays_and_then_falls_by_a_root():
-    """Of 4 steps half are stable; then 1 - sqrt(0), 1 - sqrt(1/2), and 0 after the last."""
+FALL, ROOT = {"warmup_steps": 2, "min_lr_ratio": 0.2}, math.sqrt(0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "rates"),
+    [
+        ("constant", {"warmup_steps": 2}, [0.5, 1, 1, 1, 1]),
+        ("linear", FALL, [0.5, 0.8, 0.6, 0.4, 0.2]),
+        ("cosine", FALL, [0.5, 0.2 + 0.4 * (1 + ROOT), 0.6, 0.2 + 0.4 * (1 - ROOT), 0.2]),
+        ("wsd", {**FALL, "stable_share": 0.5}, [0.5, 1, 1, 0.2 + 0.8 * (1 - ROOT), 0.2]),
+        ("inverse_sqrt", {"warmup_steps": 3}, [1 / 3, 2 / 3, 1, math.sqrt(3 / 4), math.sqrt(3 / 5)]),
+        ("halving", {"step_size": 2}, [1, 1, 0.5, 0.5, 0.25]),
+    ],
+)
+def test_rates_by_hand(name, options, rates):
+    """Of four steps, and the one after them."""
     optimizer = SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
-    choice = ("wsd", {"warmup_steps": 2, "stable_share": 0.5})
-    schedule = registry.build("lr_schedule", choice, optimizer=optimizer, progress=lambda step: min(1.0, step / 4))
-    assert take_rates(optimizer, schedule, 5) == pytest.approx([0.5, 1, 1, 1 - math.sqrt(0.5), 0])
-
-
-def test_halving():
-    """With 3 steps: 8 three times, 4 three times, then 2."""
-    weight = torch.nn.Parameter(torch.zeros(1))
-    optimizer = torch.optim.SGD([weight], lr=8.0)
-    schedule = halving(optimizer, step_size=3)
-    rates = []
-    for _ in range(7):
-        rates.append(schedule.get_last_lr()[0])
-        optimizer.step()
-        schedule.step()
-    assert rates == [8.0, 8.0, 8.0, 4.0, 4.0, 4.0, 2.0]
+    schedule = registry.build("lr_schedule", (name, options), optimizer=optimizer, progress=lambda step: step / 4)
+    assert take_rates(optimizer, schedule, 5) == pytest.approx(rates)
