@@ -92,6 +92,8 @@ def test_differences_from_a_control_are_dunnetts():
     assert first.high - 1 == pytest.approx(2.21 * math.sqrt(2 / 400), rel=0.03)
     assert compare_with_control([groups[0], [0.0], *groups[1:], [5.0]]) == [None, first, second, None]
     assert compare_with_control([[0.0], *groups]) == [None] * 3
+    counts = [[0.0] * 3, [1.0] * 3, [0.0, 3.0, 6.0]]
+    assert [compare_with_control(counts, least)[0].p < 0.05 for least in (0.0, 1.0)] == [True, False]
 
 
 def test_the_best_of_several_is_named():
