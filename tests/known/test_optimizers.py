@@ -32,6 +32,23 @@ def test_ten_steps_lower_a_convex_loss(name):
     assert weight.detach().pow(2).sum() < 18.125
 
 
+BETAS = {"beta1": 0.5, "beta2": 0.7, "lr": 0.3, "eps": 0.01}, {"betas": (0.5, 0.7), "lr": 0.3, "eps": 0.01}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [
+        ("sgd", {"momentum": 0.7, "lr": 0.3}, {"momentum": 0.7, "lr": 0.3}),
+        ("adadelta", {"rho": 0.7, "lr": 0.3, "eps": 0.01}, {"rho": 0.7, "lr": 0.3, "eps": 0.01}),
+        ("adam", *BETAS),
+        ("adamw", *BETAS),
+    ],
+)
+def test_options_reach_torch(name, options, expected):
+    optimizer = registry.build("optimizer", (name, options), parameters=[nn.Parameter(torch.zeros(1))])
+    assert optimizer.defaults.items() >= expected.items()
+
+
 @pytest.mark.parametrize(("name", "options"), [("adamw", {}), ("sgd", {"weight_decay": 0.1})])
 def test_matrices_decay_and_vectors_do_not(name, options):
     """With gradients of zero only decay moves a weight: biases and the gains of norms are vectors."""
