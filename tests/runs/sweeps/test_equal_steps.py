@@ -109,6 +109,13 @@ def test_a_single_run_follows_its_clock(job, work_folder):
     assert (plan.end, plan.seconds) == (225, 60)
 
 
+@pytest.mark.parametrize(("steps", "epochs"), [(1, 3), (3, 1)])
+def test_the_first_end_is_the_end(steps, epochs, job, work_folder):
+    job.config["trainer"].update(max_steps=steps * len(job.loaders.batches), max_epochs=epochs)
+    console: Any = SimpleNamespace(print=pytest.fail)
+    assert plan_steps.plan_steps(job, work_folder, console).end == len(job.loaders.batches)
+
+
 @pytest.mark.parametrize("content", [[], {"steps": 5}, {**MEASURED, "seconds_per_step": 0}, {**MEASURED, "steps": "5"}])
 def test_an_invalid_step_time_file_is_reported(content, work_folder):
     (work_folder / STEP_TIME).write_text(json.dumps(content), encoding="utf-8")
