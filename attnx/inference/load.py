@@ -201,7 +201,9 @@ def _unequal_weights(
 
 def _names(side: Vocabulary | FeatureScaler | Sequence[str]) -> Sequence[str]:
     """The symbols of a side, or its columns; tags as they are."""
-    return getattr(side, "symbols", getattr(side, "columns", side))  # type: ignore[arg-type]
+    if isinstance(side, Vocabulary):
+        return side.symbols
+    return side.columns if isinstance(side, FeatureScaler) else side
 
 
 def _shape(weight: torch.Tensor) -> str:
