@@ -72,14 +72,16 @@ class SequenceData:
         return PairDataset.from_pairs(pairs, self.source, self.target, False, self.tags)
 
     def unknown_notes(self, split: str, pairs: Sequence[Pair]) -> list[str]:
-        """Return a note on each side of a split with many symbols that training does not have."""
+        """Return a note on each side of a split with many symbols that are not in its vocabulary."""
         references = (
             compress(reference, pair.loss_mask) if pair.loss_mask else reference
             for pair in pairs
             for reference in pair.references
         )
-        sides = {"sources": (self.source, (pair.source for pair in pairs)), "references": (self.target, references)}
-        notes = (_unknown_note(f"{split} {side}", *content) for side, content in sides.items())
+        notes = (
+            _unknown_note(f"{split} sources", self.source, (pair.source for pair in pairs)),
+            _unknown_note(f"{split} references", self.target, references),
+        )
         return [note for note in notes if note]
 
 
@@ -93,8 +95,8 @@ def _unknown_note(where: str, side: Vocabulary | FeatureScaler, sequences: Itera
     if share < NOTED_UNKNOWN_SHARE:
         return ""
     symbols = quoted(" ".join(symbol for symbol, _ in unknown.most_common()), MAX_UNKNOWN_LENGTH)
-    missing = f"{100 * share:.0f} % of the symbols of the {where} are not in the training split"
-    return f"{missing}, such as {symbols}; write both alike"
+    missing = f"{100 * share:.0f} % of the symbols of the {where} are not in the vocabulary of training"
+    return f"{missing}, such as {symbols}; write both alike, or enlarge it"
 
 
 def check_splits(splits: Splits[Any]) -> None:
