@@ -75,10 +75,10 @@ class TransformerConfig(ModelConfig):
     and of the output layer. ``norm=pre`` normalizes before each sublayer, ``post`` after each sum; ``norm_type`` is
     ``layer`` normalization or ``rms``, by the root of the mean square. ``position_encoding`` is added to the
     embeddings, or (``rotary``) rotates the queries and keys of self-attention by position / ``rotary_base``^(2i / d),
-    or there is ``none``; ``max_positions`` is the number of ``learned`` ones (512). ``self_scorer``, ``cross_scorer``
-    and the like choose a part for self- or cross-attention alone, by name or as ``{name: local, window: 5}``.
-    ``tag_inputs`` names the streams to whose embeddings the row's tag (its language) is added. ``tie_embeddings`` makes
-    the target embedding the weight of the output layer.
+    or there is ``none``; ``max_positions`` is the number of ``learned`` ones (512), and positions beyond share the
+    last. ``self_scorer``, ``cross_scorer`` and the like choose a part for self- or cross-attention alone, by name or as
+    ``{name: local, window: 5}``. ``tag_inputs`` names the streams to whose embeddings the row's tag (its language) is
+    added. ``tie_embeddings`` makes the target embedding the weight of the output layer.
     ``mixer`` names what the layers of a decoder-only model hold instead of the chosen attention: one name, such as
     ``linear`` or ``{name: linear, heads: 2}``, or a list by layer that is repeated, ``[linear,standard]``.
     """
