@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -45,6 +46,11 @@ class FeatureScaler:
         """Check that each column has a mean and a scale."""
         if not self.mean or len(self.mean) != len(self.scale):
             raise ValueError(f"{len(self.mean)} means and {len(self.scale)} scales")
+
+    @property
+    def signature(self) -> str:
+        """What scaled numbers are measured in: errors of two scalings are not comparable."""
+        return f"scaled {hashlib.sha256(repr((self.mean, self.scale)).encode()).hexdigest()[:8]}"
 
     @classmethod
     def of(cls, matrices: Iterable[npt.NDArray[np.floating]], columns: tuple[str, ...] = ()) -> FeatureScaler:

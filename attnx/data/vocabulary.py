@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -70,6 +71,11 @@ class Vocabulary:
 
     def __str__(self) -> str:
         return f"{len(self)} symbols"
+
+    @property
+    def signature(self) -> str:
+        """What a perplexity is over: those over two vocabularies are not comparable."""
+        return f"{self} {hashlib.sha256(repr(self.symbols).encode()).hexdigest()[:8]}"
 
     def __len__(self) -> int:
         """Return the number of ids, the specials included."""

@@ -89,8 +89,7 @@ class LanguageModel(TextTask):
         )
         pairs = Splits(train, valid, test)
         check_splits(pairs)  # a text may hold nothing but what the tokenizer leaves out
-        vocabulary = Vocabulary(SPECIALS + self.tokenizer.symbols)
-        return SequenceData(pairs, vocabulary, vocabulary)
+        return SequenceData(pairs, self._vocabulary, self._vocabulary)
 
     def test_pairs(self) -> list[Pair]:
         """Read the texts of ``test`` without the other parts; a UserError if there are none."""
@@ -122,6 +121,14 @@ class LanguageModel(TextTask):
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """No metrics besides loss and perplexity: a continuation has no reference."""
         return {}
+
+    def signatures(self, metrics: nn.ModuleDict) -> dict[str, str]:
+        """Return the symbols that the perplexity is over."""
+        return {"perplexity": self._vocabulary.signature}
+
+    @property
+    def _vocabulary(self) -> Vocabulary:
+        return Vocabulary(SPECIALS + self.tokenizer.symbols)
 
 
 def _compose(text: str) -> str:

@@ -181,6 +181,10 @@ class AnySequence(SequenceTask):
         references = [pair.references if pair.target is None else pair.target for pair in pairs]
         update_all(metrics, outputs, references, [pair.tag for pair in pairs])
 
+    def signatures(self, metrics: nn.ModuleDict) -> dict[str, str]:
+        """Return the scales of the scaled error."""
+        return {SCALED: self.scales.signature} if self.scales else {}
+
     def tokenize(self, text: str, tag: str = "") -> Symbols:
         """Split a user's text like the first column of the data; a blank one or an invalid id is a UserError."""
         if self.source == "features":

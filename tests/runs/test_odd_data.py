@@ -6,7 +6,9 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from torch import nn
 
 from attnx import registry
 from attnx.data.examples import read_pairs
@@ -18,6 +20,8 @@ from attnx.runs.run import read_run
 from attnx.tasks import translation
 from attnx.tasks.classification import read_labeled_texts
 from attnx.tasks.g2p import G2p
+from attnx.tasks.language_model import LanguageModel
+from attnx.tasks.sequences import AnySequence
 
 LETTERS = "abcdefghijk"
 COUNT = 31
@@ -324,13 +328,37 @@ def test_an_evaluation_says_what_was_trained_on(command):
     assert "note: 7 of 8 sources are also in the training split" in command("evaluate", "run", "task.test=test.tsv").out
 
 
+def test_numbers_in_other_units_have_another_signature():
+    """Errors scaled by other training data, and perplexities over other symbols: ``attnx compare`` says so."""
+    for name, step in (("one", 1), ("two", 2)):
+        write(series(lambda n, step=step: f"{DAYS[n]},{n % 7 * step}"), f"{name}.csv")
+        write(lines(lambda n, step=step: f"{n}.npy\t{n * step}.npy", 5), f"{name}.tsv")
+    for n in range(9):
+        np.save(f"{n}.npy", np.full((2, 1), float(n)))
+    write(lines(word, 97), "text.txt")
+    few = {"time_column": "day", "lookback": 3, "horizon": 2}
+    units = [
+        [Forecasting(f"{name}.csv", test="one.csv", **few) for name in ("one", "one", "two")],
+        [AnySequence(f"{name}.tsv", "one.tsv", "one.tsv", "features", "features") for name in ("one", "one", "two")],
+        [LanguageModel("text.txt", tokenizer=kind) for kind in ("word", "word", "character")],
+    ]
+    for tasks in units:
+        for task in tasks:
+            task.load()
+        first, same, other = (task.signatures(nn.ModuleDict()) for task in tasks)
+        assert first == same
+        assert all(first[name] != other[name] for name in first)
+        assert first
+
+
 @pytest.mark.usefixtures("no_pictures")
 def test_symbols_that_training_does_not_have_are_noted(succeed):
     """Of a test file, and of one to evaluate on; all of them cost errors, and few are no wonder."""
     write(lines(lambda n: f"{word(n)}\t{phones(n)}", 97))
     write("abz\ta B B B\n", "other.tsv")
     noted = {
-        f"{share} % of the symbols of the test {side} are not in the training split, such as {symbol}; write both alike"
+        f"{share} % of the symbols of the test {side} are not in the vocabulary of training, such as {symbol}; "
+        "write both alike, or enlarge it"
         for share, side, symbol in ((33, "sources", "'z'"), (25, "references", "'a'"))
     }
     succeed("task.train=words.tsv", "task.test=other.tsv", *FEW[1:], "folder=run")

@@ -260,6 +260,11 @@ class Forecasting(SequenceTask):
         forecasts = [np.asarray(output, np.float64) for output in outputs]
         update_forecast_metrics(metrics, self.scales, forecasts, references, baselines)
 
+    def signatures(self, metrics: nn.ModuleDict) -> dict[str, str]:
+        """Return the scales of the scaled errors."""
+        assert self.scales is not None
+        return {"mse": self.scales.signature}
+
     @classmethod
     def build_target(cls, options: Mapping[str, Any], symbols: int, features: int) -> ForecastTarget:
         """Build the target: ``horizon`` rows, as means or quantiles."""
