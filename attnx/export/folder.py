@@ -7,7 +7,7 @@ import dataclasses
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -35,10 +35,8 @@ EXAMPLE = Path(__file__).with_name("example.py")
 TOLERANCE = 1e-4
 
 
-def export(run: Path, folder: Path, pairs: Sequence[Pair], checkpoint: str = "best") -> float:
+def export(run: Path, folder: Path, pairs: Sequence[Pair], checkpoint: str = "best") -> Agreement:
     """Write both programs and the vocabularies into a new folder, which appears only if they agree on ``pairs``.
-
-    Returns the largest difference of a log-probability, as :func:`compare_steps` does.
 
     Raises:
         UserError: the run writes numbers, its model cannot be exported, a package is missing, or the files differ from
@@ -96,9 +94,16 @@ def _source_maker(run: TrainedRun) -> Callable[[int, int], Tensor]:
     return lambda rows, steps: torch.randint(len(source), (rows, steps), generator=generator)
 
 
+class Agreement(NamedTuple):
+    """How many outputs were compared, and the largest difference of a log-probability at any of their steps."""
+
+    outputs: int
+    max_difference: float
+
+
 @torch.inference_mode()
-def compare_steps(run: TrainedRun, folder: Path, programs: Programs, pairs: Sequence[Pair]) -> float:
-    """The largest difference of a log-probability by the files of a folder at any step of the run's greedy outputs.
+def compare_steps(run: TrainedRun, folder: Path, programs: Programs, pairs: Sequence[Pair]) -> Agreement:
+    """Compare the log-probabilities of all symbols by the files of a folder, at each step of the run's greedy outputs.
 
     The outputs are given to both step by step, so that a tie, which the last digits decide, leads neither elsewhere.
 
@@ -130,7 +135,7 @@ def compare_steps(run: TrainedRun, folder: Path, programs: Programs, pairs: Sequ
             f"{run.folder}: cannot be exported: a log-probability differs by {difference:.2g} from the run's (allowed: "
             f"{TOLERANCE:.2g}); a part of the model cannot be traced, or rounds too much"
         )
-    return difference
+    return Agreement(len(pairs), difference)
 
 
 def _max_difference(first: Tensor, second: Tensor) -> float:

@@ -56,10 +56,10 @@ def run(arguments: argparse.Namespace) -> int:
         from attnx.export.folder import export
 
         pairs = (_random_sources if has_features else _test_sources)(run, arguments.examples)
-        difference = export(run.path, folder, pairs, arguments.checkpoint)
+        checked = export(run.path, folder, pairs, arguments.checkpoint)
     sources = " of random sources" if has_features else ""
-    compared = f"at each step of {count_phrase(len(pairs), 'output')}{sources}"
-    print_line(f"{compared} the log-probabilities are within {difference:.0e} of the run's")
+    compared = f"at each step of {count_phrase(checked.outputs, 'output')}{sources}"
+    print_line(f"{compared} the log-probabilities are within {checked.max_difference:.0e} of the run's")
     tag = "TAG " if (run.path / VOCABULARY / TAGS).is_file() else ""
     source = "MATRIX.npy" if has_features else "SYMBOL ..."
     print_line(f"{folder}: try {shlex.join(['python', str(folder / 'example.py')])} {tag}{source}")
