@@ -140,8 +140,8 @@ def weights_of_steps(monkeypatch):
 @pytest.mark.parametrize("batches", [1, 2])
 def test_the_average_is_tested_and_kept(batches, run, weights, weights_of_steps):
     """After steps 1 to 4, of one batch or two, the average keeps 2/11, 3/12, 4/13 and DECAY of itself."""
-    options = ["trainer.max_steps=4", "trainer.num_validations=1", f"trainer.accumulate_grad_batches={batches}"]
-    trained = run(f"trainer.ema={DECAY}", *options, folder="one")
+    steps = ["trainer.max_steps=4", f"trainer.accumulate_grad_batches={batches}", "optimizer.lr=1"]  # which are long
+    trained = run(f"trainer.ema={DECAY}", "trainer.num_validations=1", *steps, folder="one")
     expected = weights_of_steps[0]
     for decay, after in zip([2 / 11, 3 / 12, DECAY, DECAY], weights_of_steps[batches::batches], strict=True):
         expected = {name: decay * expected[name] + (1 - decay) * weight for name, weight in after.items()}
