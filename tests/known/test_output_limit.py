@@ -41,8 +41,8 @@ def test_nearly_all_training_targets_fit():
     assert (targets <= limit.ratio * sources + limit.extra).mean() > 0.999
 
 
-def test_a_limit_is_read_as_it_was_written(tmp_path):
-    limit = OutputLimit(1.327, 11)
+@pytest.mark.parametrize("limit", [OutputLimit(1.327, 11), OutputLimit(0.0, 0)])
+def test_a_limit_is_read_as_it_was_written(limit, tmp_path):
     limit.save(tmp_path / "limit.json")
     assert OutputLimit.load(tmp_path / "limit.json") == limit
     assert OutputLimit.load(tmp_path / "missing.json") == OutputLimit()

@@ -330,7 +330,7 @@ def test_a_batch_has_the_labels_that_count():
         assert labels == [label for label in pair.references[0] if label != "."]
     assert torch.equal(as_batch(rows).loss_mask, batch.loss_mask)
     dummy = collate_shard([rows[0]._replace(row_index=-1)])
-    assert not dummy.loss_mask.any()
+    assert not (dummy.loss_mask | dummy.target_mask).any()
     assert data.train_dataset()[0].loss_mask is not None
 
 
