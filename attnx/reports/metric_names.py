@@ -117,7 +117,8 @@ def metric_label(key: str) -> str:
     ('PER macro', 'BLEU in validation, best', 'scaled error')
     """
     stage = VALID if key.startswith(VALID) else TEST
-    name, *words = key.removeprefix(stage).split("_")
-    label = name.upper() if name in ACRONYMS else name.replace("chrf", "chrF")
-    label = str(declared_facts().get(name, {}).get("label", label))
-    return " ".join([label, *words]) + (" in validation, best" if stage == VALID else "")
+    metric = key.removeprefix(stage)
+    labels = {name: str(facts["label"]) for name, facts in declared_facts().items() if "label" in facts}
+    name = metric_base(metric, labels) or metric.split("_")[0]
+    label = labels.get(name, name.upper() if name in ACRONYMS else name.replace("chrf", "chrF"))
+    return (label + metric.removeprefix(name)).replace("_", " ") + (" in validation, best" if stage == VALID else "")

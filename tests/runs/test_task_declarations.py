@@ -25,7 +25,10 @@ from attnx.tasks.contract import SequenceTask
     baselines={"luck": "a guess"},
     figures={"predictions": ".drawn_figures.draw_lines"},
     pictures={"lines.png": "some lines"},
-    metric_facts={"luster": {"higher_is_better": True, "is_percent": True, "label": "LUSTER", "unit": "% of the sun"}},
+    metric_facts={
+        "luster": {"higher_is_better": True, "is_percent": True, "label": "LUSTER", "unit": "% of the sun"},
+        "deep_glow": {"label": "GLOW"},
+    },
 )
 class Drawn(SequenceTask):
     '''Text, drawn.'''
@@ -75,6 +78,7 @@ def test_a_task_says_what_reports_cannot_know_of_its_metrics(drawn_run):
     assert is_percent("test_luster_7")
     assert is_error("valid_luster")
     assert (metric_label("test_luster"), metric_unit("test_luster")) == ("LUSTER", "% of the sun")
+    assert metric_label("valid_deep_glow_macro") == "GLOW macro in validation, best"
     Path("plugins/drawn.py").unlink()
     registry.forget_changed()  # as the next composition does
     assert is_higher_better("test_luster") is None
