@@ -249,7 +249,9 @@ def fill_missing(series: Series, where: str = "the series") -> tuple[Series, lis
 
 def filled_notes(series: Series) -> list[str]:
     """Return a note on each column of filled series whose values were missing."""
-    counts = [] if series.missing_mask is None else series.missing_mask.sum(0)
+    if series.missing_mask is None:
+        return []
+    counts = series.missing_mask.sum(0).tolist()
     return [_filled(column, series, count) for column, count in zip(series.columns, counts, strict=True) if count]
 
 
