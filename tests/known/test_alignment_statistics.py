@@ -1,13 +1,11 @@
 """Statistics of alignments, by hand."""
 
-import io
 import json
 import math
 from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from attnx.cli.main import run as command
 from attnx.errors import UserError
@@ -23,7 +21,9 @@ from attnx.reports.stats.alignment_statistics import (
     statistics_table,
 )
 from attnx.runs.alignments import Alignment, predicted_links
-from attnx.runs.layout import ALIGNMENT_STATISTICS, ALIGNMENTS, FORMAT, PREDICTIONS, RUN_JSON
+from attnx.runs.layout import ALIGNMENT_STATISTICS, ALIGNMENTS
+from tests.run_folder import write_run_folder
+from tests.terminal_text import terminal_text
 
 END = "</s>"
 
@@ -121,20 +121,14 @@ def test_a_symbol_links_to_its_largest_weight():
 @pytest.fixture
 def folder(tmp_path):
     """Three test words; the second is wrong, and the alignments kept are those of the first and the second."""
-    folder = tmp_path / "run"
-    (folder / ALIGNMENTS).mkdir(parents=True)
-    (folder / RUN_JSON).write_text(json.dumps({"format": FORMAT}))
-    lines = ["source\tprediction\treferences\tedits", "a b\tA B\tX | A B\t0", "d e\tD F\tD E\t1", "g\tG\tG\t0"]
-    (folder / PREDICTIONS).write_text("\n".join(lines) + "\n")
+    lines = ["a b\tA B\tX | A B\t0\t-1", "d e\tD F\tD E\t1\t-1", "g\tG\tG\t0\t-1"]
+    folder = write_run_folder(tmp_path / "run", predictions=lines)
+    (folder / ALIGNMENTS).mkdir()
     cross = np.array([[0, 1], [0.75, 0.25], [0, 1]], np.float32)
     examples = {"000": ("ab", "AB", "AB"), "001": ("de", "DF", "DE")}
     for name, (source, output, reference) in examples.items():
-        arrays = {
-            "source": [*source],
-            "output": [*output, END],
-            "reference": [*reference],
-            "is_right": output == reference,
-        }
+        arrays: dict[str, Any] = {"source": [*source], "output": [*output, END], "reference": [*reference]}
+        arrays["is_right"] = output == reference
         np.savez(folder / ALIGNMENTS / f"{name}.npz", weights=cross, heads=np.stack([cross, cross[::-1]]), **arrays)
     np.savez(folder / ALIGNMENTS / "000-2.npz", weights=np.eye(1, 2), source=["a", "b"], output=["A"], reference=["A"])
     return folder
@@ -198,8 +192,7 @@ def test_mistaken_arguments_are_reported(folder, tmp_path):
 def test_names_of_heads_and_files_are_shown_as_they_are():
     """They may come from somebody else: no control characters, and no markup."""
     weights = example([[1.0]], "a", ["A"])
-    console = Console(file=io.StringIO(), width=200)
-    console.print(statistics_table({"": statistics([weights]), "\x1b]0;x\x07": statistics([weights])}, "of [b]x"))
-    printed = console.file.getvalue()
+    tables = {"": statistics([weights]), "\x1b]0;x\x07": statistics([weights])}
+    printed = terminal_text(statistics_table(tables, "of [b]x"))
     assert "of [b]x" in printed
     assert "\x1b" not in printed

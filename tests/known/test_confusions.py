@@ -15,10 +15,9 @@ from attnx.reports.run.evaluation import (
     symbol_errors,
 )
 from attnx.runs.alignments import END
-from attnx.runs.layout import PREDICTIONS
 from attnx.runs.predictions import read_predictions
+from tests.run_folder import write_run_folder
 
-HEADER = "source\tprediction\treferences\tedits\tlog_probability"
 LINES = (
     "c a t\tK AE T\tK AE T\t0\t-0.10",
     # AE for AA, and S put in behind.
@@ -28,12 +27,12 @@ LINES = (
     # B for D.
     "d\tB\tD\t1\t-0.40",
 )
+KNOWN = Vocabulary.of(["a", "b"])
 
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / PREDICTIONS).write_text("\n".join((HEADER, *LINES)) + "\n", encoding="utf-8")
-    return tmp_path
+    return write_run_folder(tmp_path, predictions=LINES)
 
 
 def test_errors_by_symbol(folder):
@@ -78,19 +77,6 @@ def test_number_errors_by_length_are_computed(tmp_path):
     ]
 
 
-@pytest.fixture
-def copy_symbols():
-    """Copy the symbols but a and b of a source into an output that read these positions, one a step."""
-
-    def make(source: str, output: str, read: list[int], end: bool = True) -> tuple[list[str], list[list[float]]]:
-        weights = np.eye(len(source), dtype=np.float32)[[*read, *([0] if end else [])]]
-        prediction = Prediction(Pair(tuple(source), ((),)), list(output), -1.0, weights)
-        result = with_copies(prediction, Vocabulary.of(["a", "b"]))
-        return result.output, result.weights.argmax(-1).tolist()
-
-    return make
-
-
 @pytest.mark.parametrize(
     ("source", "output", "read", "expected", "rows"),
     [
@@ -103,15 +89,17 @@ def copy_symbols():
         ("qaq", "XA", [0, 1], "qAq", [0, 1, 2, 0]),  # the same symbol twice is copied twice
     ],
 )
-def test_unknown_symbols_are_replaced_by_their_source(source, output, read, expected, rows, copy_symbols):
-    assert copy_symbols(source, output, read) == (list(expected), rows)
+def test_unknown_symbols_are_replaced_by_their_source(source, output, read, expected, rows):
+    """All symbols but a and b are unknown; the output read these positions, one a step."""
+    weights = np.eye(len(source), dtype=np.float32)[[*read, 0]]
+    result = with_copies(Prediction(Pair(tuple(source), ((),)), list(output), -1.0, weights), KNOWN)
+    assert (result.output, result.weights.argmax(-1).tolist()) == (list(expected), rows)
 
 
 def test_an_inserted_copy_has_the_weights_of_its_step():
     """With several heads it is their mean that says where; what was put in has a weight of 1 in each."""
     weights = np.array([[[0.2, 0.8, 0.0]], [[0.1, 0.3, 0.6]]], dtype=np.float32)  # mean: 0.15, 0.55, 0.3
-    prediction = Prediction(Pair(("a", "q", "r"), ((),)), ["X"], -1.0, weights)
-    result = with_copies(prediction, Vocabulary.of(["a"]))
+    result = with_copies(Prediction(Pair(("a", "q", "r"), ((),)), ["X"], -1.0, weights), KNOWN)
     assert result.output == ["q", "r"]
     assert result.weights == pytest.approx(np.array([[[0.2, 0.8, 0.0], [0, 0, 1]], [[0.1, 0.3, 0.6], [0, 0, 1]]]))
 
@@ -119,8 +107,7 @@ def test_an_inserted_copy_has_the_weights_of_its_step():
 def test_a_step_that_reads_nothing_copies_nothing():
     """Its symbol stays, though the first symbol of the source, where the largest of zeros is, is unknown."""
     weights = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0]], dtype=np.float32)
-    prediction = Prediction(Pair(("q", "a", "b"), ((),)), ["X", "A", "B", "C"], -1.0, weights)
-    result = with_copies(prediction, Vocabulary.of(["a", "b"]))
+    result = with_copies(Prediction(Pair(("q", "a", "b"), ((),)), ["X", "A", "B", "C"], -1.0, weights), KNOWN)
     assert result.output == ["q", "A", "B", "C"]
     assert result.weights == pytest.approx(weights)
 
@@ -129,6 +116,6 @@ def test_decoder_states_keep_the_names_of_their_steps():
     """Though a copy is inserted between them."""
     weights = np.array([[0.9, 0, 0, 0, 0], [0, 0, 0.9, 0.1, 0], [0, 0, 0, 0.5, 0.5]], dtype=np.float32)
     prediction = Prediction(Pair(("a", "q", "b"), ((),)), ["A", "B"], -1.0, weights, num_decoder_states=2)
-    result = with_copies(prediction, Vocabulary.of(["a", "b"]))
+    result = with_copies(prediction, KNOWN)
     assert (result.output, result.alignment.source) == (["A", "q", "B"], ("a", "q", "b", "A", "B"))
     assert result.alignment.output == (*"AqB", END)

@@ -61,29 +61,19 @@ def test_each_head_is_an_attention_of_its_own_parts(lists, is_fast):
 def test_the_sources_are_those_of_the_scope():
     attention: Any = build(scope="history", heads=2, query_size=4, memory_size=4, head_scopes=["local", "global"])
     assert [head.scope.sources for head in attention.heads] == [("decoder",)] * 2
-
-
-def test_a_listed_scope_has_the_sources_of_the_scope():
     with refused("attention.head_scopes=history is over [decoder], but heads share the sources of scope, [encoder]..."):
         build(heads=2, query_size=4, memory_size=4, head_scopes=["history", "global"])
 
 
-def test_the_schedule_is_that_of_the_listed_scorers():
-    """``scorer=coverage`` alone would read the weights of earlier steps."""
+def test_the_listed_scorers_count_in_place_of_the_chosen_one():
+    """``coverage`` alone would read the weights of earlier steps, which no transformer has, and ``gmm`` no keys."""
     resolved: Any = resolve_model(small_config(scorer="coverage", attention=LISTED_SCORERS))
     assert resolved.plan.schedule == "run_then_attend"
-
-
-def test_the_keys_are_read_by_the_listed_scorers():
-    """``scorer=gmm`` alone would not read them."""
+    resolve_model(small_config(scorer="coverage", attention=LISTED_SCORERS, model={"name": "transformer"}))
     model = {"name": "seq2seq", "keys_from": "inputs", "values_from": "states"}
-    resolved: Any = resolve_model(small_config(scorer="gmm", attention=LISTED_SCORERS, model=model))
+    resolved = resolve_model(small_config(scorer="gmm", attention=LISTED_SCORERS, model=model))
     assert resolved.keys_from == "inputs"
     assert "model.keys_from" not in resolved.ineffective
-
-
-def test_the_listed_parts_of_a_transformer_are_checked_in_place_of_the_chosen_ones():
-    resolve_model(small_config(scorer="coverage", attention=LISTED_SCORERS, model={"name": "transformer"}))
 
 
 def test_a_site_given_by_name_is_causal_as_one_with_its_options_is():

@@ -1,14 +1,12 @@
 """Reports on written run folders, every number by hand."""
 
-import io
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-import yaml
-from rich.console import Console
 from rich.text import Text
 
 from attnx.config.view import node_text
@@ -28,8 +26,8 @@ from attnx.runs.layout import CONFIG_YAML, EVALUATION, FORMAT, MATRICES, METRICS
 from attnx.runs.predictions import has_symbol_predictions, read_predictions
 from attnx.runs.results import read_curves, with_row
 from attnx.runs.run import read_run
-
-HEADER = "source\tprediction\treferences\tedits\tlog_probability"
+from tests.run_folder import HEAD, write_run_folder
+from tests.terminal_text import compare_folders, terminal_text
 
 # Source length 3, 3, 5, 13. The second word is closest to its second reference (4 symbols, 1 edit).
 LINES = (
@@ -42,25 +40,14 @@ LINES = (
 
 @pytest.fixture
 def write(tmp_path):
-    def write_run(name: str = "first", lines: tuple[str, ...] | None = LINES, **results: float) -> Path:
-        folder = tmp_path / name
-        folder.mkdir()
-        info = {"format": FORMAT, "name": name, "created": "2031-07-05", "command": "attnx +scorer=additive"}
-        (folder / RUN_JSON).write_text(json.dumps(info))
-        if lines is not None:
-            (folder / PREDICTIONS).write_text("\n".join((HEADER, *lines)) + "\n")
-        if results:
-            (folder / RESULTS).write_text(json.dumps(results))
-        return folder
+    def write_run(
+        name: str = "first", lines: tuple[str, ...] | None = LINES, config: Any = None, info: Any = None, **results: Any
+    ) -> Path:
+        unknown = dict.fromkeys(("status", "monitor"))
+        facts = {"name": name, "command": "attnx +scorer=additive", **unknown, **(info or {})}
+        return write_run_folder(tmp_path / name, config, results or None, lines, **facts)
 
     return write_run
-
-
-def comparison_rows(folders: list[Path]) -> list[list[str]]:
-    console = Console(file=io.StringIO(), width=200)
-    console.print(compare(folders))
-    lines = console.file.getvalue().splitlines()
-    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if "│" in line]
 
 
 def test_error_rates_by_length(write):
@@ -108,7 +95,7 @@ def test_a_space_is_visible(tmp_path):
     pair = Pair(("3", " ", "M"), (("K", "AE"), ("K", "AH")), tag="fi")
     save_predictions(tmp_path, [Prediction(pair, ["K"], -0.5, None)])
     assert (tmp_path / PREDICTIONS).read_text(encoding="utf-8").splitlines() == [
-        f"{HEADER}\ttag",
+        f"{HEAD}\ttag",
         "3 ␣ M\tK\tK AE | K AH\t1\t-0.500000\tfi",
     ]
 
@@ -163,50 +150,45 @@ def wrong(*edits: int) -> tuple[str, ...]:
 
 def test_saved_draws_are_compared(write):
     """Differences of the metrics of the same draws; a baseline of the task, the same for both, is no row."""
-    first = write("first", wrong(1, 1), test_bleu=30.0, test_mse=0.5, test_naive_mse=1.5)
-    second = write("second", wrong(1, 1), test_bleu=31.0, test_mse=0.4, test_naive_mse=1.5)
+    task = {"task": {"name": "forecasting"}}
+    first = write("first", wrong(1, 1), task, test_bleu=30.0, test_mse=0.5, test_naive_mse=1.5)
+    second = write("second", wrong(1, 1), task, test_bleu=31.0, test_mse=0.4, test_naive_mse=1.5)
     common = np.random.default_rng(0).normal(0, 9, 2000)
     for folder, bleu, mse in ((first, 30.0, 0.5), (second, 31.0, 0.4)):
         drawn = {"test_bleu": bleu + common, "test_mse": mse + common, "test_naive_mse": 1.5 + common}
         np.savez(folder / "resampled.npz", **drawn)
-        (folder / CONFIG_YAML).write_text("task: {name: forecasting}\n", encoding="utf-8")
-    rows = [row for row in comparison_rows([first, second]) if row[0].endswith("against the first")]
-    assert rows == [
-        ["BLEU, higher is better against the first", "-", "+1.00 (+1.00 to +1.00), p 0.001"],
-        ["MSE against the first", "-", "-0.1000 (-0.1000 to -0.1000), p 0.001"],
-    ]
+    rows, _ = compare_folders(first, second)
+    assert {name: cells for name, cells in rows.items() if name.endswith("against the first")} == {
+        "BLEU, higher is better against the first": ["-", "+1.00 (+1.00 to +1.00), p 0.001"],
+        "MSE against the first": ["-", "-0.1000 (-0.1000 to -0.1000), p 0.001"],
+    }
     (second / RESULTS).write_text('{"test_bleu": null}')  # damaged, or interrupted before
-    rows = [row for row in comparison_rows([first, second]) if row[0].endswith("against the first")]
-    assert rows == []
+    assert not any(name.endswith("against the first") for name in compare_folders(first, second)[0])
 
 
 def test_compare_shows_runs_side_by_side(write):
     first = write("first", wrong(1, 1, 1), test_wer=34.0, train_examples_per_second=2500.0)
-    second = write("second", wrong(0, 0, 0), test_wer=31.5)
-    (second / RESULTS).write_text('{"test_wer": 31.5, "parameters": 12345}')
-    rows = comparison_rows([first, second])
-    assert ["parameters", "-", "12,345"] in rows
-    assert ["test_wer", "34.00", "31.50"] in rows
-    assert ["train_examples_per_second", "2,500.00", "-"] in rows
-    assert ["WER, length 1-4", "100.00", "0.00"] in rows
+    second = write("second", wrong(0, 0, 0), test_wer=31.5, parameters=12345)
+    rows, _ = compare_folders(first, second)
+    assert rows["parameters"] == ["-", "12,345"]
+    assert rows["test_wer"] == ["34.00", "31.50"]
+    assert rows["train_examples_per_second"] == ["2,500.00", "-"]
+    assert rows["WER, length 1-4"] == ["100.00", "0.00"]
 
 
 def test_a_value_is_shown_with_its_interval(write):
     """In a run's table, its explanation and its comparison: as many digits as the interval has."""
-    first = write("first", None, test_mse=0.08861, test_own_mse=0.00312, steps=7)
-    second = write("second", None, test_mse=0.0911, test_own_mse=0.00351)
     intervals = {"test_mse": [0.0831, 0.0942], "test_own_mse": [0.00292, 0.0034]}
-    (first / RESULTS).write_text(json.dumps({**read_run(first).results, "intervals": intervals}))
-    rows = comparison_rows([first, second])
-    assert ["test_mse", "0.0886 (0.0831 to 0.0942)", "0.09110"] in rows
-    assert ["test_own_mse", "0.00312 (0.00292 to 0.00340)", "0.003510"] in rows
+    first = write("first", None, test_mse=0.08861, test_own_mse=0.00312, steps=7, intervals=intervals)
+    second = write("second", None, test_mse=0.0911, test_own_mse=0.00351)
+    rows, _ = compare_folders(first, second)
+    assert rows["test_mse"] == ["0.0886 (0.0831 to 0.0942)", "0.09110"]
+    assert rows["test_own_mse"] == ["0.00312 (0.00292 to 0.00340)", "0.003510"]
     text = write_run_readme(first).read_text(encoding="utf-8")
     assert "| metric | value | 95 % interval | remark |" in text
     assert "| test_mse | 0.0886 | 0.0831 to 0.0942 |  |" in text
     assert "| steps | 7 |  |  |" in text
-    console = Console(file=io.StringIO(), width=100)
-    console.print(results_table(read_run(first)))
-    assert "test_own_mse  0.00312  0.00292 to 0.00340" in console.file.getvalue()
+    assert "test_own_mse  0.00312  0.00292 to 0.00340" in terminal_text(results_table(read_run(first)), 100)
 
 
 def styles(folders: list[Path]) -> list[list[str]]:
@@ -239,26 +221,22 @@ def test_compare_names_unequal_conditions(write):
 
 
 def test_compare_distinguishes_runs_of_one_name_by_folder(write):
-    first, second = write("first"), write("second")
-    (second / RUN_JSON).write_text(json.dumps({"format": FORMAT, "name": "first"}))
+    first, second = write("first"), write("second", info={"name": "first"})
     assert [str(column.header) for column in compare([first, second]).columns] == ["metric", "first", "second"]
     with pytest.raises(UserError, match="at least one"):
         compare([])
 
 
 @pytest.mark.parametrize(
-    ("config", "info", "message"),
+    ("task", "info", "message"),
     [
-        ("task: {name: translation}\n", {}, "its task is translation, .*first has g2p; such runs cannot"),
-        ("task: {name: g2p}\n", {"monitor": "valid_loss"}, "main metric is valid_loss, .* has valid_per;"),
+        ("translation", {}, "its task is translation, .*first has g2p; such runs cannot"),
+        ("g2p", {"monitor": "valid_loss"}, "main metric is valid_loss, .* has valid_per;"),
     ],
 )
-def test_compare_refuses_incomparable_runs(config, info, message, write):
-    first, second, unknown = write("first"), write("second"), write("unknown")
-    (first / CONFIG_YAML).write_text("task: {name: g2p}\n")
-    (first / RUN_JSON).write_text(json.dumps({"format": FORMAT, "monitor": "valid_per"}))
-    (second / CONFIG_YAML).write_text(config)
-    (second / RUN_JSON).write_text(json.dumps({"format": FORMAT, **info}))
+def test_compare_refuses_incomparable_runs(task, info, message, write):
+    first = write("first", config={"task": {"name": "g2p"}}, info={"monitor": "valid_per"})
+    second, unknown = write("second", config={"task": {"name": task}}, info=info), write("unknown")
     evaluation = second / "evaluations" / "test"
     evaluation.mkdir(parents=True)
     (evaluation / EVALUATION).write_text(json.dumps({"format": FORMAT, "run": "second"}))
@@ -273,11 +251,9 @@ def test_the_readme_of_a_run_describes_it(write):
     bare = write_run_readme(write("bare", lines=None)).read_text()
     assert "## Results" not in bare
     assert "attnx +scorer=additive" in bare
-    folder = write(test_per=8.125, words=7)
-    (folder / CONFIG_YAML).write_text(
-        "scorer: {name: additive, hidden: 19}\nscope: {name: global}\nscaled: 3\n"
-        "query: {token: {}, language_tag: {embedding_dim: 5}}\n"
-    )
+    query = {"token": {}, "language_tag": {"embedding_dim": 5}}
+    config = {"scorer": {"name": "additive", "hidden": 19}, "scope": {"name": "global"}, "scaled": 3, "query": query}
+    folder = write(config=config, test_per=8.125, words=7)
     text = write_run_readme(folder).read_text()
     for line in (
         *("# first\n", "| scorer | additive hidden=19 |", "| scope | global |", "| `predictions.tsv` |"),
@@ -303,10 +279,8 @@ def test_the_readme_of_a_run_describes_it(write):
     ],
 )
 def test_a_run_says_what_ended_it(trainer, steps, reason, write):
-    folder = write(test_per=8.125, steps=steps, words=7)
-    info = json.loads((folder / RUN_JSON).read_text(encoding="utf-8"))
-    (folder / RUN_JSON).write_text(json.dumps({**info, "steps": 70}), encoding="utf-8")
-    (folder / CONFIG_YAML).write_text(yaml.safe_dump({"trainer": {"name": "lightning", **trainer}}), encoding="utf-8")
+    config = {"trainer": {"name": "lightning", **trainer}}
+    folder = write(config=config, info={"steps": 70}, test_per=8.125, steps=steps, words=7)
     assert f"| steps | {steps} | ended by trainer.{reason} |" in write_run_readme(folder).read_text(encoding="utf-8")
 
 
@@ -426,11 +400,6 @@ def test_an_unmeasured_value_is_null_and_shown_as_a_dash(tmp_path):
     write_json(tmp_path / "results.json", results)
     saved = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     assert (saved["test_wer_ady"], saved["test_loss"]) == (None, None)
-    shown = io.StringIO()
-    Console(file=shown, width=80).print(results_table(read_run(tmp_path)))
-    assert [line.split()[:2] for line in shown.getvalue().splitlines()[1:]] == [
-        ["test_wer_ady", "-"],
-        ["test_wer_macro", "12.50"],
-        ["steps", "7"],
-        ["test_loss", "-"],
-    ]
+    lines = terminal_text(results_table(read_run(tmp_path)), 80).splitlines()[1:]
+    cells = {"test_wer_ady": "-", "test_wer_macro": "12.50", "steps": "7", "test_loss": "-"}
+    assert [tuple(line.split()[:2]) for line in lines] == list(cells.items())

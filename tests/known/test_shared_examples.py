@@ -1,12 +1,10 @@
 """Runs are compared on one test, whose examples are matched by content."""
 
-import io
-import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from attnx.data.examples import Pair
 from attnx.data.vocabulary import tag_symbol
@@ -17,6 +15,7 @@ from attnx.reports.sweep.compare import compare
 from attnx.runs.layout import RESAMPLED
 from tests.readings import READINGS, read_variously
 from tests.run_folder import write_run_folder
+from tests.terminal_text import compare_folders
 
 Predictions = list[Prediction]
 
@@ -25,8 +24,8 @@ def pair(word: str, tag: str = "", phones: str = "X Y") -> Pair:
     return Pair(tuple(word), (tuple(phones.split()),), tag)
 
 
-def write(folder: Path, predictions: list[Prediction], **results: float) -> Path:
-    write_run_folder(folder, results={**results, "test_examples": len(predictions)}, name=folder.name)
+def write(folder: Path, predictions: list[Prediction], config: Any = None, **results: float) -> Path:
+    write_run_folder(folder, config, {**results, "test_examples": len(predictions)}, name=folder.name)
     save_predictions(folder, predictions)
     return folder
 
@@ -35,13 +34,13 @@ def predict_all(pairs: list[Pair], outputs: list[str]) -> Predictions:
     return [Prediction(pair, output.split(), -1.0, None) for pair, output in zip(pairs, outputs, strict=True)]
 
 
-def compare_folders(*folders: Path) -> tuple[dict[str, list[str]], str]:
-    """The rows of the comparison by their names, and all of it as text with single spaces."""
-    console = Console(file=io.StringIO(), width=240)
-    console.print(compare(folders))
-    text: str = console.file.getvalue()
-    lines = (line.split("│")[1:-1] for line in text.splitlines() if "│" in line)
-    return {name.strip(): [cell.strip() for cell in cells] for name, *cells in lines}, " ".join(text.split())
+def compare_configs(folder: Path, configs: list[dict[str, Any]]) -> tuple[dict[str, list[str]], str]:
+    """A comparison of runs that predict the same."""
+    runs = [
+        write(folder / str(index), predict_all([pair("ab")], ["X Y"]), config, test_wer=float(index))
+        for index, config in enumerate(configs)
+    ]
+    return compare_folders(*runs)
 
 
 def test_the_order_of_examples_does_not_matter(tmp_path):
@@ -128,22 +127,14 @@ def test_text_references_match_under_any_tokenization(tmp_path):
     ],
 )
 def test_what_differs_is_shown_and_what_the_seeds_can_tell(tmp_path, configs, rows, note):
-    folders = []
-    for index, config in enumerate(configs):
-        folders.append(write(tmp_path / str(index), predict_all([pair("ab")], ["X Y"]), test_wer=float(index)))
-        (folders[-1] / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
-    shown, text = compare_folders(*folders)
+    shown, text = compare_configs(tmp_path, configs)
     settings = {key: cells for key, cells in shown.items() if key.partition(".")[0] in ("scorer", "optimizer", "seed")}
     assert settings == rows
     assert note in text
 
 
 def test_several_seeds_of_a_setting_need_no_warning(tmp_path):
-    folders = []
-    for index, (scorer, seed) in enumerate([("dot", 1), ("dot", 2), ("additive", 1), ("additive", 2)]):
-        folders.append(write(tmp_path / str(index), predict_all([pair("ab")], ["X Y"]), test_wer=float(index)))
-        config = {"scorer": {"name": scorer}, "seed": seed}
-        (folders[-1] / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
-    shown, text = compare_folders(*folders)
+    configs = [{"scorer": {"name": scorer}, "seed": seed} for scorer in ("dot", "additive") for seed in (1, 2)]
+    shown, text = compare_configs(tmp_path, configs)
     assert (shown["scorer"], shown["seed"]) == (["dot", "dot", "additive", "additive"], ["1", "2", "1", "2"])
     assert "another seed" not in text

@@ -1,16 +1,15 @@
 """The table that a run starts with: what was chosen, and what differs from the defaults."""
 
-import io
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 import attnx
 from attnx.config.groups import changed_options
 from attnx.config.view import dotted_keys
 from attnx.reports.run.tables import option_rows, start_table
 from attnx.runs.run import Run
+from tests.terminal_text import terminal_text
 
 COMPOSITION = ["task", "model", "scorer", "scope", "query", "normalizer", "seed"]
 
@@ -23,9 +22,7 @@ def make_run(*overrides: str, **info: Any) -> Run:
 
 
 def shown(run: Run, is_verbose: bool = False) -> list[list[str]]:
-    console = Console(file=io.StringIO(), width=100)
-    console.print(start_table(run, is_verbose))
-    return [line.split() for line in console.file.getvalue().splitlines()]
+    return [line.split() for line in terminal_text(start_table(run, is_verbose), 100).splitlines()]
 
 
 def test_the_default_run_shows_its_composition():

@@ -1,6 +1,5 @@
 """What a run costs, in its files; counting changes nothing of the training."""
 
-import io
 import json
 import shutil
 from pathlib import Path
@@ -8,7 +7,6 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-from rich.console import Console
 
 import attnx
 from attnx.inference.decode_latency import REPEATS, WARM_UP_STEPS, measure_latency
@@ -19,6 +17,7 @@ from attnx.runs.results import CONTEXTS
 from attnx.runs.run import read_run
 from tests.runs.conftest import change_info, fit_run, results, run_info
 from tests.runs.test_forecasting import HISTORY, HORIZON, write
+from tests.terminal_text import terminal_text
 
 MISTAKES = {
     "one --contexts 100": "--contexts 100: choose from 128, 512, 2048, 8192",
@@ -34,10 +33,7 @@ def _counted_operations(monkeypatch):
 
 
 def start_text(folder: str) -> str:
-    console = Console(file=io.StringIO(), width=300)
-    console.print(start_table(read_run(Path(folder))))
-    text: str = console.file.getvalue()  # type: ignore[attr-defined]
-    return text
+    return terminal_text(start_table(read_run(Path(folder))))
 
 
 def test_operations_are_in_results_and_in_the_start_table_and_training_is_unchanged(run, monkeypatch, same_weights):

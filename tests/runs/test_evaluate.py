@@ -1,15 +1,12 @@
 """``attnx evaluate``: scores of any data next to the run, never overwritten; and comparisons."""
 
-import io
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 from scipy.stats import binomtest
 
 import attnx
@@ -19,9 +16,9 @@ from attnx.inference.trained_run import TrainedRun as Opened
 from attnx.reports.run.evaluated_examples import read_examples
 from attnx.reports.significant_digits import format_difference, format_interval, format_with_interval
 from attnx.reports.stats.bootstrap import percentile_interval, two_sided_p
-from attnx.reports.sweep.compare import compare
 from attnx.runs.predictions import read_run_or_evaluation
 from tests.runs.conftest import file_contents, results, table, write_lines, write_parts
+from tests.terminal_text import compare_folders
 
 
 def scores(folder: str | Path) -> dict[str, float]:
@@ -264,12 +261,8 @@ def test_evaluations_are_compared_as_runs_are(extra_words, runs, command, succee
     for name in ("one", "two"):
         assert command("evaluate", name, "task.test=more.tsv").code == 0
     succeed("compare", "one/evaluations/more", "two/evaluations/more", "one")
-    console = Console(file=io.StringIO(), width=200)
     folders = ["one/evaluations/more", "two/evaluations/more", "one"]
-    console.print(compare(folders))
-    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
-    cells = [[cell.strip() for cell in re.split("[│┃]", line)[1:-1]] for line in lines if line[:1] in "│┃"]
-    rows = {row[0]: row[1:] for row in cells}
+    rows, _ = compare_folders(*folders)
     assert rows["metric"] == ["one/more", "two/more", "one"]
     for folder, cell in zip(folders, rows["test_wer"], strict=True):
         assert cell == format_with_interval(
@@ -277,11 +270,11 @@ def test_evaluations_are_compared_as_runs_are(extra_words, runs, command, succee
         )
     assert rows["test_examples"][:2] == ["7", "7"]
     assert not any("against the first" in name for name in rows)  # the run itself had another test
-    console.print(compare(folders[:2]))
+    _, text = compare_folders(*folders[:2])
     expected = results(folders[1])["test_wer"] - results(folders[0])["test_wer"]
     first, second = (read_examples(Path(folder)).resampled["test_wer"] for folder in folders[:2])
     cell = format_difference(expected, *percentile_interval(second - first))
-    assert f"{cell}, p {two_sided_p(second - first):.3f}" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert f"{cell}, p {two_sided_p(second - first):.3f}" in text
     Path("one/evaluations/more/evaluation.json").write_text('{"format": 2}', encoding="utf-8")
     line = refuse("compare", "one/evaluations/more", "one")
     assert "evaluation.json: format 2 is newer than the 1 known here" in line

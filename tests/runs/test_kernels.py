@@ -1,12 +1,10 @@
 """A run whose kernels cannot be built succeeds, and its start table reports the missing kernels."""
 
-import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from attnx.accel import c_build, modules
 from attnx.accel.attention import kernels
@@ -16,6 +14,7 @@ from attnx.accel.lstm import bindings
 from attnx.attention.scorers.additive import Additive
 from attnx.reports.run.tables import start_table
 from attnx.runs.run import read_run
+from tests.terminal_text import terminal_text
 
 
 class Unbuilt(Kernel):
@@ -61,7 +60,6 @@ def test_a_run_trains_without_compilers(run, monkeypatch):
         "other calls compute the definition",
         "unbuilt cannot be built and is left out: Cannot access global variable Any",
     ]
-    shown = Console(file=io.StringIO(), width=400)
-    shown.print(start_table(read_run("one")))
-    (line,) = [line for line in shown.file.getvalue().splitlines() if line.startswith("compiler ")]
+    text = terminal_text(start_table(read_run("one")), 400)
+    (line,) = [line for line in text.splitlines() if line.startswith("compiler ")]
     assert line.split(maxsplit=1)[1].startswith("no C compiler (cc, gcc, clang) is on the PATH: ")

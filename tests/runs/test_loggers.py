@@ -49,12 +49,9 @@ def journal(work_folder):
     return read
 
 
-def test_only_files_are_written_by_default():
+def test_loggers_are_a_set_that_is_empty_by_default():
     assert attnx.compose([])["logger"] == {}
     assert not Loggers({})
-
-
-def test_loggers_are_a_set():
     loggers = attnx.compose(["+logger=[wandb,tensorboard]", "logger.wandb.project=mine"])["logger"]
     assert list(loggers) == ["wandb", "tensorboard"]
     assert loggers["wandb"]["project"] == "mine"

@@ -1,6 +1,5 @@
 """Complete runs that predict matrices: trained, reopened, resumed, evaluated, drawn; and each mistake in the data."""
 
-import io
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -8,16 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 import attnx
 from attnx.data.features import FeatureScaler
 from attnx.reports.figures.curves import draw_numeric_predictions
 from attnx.reports.figures.heatmaps import draw_means
-from attnx.reports.sweep.compare import compare
 from attnx.runs.alignments import read_alignment
 from attnx.training.fit import resume
 from tests.runs.conftest import PARTS, change_info, feature_matrix, results, run_info, table, write_parts
+from tests.terminal_text import compare_folders
 
 Matrix = np.ndarray[Any, np.dtype[np.float32]]
 NUMBERS = ["task=sequences", "task.source=features", "task.target=features"]
@@ -190,11 +188,10 @@ def test_a_run_of_symbols_draws_no_curves(run):
 
 def test_runs_of_numbers_are_compared(trained_run):
     """By their metrics, less being better; what is for symbols alone is left out."""
-    shown = io.StringIO()
-    Console(file=shown, width=120).print(compare(["one", "one"]))
-    (line,) = (line for line in shown.getvalue().splitlines() if "test_scaled_error" in line)
-    assert f" {results('one')['test_scaled_error']:,.2f} " in line
-    assert "WER" not in shown.getvalue()
+    rows, text = compare_folders("one", "one")
+    value = f"{results('one')['test_scaled_error']:,.2f}"
+    assert [cell.partition(" ")[0] for cell in rows["test_scaled_error"]] == [value] * 2
+    assert "WER" not in text
 
 
 def test_the_run_folder_describes_itself(trained_run):

@@ -131,14 +131,11 @@ class ShortLists(listops.ListOps):
         (["task=lists", "model=classifier", "task.max_args=1"], "task.max_args=1: a list has two arguments or more"),
     ],
 )
-def test_a_part_that_inherits_is_checked_as_its_base_is(overrides, message):
+def test_a_part_that_inherits_is_checked_as_its_base_is_by_the_options_it_has(overrides, message):
     write_plug_in("mine", INHERITING)
     with pytest.raises(UserError, match=message):
         compose(overrides)
-
-
-def test_a_part_without_an_option_of_its_base_is_not_checked_by_it():
-    write_plug_in("mine", INHERITING)
+    # An option of the base that the part does not have is not checked.
     assert compose(["task=short_lists", "model=classifier"])["task"] == {"name": "short_lists", "examples": 20}
 
 

@@ -1,6 +1,5 @@
 """Complete translation runs between two invented languages, and refused data."""
 
-import io
 import json
 import re
 from pathlib import Path
@@ -9,14 +8,13 @@ from typing import Any
 import pytest
 import sacrebleu
 import torch
-from rich.console import Console
 
 import attnx
 from attnx import registry
 from attnx.errors import UserError
-from attnx.reports.sweep.compare import compare
 from attnx.tasks.translation import Translation
 from tests.runs.conftest import results, run_info, table, write_lines
+from tests.terminal_text import compare_folders
 
 # Each word has one translation, and the second word of a sentence comes last; in the other language words are longer.
 WORDS = {"der": "the", "ein": "a", "Hund": "dog", "Äpfel": "apples", "läuft": "runs", "sieht": "sees", "rot": "red"}
@@ -109,22 +107,13 @@ def test_scores_are_saved_with_their_signatures(translate, succeed):
         lines = (folder / "README.md").read_text(encoding="utf-8").splitlines()
         (line,) = [line for line in lines if "test_bleu" in line]
         assert line.replace("\\", "").endswith(f"{signature} |")
-    rows = comparison_rows("one", str(evaluation))
+    rows, _ = compare_folders("one", evaluation)
     assert rows["BLEU, signature"] == [signature, signature]
     scores = results(evaluation)
     scores["signatures"]["bleu"] = "nrefs:1|case:lc"
     (evaluation / "results.json").write_text(json.dumps(scores), encoding="utf-8")
-    unlike = comparison_rows("one", str(evaluation))["BLEU, signature: different, so not comparable"]
+    unlike = compare_folders("one", evaluation)[0]["BLEU, signature: different, so not comparable"]
     assert unlike == [signature, "nrefs:1|case:lc"]
-
-
-def comparison_rows(*folders: str) -> dict[str, list[str]]:
-    """The rows of a comparison, by their names."""
-    console = Console(file=io.StringIO(), width=500)
-    console.print(compare(folders))
-    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
-    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if "│" in line]
-    return {name: values for name, *values in cells}
 
 
 def test_the_highest_bleu_selects_the_best_checkpoint(translate):
