@@ -49,8 +49,12 @@ class FeatureScaler:
 
     @property
     def signature(self) -> str:
-        """What scaled numbers are measured in: errors of two scalings are not comparable."""
-        return f"scaled {hashlib.sha256(repr((self.mean, self.scale)).encode()).hexdigest()[:8]}"
+        """What scaled numbers are measured in: errors of two scalings are not comparable.
+
+        Another processor may round the last digits of the scales otherwise.
+        """
+        scales = " ".join(f"{number:.6g}" for number in (*self.mean, *self.scale))
+        return f"scaled {hashlib.sha256(scales.encode()).hexdigest()[:8]}"
 
     @classmethod
     def of(cls, matrices: Iterable[npt.NDArray[np.floating]], columns: tuple[str, ...] = ()) -> FeatureScaler:

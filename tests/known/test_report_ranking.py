@@ -641,8 +641,25 @@ def test_runs_on_different_test_data_are_not_compared(write, tmp_path):
     result = comparisons(load_runs(folders))
     assert [len(item.settings) for item in result] == [2, 1]
     page, text, *_ = write_report(folders, tmp_path / "out")
-    assert "The runs have 2 different tests, which are not compared with each other." in text.read_text()
+    assert "The runs have 2 different tests or metrics, which are not compared with each other." in text.read_text()
     assert page.is_file()
+
+
+def test_metrics_of_several_definitions_are_not_compared(write, tmp_path):
+    """PER over other phones is another metric, from a table of runs, too; BLEU over other tokens is left out."""
+    defined = (("dot", "39 phones", "13a"), ("mlp", "39 phones", "zh"), ("cosine", "70 phones", "zh"))
+    folders = [
+        write(
+            name, 7.0 + n, scorer=name, results={"test_bleu": 30.0 + n, "signatures": {"per": phones, "bleu": tokens}}
+        )
+        for n, (name, phones, tokens) in enumerate(defined)
+    ]
+    table = next(path for path in write_report(folders, tmp_path / "out") if path.name == "report.runs.csv")
+    for paths in (folders, [table]):
+        first, second = comparisons(load_runs(paths))
+        assert ([row.setting.name for row in first.rankings[0].rows], len(second.settings)) == (["dot", "mlp"], 1)
+        assert "test_bleu" not in [ranking.metric.key for ranking in first.rankings]
+        assert [item.title.partition(", ")[2] for item in (first, second)] == ["39 phones", "70 phones"]
 
 
 @pytest.mark.parametrize(

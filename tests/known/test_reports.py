@@ -162,6 +162,12 @@ def test_saved_draws_are_compared(write):
         "BLEU, higher is better against the first": ["-", "+1.00 (+1.00 to +1.00), p 0.001"],
         "MSE against the first": ["-", "-0.1000 (-0.1000 to -0.1000), p 0.001"],
     }
+    for folder, unit in ((first, "m"), (second, "km")):
+        results = json.loads((folder / RESULTS).read_text())
+        (folder / RESULTS).write_text(json.dumps({**results, "signatures": {"mse": unit}}))
+    rows, _ = compare_folders(first, second)
+    assert [name for name in rows if name.endswith("against the first")] == ["BLEU, higher is better against the first"]
+    assert rows["MSE, signature: different, so not comparable"] == ["m", "km"]
     (second / RESULTS).write_text('{"test_bleu": null}')  # damaged, or interrupted before
     assert not any(name.endswith("against the first") for name in compare_folders(first, second)[0])
 

@@ -22,7 +22,7 @@ from attnx.runs.layout import TARGET_FEATURES
 from attnx.tasks.contract import SequenceData, SequenceTask, TaskOutput
 
 from .baselines import LINEAR_BASELINE, Baseline, Linear, repeat_season
-from .metrics import forecast_metrics, update_forecast_metrics
+from .metrics import ALL_STEPS_METRICS, QUANTILE_LOSS, forecast_metrics, update_forecast_metrics
 from .series import Series, fill_missing, irregular_steps_note, read_series, read_test_series, write_test_series
 from .series_split import SeriesSplit, constant_column_notes, overlap_note, split_note, split_series
 from .target import ForecastTarget, median_first
@@ -263,7 +263,8 @@ class Forecasting(SequenceTask):
     def signatures(self, metrics: nn.ModuleDict) -> dict[str, str]:
         """Return the scales of the scaled errors."""
         assert self.scales is not None
-        return {"mse": self.scales.signature}
+        names = (*ALL_STEPS_METRICS, QUANTILE_LOSS) if self.quantiles else ALL_STEPS_METRICS
+        return dict.fromkeys(names, self.scales.signature)
 
     @classmethod
     def build_target(cls, options: Mapping[str, Any], symbols: int, features: int) -> ForecastTarget:

@@ -20,6 +20,7 @@ from attnx.registry import PositiveInt, register
 ALL_STEPS_METRICS = {"mse": "mean_squared_error", "mae": "mean_absolute_error"}
 MIN_RELATIVE_DEVIATION = 1e-12
 """Smaller squared deviations, relative to the sum of squares, are rounding errors."""
+QUANTILE_LOSS = "quantile_loss"  # of scaled numbers, too
 RSE, CORR = "rse", "corr"
 """Metrics of the last step of each window alone: Lai et al. 2018 forecast only that step."""
 
@@ -34,7 +35,7 @@ def forecast_metrics(
     metrics = _error_metrics("", scales)
     metrics |= {f"own_{name}": registry.build("metric", metric) for name, metric in ALL_STEPS_METRICS.items()}
     if quantiles:
-        metrics["quantile_loss"] = registry.build("metric", "quantile_loss", quantiles=quantiles)
+        metrics[QUANTILE_LOSS] = registry.build("metric", "quantile_loss", quantiles=quantiles)
     for name in baselines:
         metrics |= _error_metrics(f"{name}_", scales)
     return metrics
@@ -74,8 +75,8 @@ def update_forecast_metrics(
         metrics[f"{prefix}{CORR}"].update(_last_steps(scaled), _last_steps(scaled_references))
     for name in ALL_STEPS_METRICS:
         metrics[f"own_{name}"].update(medians, references)
-    if "quantile_loss" in metrics:
-        metrics["quantile_loss"].update([scales.encode(matrix) for matrix in outputs], scaled_references)
+    if QUANTILE_LOSS in metrics:
+        metrics[QUANTILE_LOSS].update([scales.encode(matrix) for matrix in outputs], scaled_references)
 
 
 def _last_steps(matrices: Iterable[Matrix]) -> list[Matrix]:

@@ -699,7 +699,7 @@ function nothing(sentence) {
 function begin() {
   const all = Object.values(data.counts).reduce((sum, number) => sum + number, 0);
   const statuses = Object.entries(data.counts).map(([status, number]) => `${number} ${status}`).join(", ");
-  const tests = data.comparisons.length > 1 ? ` Tested on ${data.comparisons.length} different tests, which are not compared with each other: choose below.` : "";
+  const tests = data.comparisons.length > 1 ? ` Tested on ${data.comparisons.length} different tests or metrics, which are not compared with each other: choose below.` : "";
   find("counts").textContent = `${counted(all, "run")}: ${statuses}. Written ${data.made}.${tests}`;
   showFailures();
   find("selection").hidden = !data.comparisons.length;

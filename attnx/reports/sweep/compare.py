@@ -81,15 +81,17 @@ def compare(folders: Sequence[Path | str]) -> Table:
     for key, choices in options.items():
         table.add_row(Text(printable(key)), *(Text(printable(choice or ABSENT)) for choice in choices))
     table.add_section()
+    names = dict.fromkeys(name for item in runs for name in item.run.signatures)
+    defined = {name: [item.run.signatures.get(name, ABSENT) for item in runs] for name in names}
+    redefined = [name for name, signatures in defined.items() if len({*signatures} - {ABSENT}) > 1]
     for metric in dict.fromkeys(name for item in runs for name in item.run.results):
         values = [item.run.results.get(metric) for item in runs]
         intervals = [item.run.intervals.get(metric) for item in runs]
-        is_higher = None if differ and metric.startswith(TEST) else is_higher_better(metric)
+        is_incomparable = (differ and metric.startswith(TEST)) or metric_base(metric, redefined)
+        is_higher = None if is_incomparable else is_higher_better(metric)
         _add_row(table, metric, values, intervals, None if is_higher is None else max if is_higher else min)
-    # Scores with different definitions cannot be compared.
-    for name in dict.fromkeys(name for item in runs for name in item.run.signatures):
-        signatures = [item.run.signatures.get(name, ABSENT) for item in runs]
-        warning = ": different, so not comparable" if len(set(signatures) - {ABSENT}) > 1 else ""
+    for name, signatures in defined.items():
+        warning = ": different, so not comparable" if name in redefined else ""
         heading = Text(printable(f"{metric_label(name)}, signature{warning}"))
         table.add_row(heading, *(Text(printable(signature)) for signature in signatures))
     tested = [item.run.results for item in runs if item.test.length_errors]
@@ -103,7 +105,7 @@ def compare(folders: Sequence[Path | str]) -> Table:
                 values = [count.rate(COUNTED[metric]) if count.examples else None for count in counts]
                 name = f"{metric_label(TEST + metric)}, length {label}"
                 _add_row(table, name, values, [None] * len(runs), None if differ else min)
-    has_differences = not differ and _add_differences(table, runs)
+    has_differences = not differ and _add_differences(table, runs, redefined)
     notes = [DIFFERENCES] if has_differences else [OTHER_TESTS] if differ else []
     notes += [
         *filter(None, [_seeds_note(evaluated_runs, options)]),
@@ -180,15 +182,17 @@ def _add_row(
     table.add_row(Text(printable(name)), *texts)
 
 
-def _add_differences(table: Table, runs: Sequence[ComparedRun]) -> bool:
+def _add_differences(table: Table, runs: Sequence[ComparedRun], redefined: Sequence[str]) -> bool:
     """Add the differences from the first run in each metric, where there is any; whether there is.
 
-    The task's baselines differ in no run, so their metrics are left out.
+    The task's baselines differ in no run, so their metrics are left out, and those that have several definitions.
     """
     first, *challengers = runs
     rows: dict[str, list[str]] = {}
     baselines = tuple(f"{TEST}{name}_" for name in baseline_names(first.run))
-    for metric in (name for name in first.run.results if not name.startswith(baselines)):
+    for metric in first.run.results:
+        if metric.startswith(baselines) or metric_base(metric, redefined):
+            continue
         cells = [_difference(metric, first, run) for run in challengers]
         if (is_higher := is_higher_better(metric)) is not None and any(cell != ABSENT for cell in cells):
             rows[metric_label(metric) + (", higher is better" if is_higher else "")] = cells

@@ -79,6 +79,7 @@ class LengthRates(NamedTuple):
 class Comparison(NamedTuple):
     """Runs with the same test data, by the choices in which they differ (``keys``) and agree (``constant``).
 
+    Their main metric has one definition (``RunRecord.signature``): BLEU over other tokens is another metric.
     ``superseded`` is the number of runs left out, since a later one has the same setting and seed. The ranking
     by the main metric comes first; ``length_rates`` are of its settings. Values of ``chosen_keys`` were chosen for each
     setting.
@@ -111,21 +112,27 @@ def comparisons(records: Sequence[RunRecord], best_over: Sequence[str] = ()) -> 
         # A test is its examples, or if they were not saved the task's settings.
         task = {key: choice_text(value) for key, value in run.choices.items() if key.partition(".")[0] == "task"}
         test = run.test or repr((task, run.results.get("test_examples")))
-        groups.setdefault((run.monitor, run.maximize, test), []).append(run)
+        groups.setdefault((run.monitor, run.maximize, test, run.signature(run.monitor)), []).append(run)
     unfinished = [run for run in records if run.status != RunStatus.FINISHED and run.choices]
     varied = [_varied_keys(group) for group in groups.values()]
     for key in best_over:
         if not any(key in keys for keys in varied):
             candidates = {name for keys in varied for name in keys}
             raise UserError(f"--best-over {key}: the runs do not differ in it{suggest(key, candidates)}")
-    return [_compare(group, unfinished, best_over) for group in sorted(groups.values(), key=len, reverse=True)]
+    differ = len({signature for *_, signature in groups}) > 1
+    return [
+        _compare(group, unfinished, best_over, signature if differ else "")
+        for (*_, signature), group in sorted(groups.items(), key=lambda item: len(item[1]), reverse=True)
+    ]
 
 
 def _varied_keys(runs: Sequence[RunRecord]) -> list[str]:
     return varied_keys([{**run.choices, **dict.fromkeys(run.lacks)} for run in runs])
 
 
-def _compare(runs: Sequence[RunRecord], unfinished: Sequence[RunRecord], best_over: Sequence[str]) -> Comparison:
+def _compare(
+    runs: Sequence[RunRecord], unfinished: Sequence[RunRecord], best_over: Sequence[str], signature: str
+) -> Comparison:
     keys, choices = _varied_keys(runs), [{key: choice_text(item) for key, item in run.choices.items()} for run in runs]
     constant = {
         key: text for key, text in choices[0].items() if key != DATA and all(run.get(key) == text for run in choices)
@@ -162,7 +169,7 @@ def _compare(runs: Sequence[RunRecord], unfinished: Sequence[RunRecord], best_ov
     file = first.choices.get("task.test")
     file = "" if file in (None, "null") else value_text(file)  # a table has the text
     task = " ".join(filter(None, [str(first.choices.get("task", "")), file]))
-    title = count_phrase(count, "test example") + (f" of {task}" if task else "")
+    title = count_phrase(count, "test example") + (f" of {task}" if task else "") + (signature and f", {signature}")
     return Comparison(title, keys, constant, settings, analyzed, superseded, lengths, chosen_keys)
 
 

@@ -115,6 +115,7 @@ def _load(run: Run, label: str, job: SweepJob | None = None) -> RunRecord:
         choices=choices,
         results={name: value for name, value in results.items() if value is not None},
         intervals=run.intervals,
+        signatures=run.signatures,
         curves={column: curve for column, curve in curves.items() if curve},
         maximize=bool(info.get("maximize")),
         monitor=str(info.get("monitor") or ""),

@@ -104,8 +104,9 @@ def list_metrics(runs: Sequence[RunRecord]) -> list[Metric]:
         values = [value for run in runs if (value := run_value(run, key)) is not None]
         is_main = key in (primary, monitor)
         is_higher = runs[0].maximize if is_main else is_higher_better(key)
-        # A metric that is equal for all runs, such as a baseline's, ranks nothing.
-        if is_higher is not None and values and (is_main or len(set(values)) != 1 or len(values) == 1):
+        # A metric that is equal for all runs, such as a baseline's, ranks nothing, nor does one of several definitions.
+        ranks = len({run.signature(key) for run in runs}) == 1 and (len({*values}) != 1 or len(values) == 1)
+        if is_higher is not None and values and (is_main or ranks):
             unit = "%" if is_percent(key) else metric_unit(key)
             sizes = [abs(value) for value in values if value]
             digits = 4 if sizes and max(sizes) < 1 else 2

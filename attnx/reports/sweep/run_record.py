@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from attnx.files.parse_number import count_phrase, is_number
 from attnx.reports.markdown import cell_text
+from attnx.reports.metric_names import metric_base
 from attnx.reports.run.evaluated_examples import EvaluatedExamples
 from attnx.runs.info import RunStatus, parse_iso_time
 from attnx.runs.results import Curve, Interval
@@ -45,11 +46,16 @@ class RunRecord:
     error: str = ""  #: one line, if it failed or cannot be read
     #: choices that it is known not to have, since their cells are empty in its table of runs
     lacks: tuple[str, ...] = ()
+    signatures: Mapping[str, str] = field(default_factory=dict)  #: exact definitions, by metric
 
     @property
     def test(self) -> str:
         """The digest of the test examples; "" if they were not saved."""
         return self.examples.digest
+
+    def signature(self, key: str) -> str:
+        """The exact definition of a metric; "" if it has one definition alone."""
+        return self.signatures.get(metric_base(key, self.signatures), "")
 
     @property
     def created_at(self) -> datetime | None:

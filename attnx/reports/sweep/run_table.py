@@ -25,6 +25,7 @@ FACTS = ("seed", "status", "test", "data", "commit", "machine", "created", "budg
 DETAILS = ("curve", "length_errors")
 SUITE = "suite"  # before what says which suite, task and mechanism a run is of
 CHOICE = "config."  # before a choice that has the name of a fact
+SIGNATURE = "signature."  # before a metric whose definition a cell holds
 LOW, HIGH = "_low", "_high"
 CURVE_POINTS = 3  # the last validations
 DIGITS = 10  # significant ones; results are measured in single precision
@@ -57,7 +58,8 @@ def run_row(run: RunRecord, keys: Sequence[str]) -> dict[str, str]:
         "curve": " ".join(f"{step}:{value:.{DIGITS}g}" for step, value in points),
         "length_errors": " ".join(f"{length}:{counts}" for length, counts in lengths),
     }
-    return choices | facts | results | details
+    signatures = {f"{SIGNATURE}{name}": text for name, text in run.signatures.items()}
+    return choices | facts | results | signatures | details
 
 
 def read_run_table(path: Path) -> list[RunRecord]:
@@ -93,12 +95,13 @@ def read_run_table(path: Path) -> list[RunRecord]:
 def _read_row(row: dict[str, str], choices: Iterable[str], where: str) -> RunRecord:
     """The run in a row's cells, which are used up, yet without a label; ``choices`` are the columns that hold one.
 
-    What is neither fact, detail nor choice is a result; one that is not finite is left out.
+    What is neither fact, detail, choice nor signature is a result; one that is not finite is left out.
     """
     lacks = tuple(name.removeprefix(CHOICE) for name in choices if name not in row)
     facts: dict[str, Any] = {name: row.pop(name, "") for name in FACTS}
     details = {name: row.pop(name, "") for name in DETAILS}
     values: dict[str, Any] = {name.removeprefix(CHOICE): row.pop(name) for name in choices if name in row}
+    signatures = {name.removeprefix(SIGNATURE): row.pop(name) for name in [*row] if name.startswith(SIGNATURE)}
     try:
         results = {name: number for name, cell in row.items() if math.isfinite(number := float(cell))}
         ends = {f"{name}{end}" for name in results for end in (LOW, HIGH)}
@@ -122,6 +125,7 @@ def _read_row(row: dict[str, str], choices: Iterable[str], where: str) -> RunRec
                 for name in results
                 if f"{name}{LOW}" in results and f"{name}{HIGH}" in results
             },
+            signatures=signatures,
             curves={facts["monitor"]: curve} if curve else {},
             maximize=maximize == "true",
             examples=EvaluatedExamples(digest=facts["test"], length_errors=errors),

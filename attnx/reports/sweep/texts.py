@@ -60,7 +60,9 @@ def markdown(
     if not compared:
         sections.append(NO_RUNS)
     if len(compared) > 1:
-        sections.append(f"The runs have {len(compared)} different tests, which are not compared with each other.")
+        sections.append(
+            f"The runs have {len(compared)} different tests or metrics, which are not compared with each other."
+        )
     for comparison in compared:
         sections += [f"## {comparison.title}", *_comparison(comparison)]
         if reference and comparison.rankings and (keys <= {*comparison.keys} or not some_has_keys):
