@@ -99,13 +99,16 @@ def check_task_files(task: Mapping[str, Any]) -> None:
 
 
 def missing_file_message(path: Path) -> str:
-    """Say that a file is missing, with up to three similar names in its folder; or which folder is missing."""
-    folder = path.parent
+    """Say that a file is missing, with up to three similar names in its folder; or which folder is missing.
+
+    Without a similar name a relative path is perhaps relative to another folder than the current one, which is named.
+    """
+    folder, here = path.parent, "" if path.is_absolute() else f" in {Path.cwd()}"
     if os.path.isdir(folder):
-        return f"{path}: no such file{_suggest_in(folder, path.name)}"
+        return f"{path}: no such file{_suggest_in(folder, path.name) or here}"
     parent = next(parent for parent in (*folder.parents, Path()) if os.path.isdir(parent))
     hint = _suggest_in(parent, folder.relative_to(parent).parts[0]) if folder.is_relative_to(parent) else ""
-    return f"{path}: no such file; there is no folder {folder}{hint}"
+    return f"{path}: no such file; there is no folder {folder}{hint or here}"
 
 
 def _suggest_in(folder: Path, name: str) -> str:

@@ -26,11 +26,11 @@ MISSING = {
     "task=g2p task.train=goods/good.tsv": "no such file; there is no folder goods; did you mean good or",
     "task=g2p task.train=/nowhere/at/all": "/nowhere/at/all: no such file; there is no folder /nowhere/at",
     "task=translation task.train=[a.de,b.em]": "task.train: b.em: no such file; did you mean b.en?",
-    "task=sequences task.train=good.tsv task.test=xyzzy": "task.test: xyzzy: no such file\n",
+    "task=sequences task.train=good.tsv task.test=xyzzy": "task.test: xyzzy: no such file in /",
     "task=language_model recipe=attention_rnn task.train=b.en.gz": "b.en.gz: no such file; did you mean b.en",
     "task=forecasting task.file=god.tsv": "task.file: god.tsv: no such file; did you mean good.tsv?",
     f"task=g2p task.train={'a' * 300}": f"task.train: {'a' * 300}: no such file",
-    f"task=g2p task.train={'a' * 300}/b": f"{'a' * 300}/b: no such file; there is no folder {'a' * 300}",
+    f"task=g2p task.train={'a' * 300}/b": f"{'a' * 300}/b: no such file; there is no folder {'a' * 300} in /",
     "task=qa model=entity task.folder=goo": "task.folder: goo: no such file; did you mean good",
 }
 

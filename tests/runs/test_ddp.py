@@ -187,7 +187,7 @@ def test_a_run_is_read_before_numpy_has_threads(run):
 
 def test_a_mistake_in_the_data_is_reported_once(refuse, sized):
     line = refuse(*sized("task.train=nowhere.tsv", *TWO, "folder=one"))
-    assert line == "attnx: task.train: nowhere.tsv: no such file\n"
+    assert line == f"attnx: task.train: nowhere.tsv: no such file in {Path.cwd()}\n"
 
 
 BREAKING = """\
