@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -54,7 +53,7 @@ def measure_latency(run: TrainedRun, contexts: Sequence[int], device: torch.devi
 def time_steps(model: Any, state: Any, device: torch.device, limit: int | None = None) -> Iterator[float]:
     """The seconds of each step from a state, from which decoding starts again after ``limit`` of them."""
     first = None if limit is None else state  # a state may be large
-    for step in itertools.count():
+    for step in count():
         if limit is not None and step % limit == 0:
             state = first
         start = _now(device)
