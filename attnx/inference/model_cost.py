@@ -165,11 +165,14 @@ def _count_training(model: nn.Module, row: Row) -> dict[str, float]:
     if row.loss_mask is not None:
         num_counted = int(row.loss_mask.sum())
         second = Lengths(1, 1, num_counted - 1) if first.strides and num_counted else Lengths(num_counted)
-    flops = Counter[str]()
+    flops, device = Counter[str](), next(model.train().parameters()).device
     for i, j in LATTICE:  # Lagrange's polynomial; the weight of a longer side is 0 where the side is not long
         others = _choose(2 - first.strides - second.strides, 2 - i - j)
         if weight := _choose(first.strides, i) * _choose(second.strides, j) * others:
-            for part, count in _count_row(model, _shorten(row, first.at(i), second.at(j))).items():
+            batch = collate([_shorten(row, first.at(i), second.at(j))]).to(device)
+            with _counting() as counter, torch.enable_grad():
+                token_loss(model, batch).mean.backward()  # type: ignore[no-untyped-call]
+            for part, count in counter.by_part.items():
                 flops[part] += weight * count
     return {part: count / len(row.target) for part, count in flops.items()}
 
@@ -205,15 +208,6 @@ def _shorten(row: Row, first: int, second: int) -> Row:
     if row.loss_mask is None:
         return row._replace(source=source, target=row.target[:second])
     return row._replace(source=source, target=row.target[:first], loss_mask=np.arange(first) >= first - second)
-
-
-def _count_row(model: nn.Module, row: Row) -> Counter[str]:
-    batch = collate([row]).to(next(model.parameters()).device)
-    model.train()
-    with _counting() as counter, torch.enable_grad():
-        token_loss(model, batch).mean.backward()  # type: ignore[no-untyped-call]
-        counts: Counter[str] = counter.by_part
-    return counts
 
 
 @torch.inference_mode()

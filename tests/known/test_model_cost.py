@@ -144,15 +144,15 @@ def test_long_rows_are_counted_from_shorter_ones(choices, lengths, monkeypatch):
     expected = cost_of(data, **choices)
     counted = count_short_rows(monkeypatch)
     assert cost_of(data, **choices).train_parts == pytest.approx(expected.train_parts)
-    rows = [call.args[1] for call in counted.call_args_list]
-    assert max(max(len(row.source), len(row.target)) for row in rows) <= 16
-    assert len(rows) == (6 if min(lengths) > 16 else 3)
+    batches = [call.args[1] for call in counted.call_args_list]
+    assert max(max(batch.source.shape[1], batch.target.shape[1]) for batch in batches) <= 16
+    assert len(batches) == (6 if min(lengths) > 16 else 3)
 
 
 def count_short_rows(monkeypatch: pytest.MonkeyPatch) -> Mock:
-    """A row of over 16 steps is a long one, and is shortened by fours; -> what counts the rows."""
-    counted = Mock(wraps=model_cost._count_row)
-    for name, value in {"STRIDE": 4, "MAX_COUNTED_LENGTH": 16, "_count_row": counted}.items():
+    """A row of over 16 steps is a long one, and is shortened by fours; -> the loss of each row that is counted."""
+    counted = Mock(wraps=model_cost.token_loss)
+    for name, value in {"STRIDE": 4, "MAX_COUNTED_LENGTH": 16, "token_loss": counted}.items():
         monkeypatch.setattr(model_cost, name, value)
     return counted
 
