@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import nn
 
-from attnx.data.features import Matrix
 from attnx.files.atomic_files import write_arrays, write_json, write_text
 from attnx.inference.metric_intervals import baseline_differences, bootstrap_metrics, measure_intervals
 from attnx.inference.predictor import Prediction
@@ -57,46 +56,25 @@ def save_predictions(folder: Path, predictions: Sequence[Prediction]) -> None:
     rows: list[dict[str, str]] = []
     for index, prediction in enumerate(predictions):
         pair = prediction.pair
-        if pair.target is None:
-            row = _symbol_row(prediction)
+        row = {"source": write_symbols(pair.source)}
+        if isinstance(prediction.output, list):
+            edits, _ = nearest_reference(prediction.output, pair.references)
+            row["prediction"] = write_symbols(prediction.output)
+            row |= {"references": " | ".join(map(write_symbols, pair.references)), "edits": str(edits)}
         else:
+            assert pair.target is not None
             matrices |= {f"prediction_{index}": prediction.output, f"reference_{index}": pair.target}
-            row = _matrix_row(prediction, pair.target, index)
-        texts = " | ".join(write_symbols(text.split()) for text in pair.texts)
-        identity = "" if pair.texts else write_symbols(pair.identity)
-        names = {"tag": write_field(pair.tag), "name": write_field(pair.name), "texts": texts, "identity": identity}
-        rows.append({**row, **names})
+            median = prediction.output[:, : pair.target.shape[1]]  # of several quantiles it is the first
+            errors = aligned_errors([median], [pair.target])
+            row |= {"prediction": f"prediction_{index}", "reference": f"reference_{index}"}
+            row |= {"steps": str(len(prediction.output)), "reference_steps": str(len(pair.target))}
+            row["mean_absolute_error"] = f"{np.abs(errors).mean():.6g}"
+            row["root_mean_squared_error"] = f"{np.sqrt(np.square(errors).mean()):.6g}"
+        row |= {"log_probability": f"{prediction.log_probability:.6f}", "tag": write_field(pair.tag)}
+        row |= {"name": write_field(pair.name), "texts": " | ".join(write_symbols(text.split()) for text in pair.texts)}
+        rows.append(row | {"identity": "" if pair.texts else write_symbols(pair.identity)})
     columns = [name for name in rows[0] if name not in OPTIONAL_COLUMNS or any(row[name] for row in rows)]
     lines = [columns, *([row[name] for name in columns] for row in rows)]
     write_text(folder / PREDICTIONS, "".join("\t".join(line) + "\n" for line in lines))
     if matrices:
         write_arrays(folder / MATRICES, matrices)
-
-
-def _symbol_row(prediction: Prediction) -> dict[str, str]:
-    references = prediction.pair.references
-    assert isinstance(prediction.output, list)
-    edits, _ = nearest_reference(prediction.output, references)
-    return {
-        "source": write_symbols(prediction.pair.source),
-        "prediction": write_symbols(prediction.output),
-        "references": " | ".join(map(write_symbols, references)),
-        "edits": str(edits),
-        "log_probability": f"{prediction.log_probability:.6f}",
-    }
-
-
-def _matrix_row(prediction: Prediction, reference: Matrix, index: int) -> dict[str, str]:
-    assert isinstance(prediction.output, np.ndarray)
-    median = prediction.output[:, : reference.shape[1]]  # of several quantiles it is the first
-    errors = aligned_errors([median], [reference])
-    return {
-        "source": write_symbols(prediction.pair.source),
-        "prediction": f"prediction_{index}",
-        "reference": f"reference_{index}",
-        "steps": str(len(prediction.output)),
-        "reference_steps": str(len(reference)),
-        "mean_absolute_error": f"{np.abs(errors).mean():.6g}",
-        "root_mean_squared_error": f"{np.sqrt(np.square(errors).mean()):.6g}",
-        "log_probability": f"{prediction.log_probability:.6f}",
-    }
