@@ -181,8 +181,20 @@ class Predictor:
         result = self.decoding(decoder, source, batch.source_mask, batch.tag, need_weights, **options)
         result = result._replace(sequences=model.target.restore(result.sequences, batch.source))
         first_state = batch.source.shape[1] if "encoder" in model.sources else 0
-        rows = zip(pairs, *map(_split_rows, result), strict=False)
-        return [self._prediction(pair, zip(*row, strict=False), first_state) for pair, *row in rows]
+        predictions = []
+        for pair, *row in zip(pairs, *map(_split_rows, result), strict=False):
+            hypotheses = []
+            for output, steps, log_probability, score, weights in zip(*row, strict=False):
+                if not steps:  # an empty slot
+                    continue
+                is_cut = isinstance(self.data.target, Vocabulary) and output[steps - 1] != EOS
+                written = self.data.target.decode(output[:steps])
+                hypothesis = Prediction(pair, written, log_probability, None, 0, score, is_cut=is_cut)
+                hypotheses.append(_with_weights(hypothesis, weights, steps, first_state))
+            if not hypotheses:
+                raise UserError("the model's outputs are not numbers; its weights may be damaged, or overflow 16 bits")
+            predictions.append(hypotheses[0]._replace(alternatives=tuple(hypotheses[1:])))
+        return predictions
 
     @torch.no_grad()
     def _label_steps(self, pairs: Sequence[Pair], batch: Batch, need_weights: bool) -> list[Prediction]:
@@ -206,24 +218,6 @@ class Predictor:
             weights = None if output.weights is None else output.weights[row].float().cpu().numpy()
             predictions.append(_with_weights(prediction, weights, len(steps), 0))
         return predictions
-
-    def _prediction(self, pair: Pair, hypotheses: Iterable[tuple[Any, ...]], first_state: int) -> Prediction:
-        """The best hypothesis with the next best ones; those without steps are empty slots.
-
-        Each has output, number of steps, log-probability, score and weights; columns of decoder states begin at
-        ``first_state``.
-        """
-        predictions = []
-        for output, steps, log_probability, score, weights in hypotheses:
-            if steps:
-                is_cut = isinstance(self.data.target, Vocabulary) and output[steps - 1] != EOS
-                prediction = Prediction(
-                    pair, self.data.target.decode(output[:steps]), log_probability, None, 0, score, is_cut=is_cut
-                )
-                predictions.append(_with_weights(prediction, weights, steps, first_state))
-        if not predictions:
-            raise UserError("the model's outputs are not numbers; its weights may be damaged, or overflow 16 bits")
-        return predictions[0]._replace(alternatives=tuple(predictions[1:]))
 
 
 def _split_rows(field: Tensor | None) -> Iterable[Any]:

@@ -49,7 +49,10 @@ def trace_example(run: TrainedRun, hypotheses: Sequence[Alignment]) -> ExampleTr
         return None
     recorder = StepRecorder(run.model)
     replace(run, model=recorder).decode([pair], need_weights=True)
-    outputs = [_ids(run, hypothesis) for hypothesis in hypotheses]
+    outputs = [[0] * len(hypothesis.output) for hypothesis in hypotheses]  # of rows of numbers
+    if isinstance(run.target, Vocabulary):
+        encode = run.target.encode
+        outputs = [[EOS if s == END else encode([s])[0] for s in hypothesis.output] for hypothesis in hypotheses]
     paths = [recorder.path(output) for output in outputs]
     traces = [
         None if path is None else _trace(run, hypothesis, path, output)
@@ -69,13 +72,6 @@ def saved_pair(run: TrainedRun, best: Alignment) -> Pair | None:
     if not is_complete or best.tag not in (run.tags or ("",)):
         return None
     return Pair(source, ((),), best.tag, features=best.features, target=run.empty_target)
-
-
-def _ids(run: TrainedRun, hypothesis: Alignment) -> list[int]:
-    """The id of each step's output; 0 for a row of numbers."""
-    if not isinstance(run.target, Vocabulary):
-        return [0] * len(hypothesis.output)
-    return [EOS if symbol == END else run.target.encode([symbol])[0] for symbol in hypothesis.output]
 
 
 def _symbols(target: Vocabulary) -> list[str]:
@@ -98,8 +94,14 @@ def _trace(
             return None
     if not isinstance(run.target, Vocabulary):
         return HypothesisTrace(read, ())
-    symbols, steps = _symbols(run.target), zip(path, output, strict=True)
-    return HypothesisTrace(read, tuple(_candidates(beginning.prediction, token, symbols) for beginning, token in steps))
+    symbols, candidates = _symbols(run.target), []
+    for beginning, token in zip(path, output, strict=True):
+        log_probs = beginning.prediction
+        likeliest = log_probs.topk(min(NUM_CANDIDATES, len(log_probs))).indices.tolist()
+        ids = [index for index in likeliest if index not in (PAD, BOS) and log_probs[index] > -torch.inf]
+        ids += [] if token in ids else [token]  # the chosen one is the last if it is less likely
+        candidates.append(tuple(Candidate(symbols[index], float(log_probs[index].exp())) for index in ids))
+    return HypothesisTrace(read, tuple(candidates))
 
 
 def _stack_reads(path: Sequence[Beginning], columns: int) -> ReadTrace | None:
@@ -122,14 +124,6 @@ def _stack_reads(path: Sequence[Beginning], columns: int) -> ReadTrace | None:
         gain=None if None in gains else stack(gains, 0.0).numpy(),
         contexts=torch.stack(contexts, 1).numpy(),
     )
-
-
-def _candidates(log_probs: Tensor, token: int, symbols: Sequence[str]) -> tuple[Candidate, ...]:
-    """The likeliest next symbols; the chosen one is the last of them if it is less likely."""
-    likeliest = log_probs.topk(min(NUM_CANDIDATES, len(log_probs))).indices.tolist()
-    ids = [index for index in likeliest if index not in (PAD, BOS) and log_probs[index] > -torch.inf]
-    ids += [] if token in ids else [token]
-    return tuple(Candidate(symbols[index], float(log_probs[index].exp())) for index in ids)
 
 
 def trace_beams(beginnings: Sequence[Beginning], outputs: Sequence[Sequence[int]], symbols: Sequence[str]) -> Tree:
