@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -54,7 +54,14 @@ def export(run: Path, folder: Path, pairs: Sequence[Pair], checkpoint: str = "be
     if (name := opened.config["model"]["name"]) not in possible:
         raise UserError(f"{run}: model={name} cannot be exported; {', '.join(possible)} can")
     model = cast("Seq2seq", copy.deepcopy(opened.model)).requires_grad_(False)  # its fast paths will be disabled
-    programs = make_programs(model, _source_maker(opened), bool(opened.tags))
+    source, generator = opened.source, torch.Generator().manual_seed(0)
+
+    def draw(rows: int, steps: int) -> Tensor:
+        if isinstance(source, FeatureScaler):
+            return torch.randn(rows, steps, source.width, generator=generator)
+        return torch.randint(len(source), (rows, steps), generator=generator)
+
+    programs = make_programs(model, draw, bool(opened.tags))
     with atomic_folder(folder) as partial:
         for name, program in programs._asdict().items():
             try:
@@ -83,15 +90,6 @@ def _write_vocabularies(folder: Path, run: TrainedRun, programs: Programs) -> No
     write_json(folder / "model.json", content, indent=1)
     for file in (run.folder / VOCABULARY).glob("*.tokenizer"):
         write_bytes(folder / file.name, read_bytes(file, MAX_LIST_BYTES))
-
-
-def _source_maker(run: TrainedRun) -> Callable[[int, int], Tensor]:
-    """A function that draws sources of a number of rows and steps."""
-    generator = torch.Generator().manual_seed(0)
-    source = run.source
-    if isinstance(source, FeatureScaler):
-        return lambda rows, steps: torch.randn(rows, steps, source.width, generator=generator)
-    return lambda rows, steps: torch.randint(len(source), (rows, steps), generator=generator)
 
 
 class Agreement(NamedTuple):

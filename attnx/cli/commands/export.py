@@ -55,8 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     with show_waiting(Console(stderr=True), "writing the files, and comparing them with the run's model ..."):
         from attnx.export.folder import export
 
-        pairs = (_random_sources if has_features else _test_sources)(run, arguments.examples)
-        checked = export(run.path, folder, pairs, arguments.checkpoint)
+        checked = export(run.path, folder, _sources(run, arguments.examples, has_features), arguments.checkpoint)
     sources = " of random sources" if has_features else ""
     compared = f"at each step of {count_phrase(checked.outputs, 'output')}{sources}"
     print_line(f"{compared} the log-probabilities are within {checked.max_difference:.0e} of the run's")
@@ -66,25 +65,20 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _test_sources(run: Run, count: int) -> list[Pair]:
-    """Sources of the run's test split."""
-    from attnx.data.examples import Pair
-
-    if not has_symbol_predictions(run.path):
-        reason = "has predicted no symbols that the files could be compared on"
-        raise UserError(f"{run.path}: {reason}; train it to its end")
-    predictions = read_predictions(run.path)[:count]
-    return [Pair(item.source, ((),), item.tag) for item in predictions if item.source]
-
-
-def _random_sources(run: Run, count: int) -> list[Pair]:
-    """Random matrices as sources, of all tags in turn: a run does not keep the matrices of its test split."""
+def _sources(run: Run, count: int, has_features: bool) -> list[Pair]:
+    """Sources of the run's test split; it keeps none that are matrices, so these are random, of all tags in turn."""
     import numpy as np
 
     from attnx.data.examples import Pair
     from attnx.data.features import FeatureScaler
     from attnx.data.vocabulary import load_symbols
 
+    if not has_features:
+        if not has_symbol_predictions(run.path):
+            reason = "has predicted no symbols that the files could be compared on"
+            raise UserError(f"{run.path}: {reason}; train it to its end")
+        predictions = read_predictions(run.path)[:count]
+        return [Pair(item.source, ((),), item.tag) for item in predictions if item.source]
     folder, drawn = run.path / VOCABULARY, np.random.default_rng(0)
     source = FeatureScaler.load(folder / SOURCE_FEATURES)
     tags = cycle(load_symbols(folder / TAGS) if (folder / TAGS).is_file() else [""])
