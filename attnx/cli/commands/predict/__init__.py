@@ -15,8 +15,8 @@ import argparse
 import gc
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -131,20 +131,6 @@ def _open_reader(request: PredictArgs) -> LineReader:
     return LineReader(run, request.lines)
 
 
-@contextmanager
-def _open_outputs(request: PredictArgs) -> Iterator[dict[Path, BinaryIO]]:
-    """Open temporary files, which get their names when the block ends without an exception."""
-    with ExitStack() as stack:
-        streams: dict[Path, BinaryIO] = {}
-        for path in filter(None, (request.out, request.alignments)):
-            try:
-                partial = stack.enter_context(atomic_write(path))
-                streams[path] = stack.enter_context(partial.open("wb"))
-            except OSError as error:
-                raise UserError(f"{path}: cannot be written: {error.strerror}") from error
-        yield streams
-
-
 def _stream(reader: LineReader, request: PredictArgs) -> tuple[int, int]:
     """Answer the lines, window by window; return how many there are, and how many of them cannot be read.
 
@@ -156,7 +142,15 @@ def _stream(reader: LineReader, request: PredictArgs) -> tuple[int, int]:
     console, file = Console(stderr=True), request.lines.file
     is_shown = can_redraw(console) and (request.out is not None or not sys.stdout.isatty())
     columns = (TextColumn("{task.fields[lines]:,} lines"), BarColumn(), TimeElapsedColumn())
-    with _open_outputs(request) as streams, Progress(*columns, console=console, disable=not is_shown) as progress:
+    with ExitStack() as stack:
+        streams: dict[Path, BinaryIO] = {}  # files that get their names if the block ends without an exception
+        for path in filter(None, (request.out, request.alignments)):
+            try:
+                partial = stack.enter_context(atomic_write(path))
+                streams[path] = stack.enter_context(partial.open("wb"))
+            except OSError as error:
+                raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+        progress = stack.enter_context(Progress(*columns, console=console, disable=not is_shown))
         size = file.stat().st_size if file is not None and file.suffix != ".gz" else None
         bar = progress.add_task("", total=size, lines=0)
         while window := list(islice(lines, request.window)):

@@ -195,32 +195,27 @@ class Deletion(NamedTuple):
 def plan_deletions(runs: Sequence[Run], keep: str) -> list[Deletion]:
     """The checkpoints to delete of each run: all but the ``best``, or but the ``last``, or all (``none``).
 
-    Runs that are running are left alone.
+    A run that has not finished keeps its best checkpoint and the one it resumes from, unless all are deleted. Runs that
+    are running are left alone.
 
     Raises:
         UserError: the sweep of a run is running.
     """
-    deletions = [Deletion(run, _checkpoints_to_delete(run, keep)) for run in runs if run.status != RunStatus.RUNNING]
-    deletions = [deletion for deletion in deletions if deletion.checkpoints]
+    deletions = []
+    for run in runs:
+        folder = run.path / CHECKPOINTS
+        if run.status == RunStatus.RUNNING or folder.is_symlink() or not folder.is_dir():
+            continue
+        files = {file.name: file for file in sorted(folder.glob("*.ckpt")) if file.is_symlink() or file.is_file()}
+        kept = {f"{keep}.ckpt"}
+        if run.status != RunStatus.FINISHED or not kept & files.keys():
+            kept = {BEST, LAST}
+        if checkpoints := [file for name, file in files.items() if keep == "none" or name not in kept]:
+            deletions.append(Deletion(run, checkpoints))
     for sweep in filter(None, dict.fromkeys(deletion.run.sweep for deletion in deletions)):
         if is_locked(sweep):
             raise UserError(f"{sweep}: this sweep is running; end it, or leave it out with 'name!={sweep.name}/*'")
     return deletions
-
-
-def _checkpoints_to_delete(run: Run, keep: str) -> list[Path]:
-    """A run that has not finished keeps its best checkpoint and the one it resumes from, unless ``keep`` is none."""
-    folder = run.path / CHECKPOINTS
-    if folder.is_symlink() or not folder.is_dir():
-        return []
-    files = sorted(file for file in folder.glob("*.ckpt") if file.is_symlink() or file.is_file())
-    if keep == "none":
-        return files
-    kept_file = f"{keep}.ckpt"
-    stay = {kept_file} if any(file.name == kept_file for file in files) else {BEST, LAST}
-    if run.status != RunStatus.FINISHED:
-        stay |= {BEST, LAST}
-    return [file for file in files if file.name not in stay]
 
 
 def show_plan(deletions: Sequence[Deletion], runs: Sequence[Run]) -> None:
