@@ -10,7 +10,7 @@ from attnx.errors import UserError, suggest
 from attnx.reports.markdown import table
 from attnx.reports.stats.multiple_comparisons import MeanDifference, compare_with_control
 from attnx.reports.sweep.comparison import Comparison
-from attnx.reports.sweep.effects import Factor, factors, has_factors
+from attnx.reports.sweep.effects import factors, has_factors
 from attnx.reports.sweep.metrics import Scale
 from attnx.reports.sweep.ranking import RankedSetting
 from attnx.reports.sweep.settings import ABSENT, chosen_values, override_choice
@@ -56,9 +56,16 @@ def ablations(comparison: Comparison, reference: Reference) -> tuple[RankedSetti
         UserError: a key is no choice in which the settings differ, or not exactly one setting has these values.
     """
     start, ranking = _find(comparison, reference), comparison.rankings[0]
-    compared = factors(comparison.keys, comparison.settings)
-    changes = [(_change(comparison, compared, start.setting_index, row.setting_index), row) for row in ranking.rows]
-    changed = [(*change, row) for change, row in changes if change is not None]
+    compared, changed = factors(comparison.keys, comparison.settings), list[tuple[str, str, RankedSetting]]()
+    for row in ranking.rows:
+        first, other = start.setting_index, row.setting_index
+        if has_factors(first, compared) and has_factors(other, compared):
+            differing = [factor for factor in compared if factor.indices[other] != factor.indices[first]]
+            changes = [(factor.name, factor.values[factor.indices[other]]) for factor in differing]
+        else:  # one lacks some part, as a baseline does: what it has instead must be one choice
+            values = zip(comparison.keys, row.setting.values, start.setting.values, strict=True)
+            changes = [(key, value) for key, value, start_value in values if value not in (start_value, ABSENT)]
+        changed += [(*changes[0], row)] if len(changes) == 1 else []
     changed.sort(key=lambda entry: entry[0])
     differences = differences_from(start, [row for *_, row in changed], ranking.scale)
     entries = zip(changed, differences, strict=True)
@@ -110,18 +117,3 @@ def _find(comparison: Comparison, reference: Reference) -> RankedSetting:
         several = f"{len(rows)} settings have these values; name {', '.join(further)}, too"
         raise UserError(f"--reference {words}: {several if rows else 'no setting has all of these'}")
     return rows[0]
-
-
-def _change(comparison: Comparison, compared: Sequence[Factor], start: int, setting: int) -> tuple[str, str] | None:
-    """The only factor in which a setting differs from the reference, and its value; None if it is none or several.
-
-    A setting without some part, such as a baseline, is in no factor: what it has instead must be one choice.
-    """
-    if has_factors(setting, compared) and has_factors(start, compared):
-        factors_changed = [factor for factor in compared if factor.indices[setting] != factor.indices[start]]
-        changed = [(factor.name, factor.values[factor.indices[setting]]) for factor in factors_changed]
-    else:
-        settings = comparison.settings
-        values = zip(comparison.keys, settings[setting].values, settings[start].values, strict=True)
-        changed = [(key, value) for key, value, start_value in values if value not in (start_value, ABSENT)]
-    return changed[0] if len(changed) == 1 else None
