@@ -10,13 +10,12 @@ from typing import Any
 
 import yaml
 
-from attnx.config.view import names_text, value_text
+from attnx.config.view import key_part, names_text, value_text
 from attnx.errors import UserError
 from attnx.files.atomic_files import atomic_write
 from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.run_table import read_run_table, table_text
-from attnx.reports.varied_keys import key_part
 from attnx.runs.info import RunStatus
 from attnx.runs.sweep import Sweep, split_override
 from studies.job import Job, Setting

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from statistics import fmean
 
+from attnx.config.view import key_part
 from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL
-from attnx.reports.varied_keys import key_part
 from studies.atlas.changes import Change, Changes
 
 CHANGE_HEAD = ("change", "mean", "difference", "95 % interval", "p")

@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 from attnx.cli.main import run as command
-from attnx.config.view import dotted_keys
+from attnx.config.view import dotted_keys, varied_keys
 from attnx.errors import UserError
 from attnx.reports.stats.bootstrap import SAMPLES
 from attnx.reports.stats.multiple_comparisons import EXAMPLES, SEEDS
@@ -25,7 +25,6 @@ from attnx.reports.sweep.load_runs import load_runs
 from attnx.reports.sweep.metrics import Metric, choose_scale
 from attnx.reports.sweep.report import write_report
 from attnx.reports.sweep.settings import ABSENT
-from attnx.reports.varied_keys import varied_keys
 from attnx.runs.layout import RESAMPLED
 from attnx.runs.sweep import Sweep, SweepJob
 from attnx.sweeps.record import save_sweep

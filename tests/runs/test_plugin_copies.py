@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from attnx import registry
+from attnx.config.view import varied_keys
 from attnx.errors import Interrupted, UserError
 from attnx.inference.load import open_run
 from attnx.registry.plugin_code import plugin_parts, source_files
 from attnx.reports.sweep.load_runs import load_runs
-from attnx.reports.varied_keys import varied_keys
 from attnx.sweeps.job_process import reject_edited_plugins
 from attnx.sweeps.record import open_record, reject_other_code, save_sweep
 from attnx.training import fit as fitting

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rich.table import Table
 from rich.text import Text
 
-from attnx.config.view import choice_text, dotted_keys
+from attnx.config.view import choice_text, dotted_keys, varied_keys
 from attnx.errors import UserError
 from attnx.files.printable import printable
 from attnx.reports.metric_names import COUNTED, MACRO, MICRO, TEST, is_higher_better, metric_base, metric_label
@@ -21,7 +21,6 @@ from attnx.reports.significant_digits import format_difference, format_value, fo
 from attnx.reports.stats.bootstrap import percentile_interval, two_sided_p
 from attnx.reports.sweep.comparison import unequal_conditions
 from attnx.reports.sweep.load_runs import load_runs
-from attnx.reports.varied_keys import varied_keys
 from attnx.runs.layout import EVALUATIONS
 from attnx.runs.predictions import read_run_or_evaluation
 from attnx.runs.results import Interval

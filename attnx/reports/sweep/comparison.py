@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attnx.config.view import choice_text, value_text
+from attnx.config.view import DATA, choice_text, value_text, varied_keys
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import count_phrase
 from attnx.reports.metric_names import COUNTED, metric_base
@@ -22,7 +22,6 @@ from attnx.reports.sweep.metrics import list_metrics
 from attnx.reports.sweep.ranking import Ranking, rank_settings
 from attnx.reports.sweep.run_record import STEPS, RunRecord
 from attnx.reports.sweep.settings import ABSENT, Setting, choose_best, group_by_setting, range_ends, short_keys
-from attnx.reports.varied_keys import DATA, varied_keys
 from attnx.runs.info import RunStatus
 
 TRIED = "tried"  # the column that counts from how many values one was chosen

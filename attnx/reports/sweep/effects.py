@@ -10,14 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from attnx.config.view import key_part
 from attnx.files.parse_number import count_phrase, is_number
 from attnx.reports.significant_digits import p_text
-from attnx.reports.stats.analysis_of_variance import SETTINGS, UNKNOWN, FTest, LevelMean, analyze
+from attnx.reports.stats.analysis_of_variance import SETTINGS, UNKNOWN, FTest, analyze
 from attnx.reports.stats.multiple_comparisons import SEEDS, SIGNIFICANCE_LEVEL, MeanDifference
-from attnx.reports.sweep.metrics import Scale
 from attnx.reports.sweep.ranking import Ranking
 from attnx.reports.sweep.settings import ABSENT, Setting, first_few, short_keys
-from attnx.reports.varied_keys import key_part
 
 MAX_NUMBERS, QUANTILE_GROUPS = 8, 4  # a choice with more different numbers is grouped
 RANGE = " to "
@@ -59,7 +58,11 @@ def factors(keys: Sequence[str], settings: Sequence[Setting], *, group_numbers: 
     for key, texts in columns.items():
         groups.setdefault(key_part(key) if key_part(key) in columns and ABSENT in texts else key, []).append(key)
     for group in groups.values():
-        texts = [_joint_text({key: columns[key][index] for key in group}, names) for index in range(len(rows))]
+        texts = []
+        for cells in zip(*(columns[key] for key in group), strict=True):  # of a part with its options, or of one key
+            present = [(key, value) for key, value in zip(group, cells, strict=True) if value != ABSENT]
+            words = (f"{names[key]}={value}" if len(group) > 1 and "." in key else value for key, value in present)
+            texts.append(", ".join(words) or ABSENT)
         texts = _group_numbers(texts) if group_numbers else texts
         codes = {text: code for code, text in enumerate(dict.fromkeys(texts))}
         if len(codes) > 1:
@@ -109,13 +112,6 @@ def restrict(compared: Sequence[Factor], settings: Collection[int]) -> list[Fact
             values = [factor.values[level] for level in levels]
             restricted.append(Factor(factor.name, values, {key: levels.index(level) for key, level in indices.items()}))
     return restricted
-
-
-def _joint_text(values: dict[str, str], names: dict[str, str]) -> str:
-    """A part with its options, or one value; a dash if there is none."""
-    present = {key: value for key, value in values.items() if value != ABSENT}
-    texts = (f"{names[key]}={value}" if len(values) > 1 and "." in key else value for key, value in present.items())
-    return ", ".join(texts) or ABSENT
 
 
 def _group_numbers(texts: list[str]) -> list[str]:
@@ -184,10 +180,12 @@ def effects(compared: Sequence[Factor], ranking: Ranking) -> Effects:
     analysis = analyze([*map(np.array, indices)], [len(factor.values) for factor in compared], groups)
     main = []
     for place, (factor, means) in enumerate(zip(compared, analysis.levels, strict=True)):
-        levels = [
-            Level(value=value, settings=indices[place].count(code), **_in_units(mean, means, ranking.scale)._asdict())
-            for code, (value, mean) in enumerate(zip(factor.values, means, strict=True))
-        ]
+        best, levels = min((level.mean for level in means if level.mean is not None), default=0.0), []
+        for code, (value, level) in enumerate(zip(factor.values, means, strict=True)):  # in the units of the metric
+            mean, low, high = (None if end is None else ranking.scale.invert(end) for end in level[:3])
+            low, high = (high, low) if ranking.scale.sign < 0 else (low, high)
+            difference = level.difference and ranking.scale.difference(best, level.difference)
+            levels.append(Level(value, mean, low, high, difference, indices[place].count(code)))
         main.append(Effect(factor.name, levels, analysis.tests.get((place,))))
     names = [factor.name for factor in compared]
     pairs = [Interaction((names[t[0]], names[t[1]]), test) for t, test in analysis.tests.items() if len(t) == 2]
@@ -200,16 +198,6 @@ def effects(compared: Sequence[Factor], ranking: Ranking) -> Effects:
         *_left_out(single, "having a value that no other setting has"),
     ]
     return Effects(sorted(main, key=lambda effect: -effect.range), pairs, summary)
-
-
-def _in_units(level: LevelMean, levels: Sequence[LevelMean], scale: Scale) -> LevelMean:
-    """A level's mean and difference in the units of the metric."""
-    if level.mean is None:
-        return level
-    best = min(entry.mean for entry in levels if entry.mean is not None)
-    low, high = (None if end is None else scale.invert(end) for end in (level.low, level.high))
-    low, high = (high, low) if scale.sign < 0 else (low, high)
-    return LevelMean(scale.invert(level.mean), low, high, level.difference and scale.difference(best, level.difference))
 
 
 def _significant(pairs: Sequence[Interaction], factors: int) -> Iterator[str]:

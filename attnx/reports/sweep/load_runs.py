@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from attnx.config.view import dotted_keys
+from attnx.config.view import DATA, dotted_keys
 from attnx.errors import UserError
 from attnx.reports.run.evaluated_examples import EvaluatedExamples, read_examples
 from attnx.reports.sweep.run_record import EARLIEST, RunRecord
 from attnx.reports.sweep.run_table import read_run_table
 from attnx.reports.sweep.settings import override_choice
-from attnx.reports.varied_keys import DATA
 from attnx.runs.info import RunStatus, plugin_records
 from attnx.runs.layout import LOG_TXT, RUN_JSON, RUNS
 from attnx.runs.results import read_costs

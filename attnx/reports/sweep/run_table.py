@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from attnx.config.groups import PART_GROUPS, SCALARS
-from attnx.config.view import value_text
+from attnx.config.view import DATA, value_text, varied_keys
 from attnx.errors import UserError, suggest
 from attnx.files.bounded_files import BYTE_ORDER_MARK, MAX_TABLE_BYTES, read_text
 from attnx.files.printable import cell_value, csv_text
 from attnx.reports.run.evaluated_examples import EvaluatedExamples, LengthErrors
 from attnx.reports.sweep.run_record import RunRecord
-from attnx.reports.varied_keys import DATA, varied_keys
 from attnx.runs.info import RunStatus
 from attnx.runs.results import Curve, Interval
 

@@ -14,11 +14,10 @@ from rich.segment import Segment, Segments
 from rich.style import Style
 from rich.text import Text
 
-from attnx.config.view import value_text
+from attnx.config.view import value_text, varied_keys
 from attnx.files.printable import csv_text, printable, printable_json, text_for
 from attnx.reports.run_filters import options_of
 from attnx.reports.significant_digits import format_value
-from attnx.reports.varied_keys import varied_keys
 from attnx.runs.run import Run
 from attnx.sweeps.summary import STATUS_STYLES, format_duration
 
