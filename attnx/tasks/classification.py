@@ -16,7 +16,7 @@ from attnx import registry
 from attnx.data.examples import Pair, Symbols
 from attnx.data.graphemes import word_characters
 from attnx.data.paths import resolve_data_path
-from attnx.data.readers.columns import MAX_VALUES, MIN_LINES, TableRow, header_note, is_header, read_text_rows
+from attnx.data.readers.columns import MAX_VALUES, MIN_LINES, header_note, is_header, read_text_rows
 from attnx.data.readers.lines import separator_hint
 from attnx.data.splits import hold_out_missing, overlap_notes
 from attnx.data.vocabulary import SPECIALS, Vocabulary
@@ -233,27 +233,23 @@ def read_labeled_texts(
     counts = Counter(row.cells[place] for row in rows[1:])
     if rows and is_header(rows[0].cells, [rows[0].cells[place]], counts, known_labels or labels):
         (notes if notes is not None else []).append(header_note(path, rows.pop(0).cells))
-    for row in rows:
-        pair = _read_fields(row, columns, lower)
-        if labels and (label := pair.references[0][0]) not in labels:
-            raise UserError(f"{row.where}: the training split lacks the label {label!r}{suggest(label, labels)}")
-        pairs.append(pair)
+    expected = f"expected {columns.description}"
+    for cells, where, line in rows:
+        if len(cells) != columns.texts + 1:
+            hint = "; pairs of texts need task.texts=2" if len(cells) == 3 else ""
+            hint = hint or (separator_hint(line) if len(cells) == 1 else "")
+            problem = f"{count_phrase(len(cells), 'column')}; {expected}{hint}"
+            raise UserError(f"{where}: {problem}; the line is {quoted(line)}")
+        label = cells.pop(place)
+        texts = [split_words_and_marks(text, lower) for text in cells]
+        if not all(texts) or not label:
+            text = "text" if len(texts) == 1 else "second text" if texts[0] else "first text"
+            empty = "label" if all(texts) else text
+            raise UserError(f"{where}: the {empty} is empty; {expected}; the line is {quoted(line)}")
+        if labels and label not in labels:
+            raise UserError(f"{where}: the training split lacks the label {label!r}{suggest(label, labels)}")
+        pair = Pair(join_texts(*texts), ((label,),))
+        pairs.append(pair if lower else pair.identified_by(join_texts(*map(split_words_and_marks, cells))))
     if not pairs:
         raise UserError(f"{path}: holds no texts; expected lines of {columns.description}")
     return pairs
-
-
-def _read_fields(row: TableRow, columns: Columns, lower: bool) -> Pair:
-    fields, where, line = list(row.cells), row.where, row.line
-    expected = f"expected {columns.description}"
-    if len(fields) != columns.texts + 1:
-        hint = "; pairs of texts need task.texts=2" if len(fields) == 3 else ""
-        hint = hint or (separator_hint(line) if len(fields) == 1 else "")
-        raise UserError(f"{where}: {count_phrase(len(fields), 'column')}; {expected}{hint}; the line is {quoted(line)}")
-    label = fields.pop(0 if columns.label == "first" else -1)
-    texts = [split_words_and_marks(field, lower) for field in fields]
-    if not all(texts) or not label:
-        missing = "label" if all(texts) else "text" if len(texts) == 1 else f"{'second' if texts[0] else 'first'} text"
-        raise UserError(f"{where}: the {missing} is empty; {expected}; the line is {quoted(line)}")
-    pair = Pair(join_texts(*texts), ((label,),))
-    return pair if lower else pair.identified_by(join_texts(*map(split_words_and_marks, fields)))

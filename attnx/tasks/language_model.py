@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Literal
 
@@ -76,7 +77,8 @@ class LanguageModel(TextTask):
         if not self.files["train"]:
             raise UserError("task.train is not set: name a text file")
         files = {part: list(self._read(part)) for part, file in self.files.items() if file}
-        raw = hold_out_missing(files.pop("train"), files, _compose, self.holdout, sort_held_out=True)
+        composed = partial(unicodedata.normalize, "NFC")  # by which parts are chosen, whatever the options make of it
+        raw = hold_out_missing(files.pop("train"), files, composed, self.holdout, sort_held_out=True)
         folded = {part: list(map(fold_text, texts)) for part, texts in raw._asdict().items()}
         self.notes = overlap_notes(set(folded.pop("train")), folded)
         check_splits(raw)
@@ -129,8 +131,3 @@ class LanguageModel(TextTask):
     @property
     def _vocabulary(self) -> Vocabulary:
         return Vocabulary(SPECIALS + self.tokenizer.symbols)
-
-
-def _compose(text: str) -> str:
-    """The text by which a part is chosen, whatever the options make of it."""
-    return unicodedata.normalize("NFC", text)

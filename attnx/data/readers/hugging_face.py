@@ -42,12 +42,7 @@ class DatasetText:
         Raises:
             UserError: a column holds no text, or a side is blank and not ``allow_blank``.
         """
-        for index, sentence in enumerate(self._sentences()):
-            if sentence.is_blank and not allow_blank:
-                raise UserError(f"{self.location}: row {index // len(self.names) + 1} has a blank side")
-            yield sentence
-
-    def _sentences(self) -> Iterator[Sentence]:
+        row_number = 0
         for batch in self.table.iter(ROWS_PER_BATCH):
             sides = []
             for outer, column in self.columns:
@@ -56,8 +51,12 @@ class DatasetText:
                     raise UserError(f"{self.location}: the column {column!r} holds {wrong[0]}, expected text")
                 sides.append(texts)
             for text, *translations in zip(*sides, strict=True):
+                row_number += 1
                 for name, translation in zip(self.names, translations, strict=True):
-                    yield Sentence(text or "", (translation or "",), name)
+                    sentence = Sentence(text or "", (translation or "",), name)
+                    if sentence.is_blank and not allow_blank:
+                        raise UserError(f"{self.location}: row {row_number} has a blank side")
+                    yield sentence
 
 
 def open_dataset(name: str, columns: Sequence[str], languages: Sequence[str] = ()) -> dict[str, DatasetText]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attnx.data.examples import Pair
-from attnx.data.readers.columns import CHECKED_LINES, TableRow, check_columns, header_note, read_text_rows
+from attnx.data.readers.columns import CHECKED_LINES, check_columns, header_note, read_text_rows
 from attnx.data.readers.lines import are_column_names, read_lines, separator_hint
 from attnx.errors import UserError, suggest
 from attnx.files.printable import quoted
@@ -103,21 +103,20 @@ def _read_table(
     elif not columns:
         check_columns(texts[1:], ("sentence", "translation"), path, has_further_columns=True)
     for row in chain(first, rows):
-        yield None if row is None or not any(row.cells) else _sentence(row, name, languages, allow_blank)
-
-
-def _sentence(row: TableRow, name: str, languages: Sequence[str], allow_blank: bool) -> Sentence:
-    expected = "a sentence, a tab, its translation" + (", a tab and its language" if languages else "")
-    if len(row.cells) < (3 if languages else 2):
-        tabs, hint = len(row.cells) - 1 or "no", separator_hint(row.line)
-        raise UserError(f"{row.where}: {tabs} tab in {quoted(row.line)}; expected {expected}{hint}")
-    tag = row.cells[2] if languages else name
-    if languages and tag not in languages:
-        raise UserError(f"{row.where}: unknown language {tag!r}{suggest(tag, languages)} in {quoted(row.line)}")
-    sentence = Sentence(row.cells[0], (row.cells[1],), tag)
-    if sentence.is_blank and not allow_blank:
-        raise UserError(f"{row.where}: a side of {quoted(row.line)} is blank; remove the line, or fill it in")
-    return sentence
+        if row is None or not any(row.cells):
+            yield None
+            continue
+        if len(row.cells) < (3 if languages else 2):
+            expected = "a sentence, a tab, its translation" + (", a tab and its language" if languages else "")
+            tabs, hint = len(row.cells) - 1 or "no", separator_hint(row.line)
+            raise UserError(f"{row.where}: {tabs} tab in {quoted(row.line)}; expected {expected}{hint}")
+        tag = row.cells[2] if languages else name
+        if languages and tag not in languages:
+            raise UserError(f"{row.where}: unknown language {tag!r}{suggest(tag, languages)} in {quoted(row.line)}")
+        sentence = Sentence(row.cells[0], (row.cells[1],), tag)
+        if sentence.is_blank and not allow_blank:
+            raise UserError(f"{row.where}: a side of {quoted(row.line)} is blank; remove the line, or fill it in")
+        yield sentence
 
 
 EMPTY_SIDE = "with an empty side"

@@ -115,7 +115,14 @@ class PairReader:
         return is_header(first, split_text(first[1], unit), symbols, self.known_targets)
 
     def _add_line(self, pairs: dict[tuple[str, str], Pair], cells: Sequence[str], folder: Path) -> None:
-        source, target, tag = self._split(cells)
+        if len(cells) != len(self.columns):
+            expected = ", a tab, ".join(self.columns)
+            hint = "; if the third is a tag, set task.tagged=true" if len(cells) == 3 else ""
+            raise UserError(f"{count_phrase(len(cells), 'column')}; expected {expected}{hint}")
+        if "" in cells:
+            index = cells.index("")
+            raise UserError(f"column {index + 1} is empty; expected {self.columns[index]}")
+        source, target, tag = (*cells, "")[:3]
         symbols = () if self.source == "features" else split_text(source, self.source)
         name = source if self.source == "features" else join_symbols(symbols, self.source)
         earlier = pairs.get((name, tag))
@@ -132,14 +139,3 @@ class PairReader:
             references = dict.fromkeys([*pair.references, split_text(target, self.target)])
             pair = pair._replace(references=tuple(references))
         pairs[name, tag] = pair
-
-    def _split(self, fields: Sequence[str]) -> tuple[str, str, str]:
-        if len(fields) != len(self.columns):
-            expected = ", a tab, ".join(self.columns)
-            hint = "; if the third is a tag, set task.tagged=true" if len(fields) == 3 else ""
-            raise UserError(f"{count_phrase(len(fields), 'column')}; expected {expected}{hint}")
-        if "" in fields:
-            index = fields.index("")
-            raise UserError(f"column {index + 1} is empty; expected {self.columns[index]}")
-        source, target, *tags = fields
-        return source, target, "".join(tags)
