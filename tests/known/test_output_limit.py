@@ -18,9 +18,9 @@ def test_targets_that_grow_with_their_sources_have_a_ratio():
 
 
 def test_short_outputs_of_long_sources_have_a_short_limit():
-    """Labels of two symbols and the end, whatever the source: 4.5, rounded up, and five steps."""
-    limit = limit_of([100, 900, 500, 300, 700], [3, 3, 3, 3, 3])
-    assert (limit.ratio, limit.extra) == (0.0, 10)
+    """Labels of two symbols and the end, whatever the source: 4.5, rounded up, and five steps; 10.5 where 7 shrink."""
+    assert limit_of([100, 900, 500, 300, 700], [3, 3, 3, 3, 3]) == OutputLimit(0.0, 10)
+    assert limit_of([1, 3, 2], [7, 3, 5]) == OutputLimit(0.0, 16)
 
 
 def test_long_outputs_that_do_not_depend_on_the_source_fit():
@@ -30,7 +30,9 @@ def test_long_outputs_that_do_not_depend_on_the_source_fit():
 
 
 def test_sources_of_one_length_leave_longer_ones_longer_outputs():
-    assert limit_of([7, 7, 7], [8, 8, 8]).ratio == pytest.approx(1.5 * 8 / 7, abs=0.001)
+    """Those of length 0, too."""
+    for length, ratio in ((7, 1.5 * 8 / 7), (1, 1.5 * 8), (0, 1.5 * 8)):
+        assert limit_of([length] * 3, [8, 8, 8]).ratio == pytest.approx(ratio, abs=0.001)
 
 
 def test_nearly_all_training_targets_fit():
@@ -39,6 +41,7 @@ def test_nearly_all_training_targets_fit():
     targets = random.poisson(1.7 * sources) + 1
     limit = OutputLimit.from_lengths(np.stack([sources, targets], axis=1))
     assert (targets <= limit.ratio * sources + limit.extra).mean() > 0.999
+    assert limit_of([1, 3] * 1009 + [2], [3] * 2018 + [997]) == OutputLimit(0.0, 10)
 
 
 @pytest.mark.parametrize("limit", [OutputLimit(1.327, 11), OutputLimit(0.0, 0)])

@@ -281,6 +281,8 @@ def test_a_column_may_be_called_like_a_gap(tmp_path):
 
 
 def test_csv_dialects_are_read(tmp_path):
+    """Text behind a quoted cell is part of it; a byte that is not UTF-8, and old line ends, are refused."""
+    assert read_matrix(write(tmp_path / "a.csv", '"1,5"x,y\n1,2\n')).columns == ("1,5x", "y")
     (tmp_path / "a.csv").write_bytes(b"1,2\n1,\xff\n")
     assert "2: byte 0xff" in matrix_refusal(tmp_path / "a.csv")
     (tmp_path / "b.csv").write_bytes(b"1,2\r3,4\n")

@@ -56,10 +56,11 @@ def test_a_wrong_table_is_refused(symbols, wrong):
 
 
 def test_a_vocabulary_survives_saving_and_pickling(tmp_path):
-    """Letters outside ASCII, a quote, a newline and a space come back."""
+    """Letters outside ASCII, a quote, a newline and a space come back; the signature tells other letters apart."""
     vocabulary = Vocabulary.of(["æñ", '"\n ', "日"])
     vocabulary.save(tmp_path / "letters.json")
     assert Vocabulary.load(tmp_path / "letters.json") == vocabulary
+    assert vocabulary.signature != Vocabulary.of(["æñ", '"\n ', "月"]).signature
     assert vocabulary.encode("日") == pickle.loads(pickle.dumps(vocabulary)).encode("日")
 
 
