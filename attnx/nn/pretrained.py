@@ -20,13 +20,25 @@ def load_vectors(embedding: nn.Embedding, ids: Mapping[str, int], path: Path) ->
     Raises:
         UserError: the file is missing, a line is malformed or of another width (with file and line), or no symbol fits.
     """
-    num_found = 0
+    width, has_copied = embedding.embedding_dim, False
     for line_number, line in read_lines(path):
-        symbol, numbers = _fields(line, embedding.embedding_dim)
+        symbol, numbers = _fields(line, width)
         if not symbol or (line_number == 1 and len(numbers) == 1):
             continue  # a blank line, or word2vec's header: how many symbols, how wide
-        num_found += _copy(embedding, ids.get(symbol), numbers, f"{path}:{line_number}")
-    if not num_found:
+        where = f"{path}:{line_number}"
+        if len(numbers) != width:
+            raise UserError(f"{where}: {len(numbers)} numbers, but model.embedding_dim={width}; make them agree")
+        if symbol not in ids:
+            continue
+        try:
+            vector = torch.tensor([float(number) for number in numbers])
+        except ValueError as error:
+            raise UserError(f"{where}: not a number ({error})") from None
+        if not vector.isfinite().all():
+            raise UserError(f"{where}: a vector must hold finite numbers only")
+        embedding.weight[ids[symbol]] = vector
+        has_copied = True
+    if not has_copied:
         raise UserError(f"{path}: holds no vector for any of the {len(ids)} symbols")
 
 
@@ -37,20 +49,3 @@ def _fields(line: str, width: int) -> tuple[str, list[str]]:
     if all(map(is_number, fields[1:parts])):
         parts = 1  # more numbers than there should be
     return " ".join(fields[:parts]), fields[parts:]
-
-
-def _copy(embedding: nn.Embedding, row: int | None, numbers: list[str], where: str) -> bool:
-    if len(numbers) != embedding.embedding_dim:
-        raise UserError(
-            f"{where}: {len(numbers)} numbers, but model.embedding_dim={embedding.embedding_dim}; make them agree"
-        )
-    if row is None:
-        return False
-    try:
-        vector = torch.tensor([float(number) for number in numbers])
-    except ValueError as error:
-        raise UserError(f"{where}: not a number ({error})") from None
-    if not vector.isfinite().all():
-        raise UserError(f"{where}: a vector must hold finite numbers only")
-    embedding.weight[row] = vector
-    return True

@@ -41,9 +41,14 @@ class RecurrentLayer(nn.RNNBase):
         start = stacked if stacked is None or self.mode == "LSTM" else stacked[0]
         if lengths is None or not len(lengths):  # torch packs no batch without rows
             outputs, final = self(joined, start)
-        else:
-            packed, final = self(_pack(joined, lengths), start)
-            outputs = _pad(packed, joined.shape[1])
+        else:  # as torch with ``enforce_sorted=False``, which waits until a GPU has received the order of the rows
+            lengths, order = lengths.sort(descending=True)
+            order = order.to(joined.device, non_blocking=True)
+            packed = pack_padded_sequence(joined.index_select(0, order), lengths, batch_first=True)
+            ran, final = self(PackedSequence(packed.data, packed.batch_sizes, order), start)
+            in_order = PackedSequence(ran.data, ran.batch_sizes)  # of this order, which torch would copy to the CPU
+            padded, _ = pad_packed_sequence(in_order, batch_first=True, total_length=joined.shape[1])
+            outputs = padded.index_select(0, ran.unsorted_indices)
         finals = final if self.mode == "LSTM" else (final,)
         # (directions, b, hidden) -> (b, directions * hidden)
         return outputs, tuple(tensor.transpose(0, 1).flatten(1) for tensor in finals)
@@ -132,25 +137,6 @@ def count_steps(mask: Tensor, lengths: Tensor | None) -> Tensor:
         lengths: (b,) int64, if they are known; counting them in the mask waits for a GPU.
     """
     return (mask.sum(-1) if lengths is None else lengths).clamp(min=1).cpu()
-
-
-def _pack(inputs: Tensor, lengths: Tensor) -> PackedSequence:
-    """Pack rows (b, t, d) of lengths (b,) on the CPU.
-
-    The same as torch's ``enforce_sorted=False``, which waits until a GPU has received the order of the rows.
-    """
-    lengths, order = lengths.sort(descending=True)
-    order = order.to(inputs.device, non_blocking=True)
-    packed = pack_padded_sequence(inputs.index_select(0, order), lengths, batch_first=True)
-    return PackedSequence(packed.data, packed.batch_sizes, order)
-
-
-def _pad(packed: PackedSequence, length: int) -> Tensor:
-    """The rows (b, length, d) in their first order, which torch would copy back to the CPU."""
-    in_order = PackedSequence(packed.data, packed.batch_sizes)
-    padded, _ = pad_packed_sequence(in_order, batch_first=True, total_length=length)
-    assert packed.unsorted_indices is not None
-    return padded.index_select(0, packed.unsorted_indices)
 
 
 def _drop(inputs: Tensor, layer_index: int, dropout_masks: Sequence[Tensor | None]) -> Tensor:

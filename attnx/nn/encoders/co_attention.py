@@ -60,7 +60,12 @@ class CoAttention(nn.Module):
         is_separator = torch.zeros_like(source_mask) if separator_mask is None else separator_mask & source_mask
         second_mask = source_mask & (is_separator.cumsum(1) - is_separator.long() > 0)
         first_mask = source_mask & ~second_mask
-        states = self._run(inputs, first_mask, second_mask)
+        # Both texts are rows of one batch, each from its first step.
+        start = first_mask.sum(1)
+        texts = torch.cat([inputs.masked_fill(~first_mask[..., None], 0.0), _roll(inputs, start)])
+        text_lengths = torch.cat([start, second_mask.sum(1)]).clamp(min=1).cpu()
+        first, second = self.recurrent.run([texts], text_lengths).outputs[-1].chunk(2)
+        states = torch.where(second_mask[..., None], _roll(second, -start), first * first_mask[..., None])
         allowed_mask = first_mask[:, :, None] & second_mask[:, None] | second_mask[:, :, None] & first_mask[:, None]
         memory, queries = self.attention.make_memory(states, source_mask), states
         if self.grain == "coarse":
@@ -70,14 +75,6 @@ class CoAttention(nn.Module):
         compared = torch.relu(self.compare(joined)).masked_fill(~source_mask[..., None], 0.0)
         final = compared.sum(1) / source_mask.sum(1).clamp(min=1)[:, None]
         return EncoderOutput([compared], ((final,),))
-
-    def _run(self, inputs: Tensor, first_mask: Tensor, second_mask: Tensor) -> Tensor:
-        """The states (b, s, size) of inputs (b, s, e): both texts are rows of one batch, each from its first step."""
-        start = first_mask.sum(1)
-        texts = torch.cat([inputs.masked_fill(~first_mask[..., None], 0.0), _roll(inputs, start)])
-        lengths = torch.cat([start, second_mask.sum(1)]).clamp(min=1).cpu()
-        first, second = self.recurrent.run([texts], lengths).outputs[-1].chunk(2)
-        return torch.where(second_mask[..., None], _roll(second, -start), first * first_mask[..., None])
 
 
 def _roll(rows: Tensor, shift: Tensor) -> Tensor:
