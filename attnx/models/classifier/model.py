@@ -97,9 +97,9 @@ class Classifier(SequenceModel[LabelState]):
         if self.query.has_penalty and weights is not None:
             penalty_of_rows = self.query.penalty(weights)
             penalties.append(penalty_of_rows.mean(1) if weights.dim() == 4 else penalty_of_rows)  # of heads the mean
-        penalty = torch.stack([term.flatten(1).sum(1) for term in penalties], 1) if penalties else None
+        terms = [term.flatten(1).sum(1, keepdim=True) for term in penalties]
         if weights is not None and self.query.rows > 1:
             weights = weights.reshape(len(weights), -1, 1, weights.shape[-1])
-        penalty = None if penalty is None else penalty.sum(1, keepdim=True)
+        penalty = torch.stack(terms).sum(0) if terms else None
         log_prob = None if attention.log_prob is None else attention.log_prob.sum(1, keepdim=True)
         return AttentionOutput(attention.context.flatten(1)[:, None], weights, penalty=penalty, log_prob=log_prob)

@@ -107,7 +107,7 @@ class SeriesSplit(NamedTuple):
             raise UserError(
                 f"task.split={self.text} needs dates: set task.time_column to a column of dates, {alternative}"
             )
-        step = float(np.median(np.diff(series.times))) if len(series.times) > 1 else 0.0
+        step = series.usual_step or 0.0
         steps_per_day = SECONDS_PER_DAY / step if step else 0.0
         if steps_per_day < 1 or not steps_per_day.is_integer():
             raise UserError(f"task.split={self.text}: steps of {step:g} s do not fill a day evenly; {alternative}")

@@ -68,12 +68,21 @@ class History(SequenceModel[HistoryState]):
             ValueError: there is padding.
         """
         _reject_padding(source_mask, source_lengths)
-        series = self._series(source, inputs)
-        output = self.network(source, source_mask, series, need_weights=need_weights, schedule=schedule)
-        steps = inputs.shape[1]
+        window, steps = self._window(source), inputs.shape[1]
+        length = window.shape[1]
+        fed_back = inputs[:, 1:, : self.target.features] * self.target.recursive
+        previous = torch.cat([torch.zeros_like(window[:, :1]), window, fed_back], 1)
+        is_observed = [0] + [1] * length + [int(self.target.recursive)] * (steps - 1)
+        rows = _input_rows(previous, self._known_features(source)[:, : length + steps], is_observed)
+        output = self.network(source, source_mask, rows, need_weights=need_weights, schedule=schedule)
         weights = None if output.weights is None else _pad_columns(output.weights[..., -steps:, :], source.shape[1])
         penalty = None if output.penalty is None else output.penalty[:, -steps:]
-        return Output(output.logits[:, -steps:], weights, penalty, self._forecast_log_prob(output.log_prob, steps))
+        log_prob: Tensor | None = output.log_prob
+        if log_prob is not None:
+            earlier, log_prob = log_prob[:, :-steps], log_prob[:, -steps:]
+            if not self.reads_are_independent:  # the reads of the window affect the forecast
+                log_prob = torch.cat([log_prob[:, :1] + earlier.sum(1, keepdim=True), log_prob[:, 1:]], 1)
+        return Output(output.logits[:, -steps:], weights, penalty, log_prob)
 
     def init_state(self, source: Tensor, source_mask: Tensor, tag: Tensor | None = None) -> HistoryState:
         """The state before the first forecast step, of (b, s, f) and (b, s) bool; a ValueError if there is padding."""
@@ -119,24 +128,6 @@ class History(SequenceModel[HistoryState]):
         if self.num_known:
             return source[..., self.target.features :]
         return source.new_zeros(len(source), source.shape[1] + self.target.steps, 0)
-
-    def _series(self, source: Tensor, inputs: Tensor) -> Tensor:
-        """The inputs of all steps (b, s + t, f + k + 1): the window, then the forecast under teacher forcing."""
-        window, steps = self._window(source), inputs.shape[1]
-        length = window.shape[1]
-        fed_back = inputs[:, 1:, : self.target.features] * self.target.recursive
-        previous = torch.cat([torch.zeros_like(window[:, :1]), window, fed_back], 1)
-        is_observed = [0] + [1] * length + [int(self.target.recursive)] * (steps - 1)
-        return _input_rows(previous, self._known_features(source)[:, : length + steps], is_observed)
-
-    def _forecast_log_prob(self, log_prob: Tensor | None, steps: int) -> Tensor | None:
-        """The log-probabilities (b, steps); if reads affect later steps, the first has those of the window, too."""
-        if log_prob is None:
-            return None
-        window, forecast = log_prob[:, :-steps], log_prob[:, -steps:]
-        if self.reads_are_independent:
-            return forecast
-        return torch.cat([forecast[:, :1] + window.sum(1, keepdim=True), forecast[:, 1:]], 1)
 
     def _run(self, rows: Tensor, state: DecoderState) -> DecoderState:
         """The state after these rows: in one pass if no context enters the recurrence, else step by step."""

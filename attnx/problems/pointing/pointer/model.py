@@ -102,35 +102,24 @@ class Pointer(SequenceModel[PointerState]):
             dropout_mask(tokens, self.decoder.dropout, self.training, *tokens.shape[:2], self.decoder.size)
             for _ in range(self.decoder.num_layers - 1)
         )
-        is_parallel = (schedule or self.plan.schedule) == "run_then_attend"
-        run = self._parallel if is_parallel else self._stepwise
-        logits, penalty = run(state, inputs, tokens, masks)
+        steps, penalties = tokens.shape[1], []
+        if (schedule or self.plan.schedule) == "run_then_attend":
+            states = self.decoder.run([tokens], state=state.rnn_state, dropout_masks=masks).outputs[-1]
+            prev_states = torch.cat([top_hidden(state.rnn_state)[:, None], states[:, :-1]], dim=1)
+            tags = state.tag[:, None].expand(-1, steps)
+            context = QueryContext(tokens, prev_state=prev_states, state=states, tag=tags)
+            history = history_per_step(inputs, state.source_mask.shape[1])
+            logits, _ = self._logits(context, state, history, torch.arange(steps, device=tokens.device))
+        else:  # for a scorer that reads earlier weights
+            logits_by_step = []
+            for step in range(steps):
+                step_masks = tuple(None if mask is None else mask[:, step] for mask in masks)
+                step_logits, state, attention = self._forward_step(inputs[:, step], tokens[:, step], state, step_masks)
+                logits_by_step.append(step_logits)
+                penalties += [] if attention.penalty is None else [attention.penalty]
+            logits = torch.cat(logits_by_step, 1)
         weights = torch.softmax(logits, -1)[..., FIRST_POSITION_ID:] if need_weights else None
-        return Output(logits, weights, penalty)
-
-    def _parallel(
-        self, state: PointerState, inputs: Tensor, tokens: Tensor, masks: DropoutMasks
-    ) -> tuple[Tensor, Tensor | None]:
-        """The recurrence over all steps, then attention for all steps."""
-        steps = tokens.shape[1]
-        states = self.decoder.run([tokens], state=state.rnn_state, dropout_masks=masks).outputs[-1]
-        prev_states = torch.cat([top_hidden(state.rnn_state)[:, None], states[:, :-1]], dim=1)
-        context = QueryContext(tokens, prev_state=prev_states, state=states, tag=state.tag[:, None].expand(-1, steps))
-        history = history_per_step(inputs, state.source_mask.shape[1])
-        logits, _ = self._logits(context, state, history, torch.arange(steps, device=tokens.device))
-        return logits, None
-
-    def _stepwise(
-        self, state: PointerState, inputs: Tensor, tokens: Tensor, masks: DropoutMasks
-    ) -> tuple[Tensor, Tensor | None]:
-        """One step after another, for a scorer that reads earlier weights."""
-        logits, penalties = [], []
-        for step in range(tokens.shape[1]):
-            step_masks = tuple(None if mask is None else mask[:, step] for mask in masks)
-            step_logits, state, attention = self._forward_step(inputs[:, step], tokens[:, step], state, step_masks)
-            logits.append(step_logits)
-            penalties += [] if attention.penalty is None else [attention.penalty]
-        return torch.cat(logits, 1), torch.cat(penalties, 1) if penalties else None
+        return Output(logits, weights, torch.cat(penalties, 1) if penalties else None)
 
     def init_state(
         self,
