@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -83,16 +84,12 @@ def _read_settings(option: str, value: int | str | list[int | str], pairs: int, 
                 "a length up to 999,999, a range such as 3-40, one with its pairs such as 64x4, or a list of these"
             )
             raise UserError(f"task.{option}={item!s:.80}: expected {expected}") from None
-        fitting = [setting for setting in named if _fits(problem, setting)]
+        fitting = []
+        for setting in named:
+            with suppress(UserError):
+                problem.check(setting)
+                fitting.append(setting)
         if not fitting:
-            problem.check(named[0])
+            problem.check(named[0])  # raises
         settings += fitting
     return settings
-
-
-def _fits(problem: Problem, setting: Difficulty) -> bool:
-    try:
-        problem.check(setting)
-    except UserError:
-        return False
-    return True
