@@ -65,14 +65,14 @@ def test_diagonality_accepts_sides_of_different_length():
 
 
 def test_statistics_are_averaged_over_examples():
-    """Positions got 1, 0.1, 2.1 of three steps and 1 of one; entropies 0, 0.469, 0, 0."""
+    """Positions got 1, 0.1, 2.1 of three steps and 2, which is not high, of one; entropies 0, 0.469, 0, 0."""
     first = example([[1, 0, 0], [0, 0.1, 0.9], [0, 0, 1.2]], "cat", ["K", "AE", END])
-    second = example([[1]], "a", ["A"])
+    second = example([[2]], "a", ["A"])
     summary = statistics([first, second])
     tenth = -(0.1 * math.log2(0.1) + 0.9 * math.log2(0.9))
     assert (summary.examples, summary.steps, summary.positions) == (2, 4, 4)
     assert summary.entropy == pytest.approx(tenth / 4)
-    assert summary.coverage == pytest.approx((1 + 0.1 + 2.1 + 1) / 4)
+    assert summary.coverage == pytest.approx((1 + 0.1 + 2.1 + 2) / 4)
     assert (summary.low_coverage, summary.high_coverage) == (1, 1)
     assert (summary.alignment_error_rate, summary.gold_examples) == (None, 0)
 

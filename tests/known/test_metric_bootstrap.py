@@ -19,7 +19,7 @@ from attnx.problems.forecasting.series import read_series
 from attnx.problems.forecasting.windows import Span, WindowSpec, time_order
 from attnx.problems.pointing.answers import PointingReference
 from attnx.problems.pointing.metrics import AnswerAccuracy
-from attnx.reports.stats.bootstrap import SAMPLES, SEED
+from attnx.reports.stats.bootstrap import SAMPLES, SEED, resample_sums
 from attnx.tasks.contract import SequenceData, SequenceTask
 
 
@@ -162,6 +162,13 @@ def test_neighboring_examples_are_resampled_in_blocks():
     assert separate == pytest.approx(100 * math.sqrt(0.25 / 1000), rel=0.1)
     # Blocks begin anywhere, so that most hold the ends of two: two thirds of the variance of whole ones.
     assert together == pytest.approx(100 * math.sqrt(0.25 / 100 * 2 / 3), rel=0.15)
+
+
+def test_blocks_wrap_around_the_end():
+    """Of seven examples seven are drawn, in threes, and each as often as the others."""
+    drawn = resample_sums(np.eye(7), block=3)
+    assert (drawn.sum(axis=1) == 7).all()
+    assert drawn.mean(axis=0) == pytest.approx(1, abs=0.1)
 
 
 def test_overlapping_windows_are_resampled_in_blocks(tmp_path):

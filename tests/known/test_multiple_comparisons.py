@@ -104,6 +104,13 @@ def test_the_best_of_several_is_named():
     assert not compare_with_best(groups_of((1.5, 1.0, 8.0), (1.0, 1.0, 1.0), 5)).is_sole_best
 
 
+@pytest.mark.parametrize(("lead", "is_sole_best"), [(2.15, False), (2.6, True)])
+def test_the_best_of_eight_leads_by_more_than_the_best_of_two(lead, is_sole_best):
+    """By 2.34 standard errors as Dunnett's table has it for seven differences, where one alone needs 1.96."""
+    groups = groups_of((0.0, *[lead * math.sqrt(2 / 101)] * 7), (1.0,) * 8, 101)
+    assert compare_with_best(groups).is_sole_best == is_sole_best
+
+
 def test_a_noisy_best_is_not_named_by_the_others_calm():
     """Its lead of 1.2 is many standard deviations of the others; by its own seeds alone it is less than sure."""
     calm = groups_of((1.2,) * 7, (0.05,) * 7, 3)

@@ -590,7 +590,10 @@ def test_words_that_both_get_wrong_do_not_matter(write):
 
 
 def test_saved_draws_are_of_one_order(write):
-    """A BLEU of other draws, the same for both; of a run that was tested in another order they are others."""
+    """A BLEU of other draws, the same for both; of a run that was tested in another order they are others.
+
+    One that is no number, and fewer draws, are as good as none.
+    """
     drawn, random = {}, np.random.default_rng(0)
     common = random.normal(0, 3, 2000)  # what both have in common is paired away
     for name, value, order in (("dot", 30.0, "pqr"), ("mlp", 28.0, "pqr"), ("concat", 29.0, "qpr")):
@@ -605,6 +608,9 @@ def test_saved_draws_are_of_one_order(write):
     first = only(folders[:2]).rankings[0].verdict[0]
     assert first.startswith("The weights of **dot** score best on these test examples: BLEU 30.0")
     assert [row.difference for row in only(folders).rankings[0].rows] == [None] * 3
+    for other in (np.full(2000, np.nan), np.ones(1999)):
+        np.savez(folders[0] / "resampled.npz", test_bleu=other)
+        assert [row.difference for row in only(folders[:2]).rankings[0].rows] == [None] * 2
     (folders[0] / "resampled.npz").write_bytes(b"no archive")
     assert [row.difference for row in only(folders[:2]).rankings[0].rows] == [None] * 2
 

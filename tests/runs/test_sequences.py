@@ -189,8 +189,9 @@ def test_the_hash_of_a_source_decides_its_part(kind, work_folder):
         assert len(pairs.valid) == sum(fraction >= 0.85 for fraction in fractions.values()) > 0
         assert sum(map(len, pairs)) == count
     if kind == "words":
-        fraction = [hash_fraction(" ".join(pair.source)) for pair in pairs.test]
-        assert fraction == sorted(fraction)
+        for part in (pairs.valid, pairs.test):
+            fraction = [hash_fraction(" ".join(pair.source)) for pair in part]
+            assert fraction == sorted(fraction)
 
 
 def test_a_given_part_is_used_unchanged(work_folder):

@@ -48,8 +48,8 @@ def two_sided_p(draws: NDArray[np.float64]) -> float:
 
     Source: Koehn 2004, https://aclanthology.org/W04-3250
 
-    >>> two_sided_p(np.full(199, 100.0))
-    0.01
+    >>> two_sided_p(np.full(199, 100.0)), two_sided_p(np.zeros(199))
+    (0.01, 1.0)
     """
     tail = min(np.sum(draws <= 0), np.sum(draws >= 0))
     return min(1.0, 2 * (float(tail) + 1) / (len(draws) + 1))
