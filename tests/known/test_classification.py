@@ -41,12 +41,12 @@ def test_a_word_keeps_its_combining_marks():
 
 
 def test_either_column_may_be_the_label(tmp_path):
-    (tmp_path / "first.tsv").write_text("very good\tA day.\n\n", encoding="utf-8")
-    (tmp_path / "last.tsv").write_text("A day.\tvery good\n", encoding="utf-8")
+    (tmp_path / "first.tsv").write_text("Very good\tA day.\n\n", encoding="utf-8")
+    (tmp_path / "last.tsv").write_text("A day.\tVery good\n", encoding="utf-8")
     first = read_labeled_texts(tmp_path / "first.tsv", Columns(label="first"))
     last = read_labeled_texts(tmp_path / "last.tsv")
     assert first == last
-    assert (first[0].source, first[0].references) == (("a", "day", "."), (("very good",),))
+    assert (first[0].source, first[0].references) == (("a", "day", "."), (("Very good",),))
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_two_texts_are_one_sequence(tmp_path, label):
 
 
 def test_pairs_with_the_same_first_text_stay_together(tmp_path):
-    lines = [f"{TEXTS[n % 8]} {n // 4}\t{TEXTS[n % 5]} {n}\t{LABELS[n % 2]}\n" for n in range(160)]
+    lines = [f"{TEXTS[n % 8].capitalize()} {n // 4}\t{TEXTS[n % 5]} {n}\t{LABELS[n % 2]}\n" for n in range(160)]
     (tmp_path / "pairs.tsv").write_text("".join(lines), encoding="utf-8")
     task = Classification(train=str(tmp_path / "pairs.tsv"), texts=2, min_count=1)
     data = task.load()
@@ -97,6 +97,10 @@ def test_pairs_with_the_same_first_text_stay_together(tmp_path):
     parts = [{pair.source[: pair.source.index("<sep>")] for pair in part} for part in data.pairs]
     assert sum(map(len, parts)) == len(set.union(*parts))
     assert all(parts)
+    cased = Classification(train=str(tmp_path / "pairs.tsv"), texts=2, lower=False).load()
+    assert [[pair.identity for pair in part] for part in cased.pairs] == [
+        [pair.source for pair in part] for part in data.pairs
+    ]
     assert task.tokenize("Rain\tsun!") == ("rain", ".", "<sep>", "sun", "!", ".")
     for text, problem in {"rain": "1 column; expected two texts", "a\tb\tc": "3 columns", "a\t ": "empty text"}.items():
         with pytest.raises(UserError, match=problem):
@@ -113,6 +117,9 @@ def test_rare_words_are_unknown_and_the_full_stop_comes_first(tmp_path):
     assert data.target.symbols[4:] == ("dry", "wet")
     assert sum(map(len, data.pairs)) == 80
     assert task.tokenize("Rain!") == ("rain", "!", ".")
+    (tmp_path / "few.tsv").write_text("a b b\twet\na c\tdry\n", encoding="utf-8")
+    files = dict.fromkeys(("train", "valid", "test"), str(tmp_path / "few.tsv"))
+    assert Classification(**files, min_count=2).load().source.symbols[4:] == (".", "a", "b")
 
 
 def test_labels_must_be_learnable(tmp_path):

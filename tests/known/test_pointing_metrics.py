@@ -98,10 +98,13 @@ def test_scores_are_reported_by_size():
 
 
 def test_many_sizes_are_grouped():
-    metric = build("metric", "answer_accuracy")
-    sizes = range(1, 14)
-    metric.update([[0]] * 13, [PointingReference(np.zeros((size, 1)), list(range(size))) for size in sizes])
-    assert {name: float(value) for name, value in metric.compute().items()} == pytest.approx({"": 100 / 13})
+    """More than twelve of them."""
+    for count, entries in ((12, 1 + 12), (13, 1)):
+        metric = build("metric", "answer_accuracy")
+        answers = [PointingReference(np.zeros((size, 1)), list(range(size))) for size in range(1, count + 1)]
+        metric.update([[0]] * count, answers)
+        assert value(metric) == pytest.approx(100 / count)
+        assert len(metric.compute()) == entries
 
 
 def test_lists_of_different_length_are_refused():

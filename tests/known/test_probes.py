@@ -84,11 +84,11 @@ def rows_of(problem: Any, length: int, rows: int = 211) -> Any:
     return zip(*(part.tolist() for part in drawn), strict=True)
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.4])
-def test_recall_asks_for_the_values_of_keys_seen_before(noise):
-    for inputs, labels, _, scored in rows_of(Recall(vocabulary=10, noise=noise, filler_symbols=3), 22):
+@pytest.mark.parametrize(("noise", "length"), [(0.0, 22), (0.4, 22), (0.4, 4)])
+def test_recall_asks_for_the_values_of_keys_seen_before(noise, length):
+    for inputs, labels, _, scored in rows_of(Recall(vocabulary=10, noise=noise, filler_symbols=3), length):
         value_of: dict[int, int] = {}
-        for position in range(0, 22, 2):
+        for position in range(0, length, 2):
             key, value = inputs[position : position + 2]
             is_noise = key >= 10
             assert is_noise == (value >= 10)
@@ -97,7 +97,7 @@ def test_recall_asks_for_the_values_of_keys_seen_before(noise):
             assert not scored[position + 1]
             assert value_of.setdefault(key, value) == value or is_noise
         assert labels == [*inputs[1:], NOWHERE]
-        assert scored[20]
+        assert scored[length - 2]
 
 
 @pytest.mark.parametrize("has_longest_keys", [False, True])
@@ -140,6 +140,7 @@ def test_keys_of_fuzzy_recall_are_longest_in_tests_alone():
 
 @pytest.mark.parametrize("spread", [False, True])
 def test_what_is_copied_comes_again_in_its_order(spread):
+    places = set()
     for inputs, labels, origins, scored in rows_of(Copying(vocabulary=7, tokens=4, spread=spread), 17):
         copied = [symbol for symbol in inputs[:12] if symbol != 5]
         assert inputs[12:] == [6, 5, 5, 5, 5]
@@ -147,14 +148,19 @@ def test_what_is_copied_comes_again_in_its_order(spread):
         assert len(copied) == 4
         assert sum(scored) == 4
         assert origins[13:] == sorted(origins[13:])
-        assert spread or origins[13:] == [0, 1, 2, 3]
+        places.update(origins[13:])
+    assert places == set(range(12 if spread else 4))
 
 
 def test_induction_asks_for_what_followed_the_star():
+    """The first stands anywhere before the last two symbols."""
+    places = set()
     for inputs, labels, _, scored in rows_of(Induction(vocabulary=5), 9):
         assert [position for position, symbol in enumerate(inputs) if symbol == 4] == [inputs.index(4), 8]
         assert labels[8] == inputs[inputs.index(4) + 1]
         assert scored == [False] * 8 + [True]
+        places.add(inputs.index(4))
+    assert places == set(range(7))
 
 
 def test_all_symbols_are_labels_of_compression():
@@ -265,20 +271,28 @@ def test_a_range_is_of_the_lengths_that_a_problem_can_have():
     assert [setting.length for setting in task.design.test] == [*range(41, 256, 2), 9]
     names = [*task.metrics(())["accuracy"].groups]
     assert names == ["32_63", "64_127", "128_255", "8_15", "2_3", "4_7"]
+    assert [len(LabelAccuracy([str(size) for size in range(1, end)]).groups) for end in (13, 14)] == [12, 4]
 
 
-def test_a_note_says_where_few_sequences_are_different():
-    """Of the two of one bit a split, at least, has those of another."""
+def test_a_note_says_where_few_sequences_are_different(monkeypatch):
+    """Of the two of one bit a split, at least, has those of another; of the many of ten bits none has."""
     task = Probe(problem="parity", length=2, examples=101, num_held_out=13)
     task.load()
     assert task.notes
     assert all("split are also in the training split: there are few different ones" in note for note in task.notes)
+    monkeypatch.setattr("attnx.problems.probes.probe.TOKENS_PER_CHUNK", 8 * 11)
+    task = Probe(problem="parity", length=11, examples=401, num_held_out=53)
+    task.load()
+    assert not task.notes
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"pairs": 5}, "task.pairs=5 and task.length=16: 5 pairs and their queries need a length of 20 or more"),
+        (
+            {"pairs": 5, "length": 18},
+            "task.pairs=5 and task.length=18: 5 pairs and their queries need a length of 20 or more",
+        ),
         ({"problem": "recall", "length": 17}, "pairs need an even length"),
         ({"problem": "fuzzy_recall", "motif": 12}, "task.motif=12 needs a vocabulary of 24 or more"),
         ({"problem": "copying", "tokens": 8}, "task.tokens=8 need a length of 17 or more, not 16"),
@@ -302,8 +316,8 @@ def test_what_does_not_fit_is_refused(options, message):
 
 
 def test_splits_follow_from_the_seed_and_do_not_overlap():
-    task = Probe(**SMALL, test=["16", "16x2", 20])
-    data, again = task.load(), Probe(**SMALL, test=["16", "16x2", 20]).load()
+    task = Probe(**SMALL, test=["16", "16x4", 20])
+    data, again = task.load(), Probe(**SMALL, test=["16", "16x4", 20]).load()
     assert data.rows.fingerprint() == again.train_dataset().fingerprint()
     assert data.pairs == again.pairs
     assert task.test_pairs() == data.pairs.test
@@ -312,7 +326,7 @@ def test_splits_follow_from_the_seed_and_do_not_overlap():
     assert len(train) == 211
     assert not train & {*sources}
     assert not {*sources[:53]} & {*sources[53:]}
-    assert [pair.name for pair in data.pairs.test] == ["16x3"] * 18 + ["16x2"] * 18 + ["20x3"] * 17
+    assert [pair.name for pair in data.pairs.test] == ["16x3"] * 18 + ["16x4"] * 18 + ["20x3"] * 17
     other = Probe(**SMALL, seed=2).load()
     assert other.train_dataset().fingerprint() != data.rows.fingerprint()
 

@@ -76,11 +76,12 @@ def test_a_larger_tag_has_no_smaller_share_of_the_sample(sizes, count):
 
 
 def test_shares_by_hand():
-    assert [counts_by_tag([6, 6, 2], count) for count in (2, 3, 4, 7, 14)] == [
+    assert [counts_by_tag([6, 6, 2], count) for count in (2, 3, 4, 7, 10, 14)] == [
         [1, 1, 0],
         [1, 1, 1],
         [2, 1, 1],
         [3, 3, 1],
+        [5, 4, 1],
         [6, 6, 2],
     ]
 

@@ -143,7 +143,7 @@ def test_a_header_with_empty_or_repeated_names_is_refused(tmp_path, text, messag
     [
         (["1,2,3", "2,warm,5"], ":3: 'warm' in column 'a' is not a number"),
         (["1,2,3", "2,inf,5"], ":3: inf in column 'a' is not a finite 32-bit number; leave it empty if it is missing"),
-        (["1,2,3", "2,1e39,5"], ":3: 1e+39 in column 'a' is not a finite 32-bit number"),
+        (["1,2,3", "2,-1e39,5"], ":3: -1e+39 in column 'a' is not a finite 32-bit number"),
         (["1,2,3", "2,1_0,5"], ":3: '1_0' in column 'a' is not a number"),
         (["1,2,3", "2016_07_01,2,5"], ":3: '2016_07_01' is not a time"),
         (["2016-02-30,2,5"], ":2: '2016-02-30' is not a time; expected 2016-07-01 00:00:00 (ISO 8601), 20160701,"),

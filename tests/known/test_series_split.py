@@ -210,6 +210,9 @@ def test_test_rows_before_training_rows_are_noted():
     assert not overlap_note(split, parts[:1])
     same = [(item, split.spans(item)) for item in (daily("x", "2016-01-01", 200), daily("y", "2016-01-01", 200))]
     assert not overlap_note(split, same)
+    for first, notes in (("2016-05-11", 1), ("2016-05-12", 0)):  # of ten rows the ninth is the first of the test
+        short = daily("y", first, 10)
+        assert len(overlap_note(split, [parts[0], (short, split.spans(short))])) == notes
 
 
 def test_constant_columns_are_judged_by_the_training_rows():
@@ -224,7 +227,7 @@ def test_constant_columns_are_judged_by_the_training_rows():
         "the column d never changes in the training rows: it says nothing; leave it out, or set another task.split",
     ]
     with pytest.raises(UserError, match="the training rows of b, c never change: there is nothing to learn"):
-        constant_column_notes(WindowSpec(3, 2, ("b", "c")), [(series, train)])
+        constant_column_notes(WindowSpec(3, 2, ("b", "c"), ("a",)), [(series, train)])
     shifted = series._replace(numbers=series.numbers + 3)
     assert not constant_column_notes(WindowSpec(3, 2, ("b", "c")), [(series, train), (shifted, train)])
 
