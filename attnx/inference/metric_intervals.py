@@ -16,13 +16,11 @@ from torchmetrics.utilities import dim_zero_sum
 
 from attnx.inference.predictor import Prediction, metric_entries, result_name
 from attnx.metrics.proportions import ProportionMetric, interval_of_mean
-from attnx.reports.stats.bootstrap import percentile_interval, resample_sums
+from attnx.reports.stats.bootstrap import Numbers, percentile_interval, resample_sums
 from attnx.runs.results import BaselineDifference, Interval
 from attnx.tasks.contract import SequenceTask
 
 PERCENT = 100
-Numbers = NDArray[np.float64]
-
 MAX_NUMBERS_IN_MEMORY = 2**22
 
 

@@ -44,9 +44,12 @@ def open_tracer(folder: str | Path) -> Tracer:
 
 def trace_example(run: TrainedRun, hypotheses: Sequence[Alignment]) -> ExampleTrace | None:
     """Decode the source of saved hypotheses, best first, once more, and trace them; None if it was not saved."""
-    pair = saved_pair(run, hypotheses[0])
-    if pair is None:
+    best = hypotheses[0]
+    source = best.source_symbols or best.unaligned_source
+    has_source = best.features is not None if isinstance(run.source, FeatureScaler) else bool(source)
+    if not has_source or best.tag not in (run.tags or ("",)):  # as older alignments, which were saved without
         return None
+    pair = Pair(source, ((),), best.tag, features=best.features, target=run.empty_target)
     recorder = StepRecorder(run.model)
     replace(run, model=recorder).decode([pair], need_weights=True)
     outputs = [[0] * len(hypothesis.output) for hypothesis in hypotheses]  # of rows of numbers
@@ -63,15 +66,6 @@ def trace_example(run: TrainedRun, hypotheses: Sequence[Alignment]) -> ExampleTr
     traced = [output if trace else [] for output, trace in zip(outputs, traces, strict=True)]
     nodes, ends = trace_beams(recorder.beginnings, traced, _symbols(run.target))
     return ExampleTrace(tuple(traces), nodes, ends)
-
-
-def saved_pair(run: TrainedRun, best: Alignment) -> Pair | None:
-    """The pair whose source a saved alignment has; None if it was saved without, as older ones were."""
-    source = best.source_symbols or best.unaligned_source
-    is_complete = best.features is not None if isinstance(run.source, FeatureScaler) else bool(source)
-    if not is_complete or best.tag not in (run.tags or ("",)):
-        return None
-    return Pair(source, ((),), best.tag, features=best.features, target=run.empty_target)
 
 
 def _symbols(target: Vocabulary) -> list[str]:
