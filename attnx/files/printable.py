@@ -1,4 +1,4 @@
-"""Text that is safe to print or to open in a spreadsheet, and what a stream can show."""
+"""Text that is safe to print, in a spreadsheet and in a table, and what a stream can show."""
 
 from __future__ import annotations
 
@@ -105,3 +105,28 @@ def cell_value(cell: str) -> str:
 
 def _harmless(cell: str) -> str:
     return f"'{cell}" if FORMULA.match(cell) and not is_number(cell) else cell
+
+
+def titled_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    r"""A table in Markdown below its title; "" without rows.
+
+    >>> print(titled_table("Results", ["metric", "value"], [["bleu|13a", "31.5"]]))
+    ## Results
+    <BLANKLINE>
+    | metric | value |
+    |---|---|
+    | bleu\|13a | 31.5 |
+    """
+    body = list(rows)
+    return f"## {title}\n\n{markdown_table(head, body)}" if body else ""
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown, without a title."""
+    line, *lines = (f"| {' | '.join(map(cell_text, cells))} |" for cells in (head, *rows))
+    return "\n".join([line, "|" + "---|" * len(head), *lines])
+
+
+def cell_text(text: str) -> str:
+    """A text that cannot end its cell or line."""
+    return printable(" ".join(text.split())).replace("|", "\\|")

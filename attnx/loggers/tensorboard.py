@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attnx.files.printable import markdown_table
 from attnx.loggers.contract import RunStart
 from attnx.registry import register
 from attnx.registry.dependencies import require_package
-from attnx.reports.markdown import table
 from attnx.runs.info import RunStatus
 from attnx.runs.layout import TENSORBOARD
 from attnx.runs.predictions import read_table
@@ -57,7 +57,7 @@ class TensorBoard:
                 writer.add_image(name, imread(path), step, dataformats="HWC")
             elif path.suffix == ".tsv":
                 header, rows = read_table(path)
-                writer.add_text(name, table(header, ([*row.values()] for row in rows[:MAX_TABLE_ROWS])), step)
+                writer.add_text(name, markdown_table(header, ([*row.values()] for row in rows[:MAX_TABLE_ROWS])), step)
 
     def finish(self, status: RunStatus, summary: Mapping[str, float]) -> str:
         """Write the summary as scalars, and close."""

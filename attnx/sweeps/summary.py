@@ -18,8 +18,7 @@ from rich.text import Text
 
 from attnx.errors import ExitCode, one_line, type_and_text
 from attnx.files.atomic_files import write_text
-from attnx.files.printable import can_redraw, print_line, printable
-from attnx.reports.markdown import titled_table
+from attnx.files.printable import can_redraw, print_line, printable, titled_table
 from attnx.reports.significant_digits import format_value
 from attnx.runs.info import DONE_STATUSES, RunStatus
 from attnx.runs.layout import ERROR_TXT, README, STUDY

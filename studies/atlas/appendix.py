@@ -9,7 +9,7 @@ from typing import NamedTuple
 from matplotlib.figure import Figure
 
 import attnx
-from attnx.reports.markdown import table
+from attnx.files.printable import markdown_table
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.report import Report
 from attnx.reports.sweep.texts import F_TEST_HEAD, f_test_rows, length_section, ranking_head, ranking_rows
@@ -56,17 +56,17 @@ class Appendix(NamedTuple):
 
     def overview(self) -> Shown:
         """The changes of all tasks side by side."""
-        yield table(("change", *self.changes), overview(self.changes))
+        yield markdown_table(("change", *self.changes), overview(self.changes))
 
     def single_changes(self) -> Shown:
         """The changes of each task, with intervals."""
         for comparison in self.report.comparisons:
             yield f"#### {comparison.title}: one choice changed"
-            yield table(CHANGE_HEAD, change_rows(self.changes_of(comparison)))
+            yield markdown_table(CHANGE_HEAD, change_rows(self.changes_of(comparison)))
 
     def findings(self) -> Shown:
         """Published findings beside what was measured."""
-        yield table(HEAD, finding_rows(read_findings(STUDY / "findings.yaml"), self.changes))
+        yield markdown_table(HEAD, finding_rows(read_findings(STUDY / "findings.yaml"), self.changes))
 
     def effects(self) -> Shown:
         """What each choice does: pictures and F-tests."""
@@ -78,7 +78,7 @@ class Appendix(NamedTuple):
                 yield draw_main_effects(comparison)
             if main.interactions:
                 yield " ".join(main.effects_summary)
-                yield table(F_TEST_HEAD, f_test_rows(main))
+                yield markdown_table(F_TEST_HEAD, f_test_rows(main))
             if (grid := scorer_by_scope(comparison, self.changes_of(comparison).default.setting_index)) is not None:
                 yield draw_grid(grid, main.metric)
 
@@ -88,13 +88,13 @@ class Appendix(NamedTuple):
             head, rows = rate_table(self.tasks[comparison.constant["task"]], comparison)
             if rows:
                 yield f"#### {comparison.title}: learning rates"
-                yield table(head, rows)
+                yield markdown_table(head, rows)
 
     def best_settings(self) -> Shown:
         """The best ten of each task."""
         for comparison in self.report.comparisons:
             yield f"#### {comparison.title}, the best ten"
-            yield table(ranking_head(comparison), list(ranking_rows(comparison))[:10])
+            yield markdown_table(ranking_head(comparison), list(ranking_rows(comparison))[:10])
 
     def costs(self) -> Shown:
         """Quality against CPU time, and the settings that no other beats in both."""
@@ -109,7 +109,7 @@ class Appendix(NamedTuple):
             if unknown := len(main.rows) - len(points):
                 yield f"{unknown} of {len(main.rows)} settings are left out: their CPU time was not recorded."
             yield draw_cost(comparison)
-            yield table(["", "setting", main.metric.label, "CPU time, s", "memory, MB"], rows)
+            yield markdown_table(["", "setting", main.metric.label, "CPU time, s", "memory, MB"], rows)
 
     def lengths(self) -> Shown:
         """The errors by source length, drawn."""

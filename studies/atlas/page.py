@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attnx.reports.markdown import table
+from attnx.files.printable import markdown_table
 from attnx.reports.sweep.report import Report
 from studies.atlas.advice import HEAD, advise
 from studies.atlas.changes import by_task
@@ -30,8 +30,8 @@ def fill_tables(page: str, report: Report, tasks: Mapping[str, Task], finished: 
     advice = [row for comparison in compared if (row := advise(comparison, tasks)) is not None]
     tables = {
         "state": f"{state}: {finished:,} of {planned:,} runs are in the table.",
-        "advice": table(HEAD, advice),
-        "tasks": table(TASKS_HEAD, [_task_row(task) for task in tasks.values()]),
+        "advice": markdown_table(HEAD, advice),
+        "tasks": markdown_table(TASKS_HEAD, [_task_row(task) for task in tasks.values()]),
     }
     return replace_tables(page, tables)
 

@@ -9,7 +9,7 @@ from statistics import fmean
 
 from scipy import stats
 
-from attnx.reports.markdown import table
+from attnx.files.printable import markdown_table
 from attnx.reports.metric_names import is_higher_better, metric_label
 from attnx.reports.significant_digits import digits_for
 from attnx.reports.sweep.run_record import RunRecord
@@ -65,7 +65,7 @@ def claims_page(claims: Sequence[Claim], results: Results, evaluations: Mapping[
         if claim.closed and row[-1].startswith("no"):
             short.setdefault(claim.closed, []).append(f"`{claim.name}`")
     reasons = "".join(f"- {', '.join(names)}: {closed}\n" for closed, names in short.items())
-    return f"{INTRODUCTION}\n{table(HEAD, rows)}\n{SHORT + reasons if short else ''}"
+    return f"{INTRODUCTION}\n{markdown_table(HEAD, rows)}\n{SHORT + reasons if short else ''}"
 
 
 def _row(claim: Claim, claims: Sequence[Claim], results: Results, evaluation: EvaluatedClaim | None) -> list[str]:

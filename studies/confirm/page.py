@@ -14,7 +14,7 @@ from statistics import fmean
 import yaml
 
 from attnx.config.suite_file import Suite
-from attnx.reports.markdown import table
+from attnx.files.printable import markdown_table
 from attnx.reports.significant_digits import digits_for, p_text
 from attnx.reports.stats.multiple_comparisons import SIGNIFICANCE_LEVEL
 from attnx.reports.suite.standings import row_of
@@ -42,12 +42,12 @@ def fill_page(
     rows, notes = advice_rows(suites, runs, problems)
     repeated, beyond = uncounted
     texts = {
-        "confirmed": "\n\n".join([table(ADVICE_HEAD, rows), *notes]),
+        "confirmed": "\n\n".join([markdown_table(ADVICE_HEAD, rows), *notes]),
         "common": "\n\n".join(common_tables(suites, runs)),
-        "questions": table(FOUND_HEAD, [_found_row(one) for one in answers]),
+        "questions": markdown_table(FOUND_HEAD, [_found_row(one) for one in answers]),
         "expectations": expectations_text(answers),
-        "beyond": table(BEYOND_HEAD, beyond_rows(suites, runs, beyond)),
-        "repeats": table(REPEAT_HEAD, repeat_rows(suites, runs, repeated)),
+        "beyond": markdown_table(BEYOND_HEAD, beyond_rows(suites, runs, beyond)),
+        "repeats": markdown_table(REPEAT_HEAD, repeat_rows(suites, runs, repeated)),
     }
     return replace_tables(page, texts)
 
@@ -125,7 +125,7 @@ def common_tables(suites: Sequence[Suite], runs: Runs) -> list[str]:
     for first, by_place in cells.items():
         names, columns = dict.fromkeys(name for name, _ in by_place), dict.fromkeys(task for _, task in by_place)
         rows = [[f"`{name}`", *(by_place.get((name, task), "") for task in columns)] for name in names]
-        tables.append(table((f"error as a multiple of that of `{first}`", *columns), rows))
+        tables.append(markdown_table((f"error as a multiple of that of `{first}`", *columns), rows))
     return tables
 
 

@@ -24,7 +24,6 @@ from attnx.reports.metric_names import COUNTED, TEST, metric_base
 from attnx.reports.run.evaluated_examples import LengthErrors, read_examples, sum_lengths
 from attnx.reports.run.readme import FILES, files_section
 from attnx.reports.run.tables import results_section, results_table
-from attnx.reports.run.task_declarations import captions
 from attnx.reports.significant_digits import format_value
 from attnx.runs import layout
 from attnx.runs.predictions import (
@@ -178,7 +177,7 @@ def write_evaluation_readme(folder: Path, name: str) -> None:
         f"An evaluation by attnx, {run.info['created']}.{ensemble}",
         f"```sh\n{run.info['command']}\n```",
         results_section(run),
-        files_section(folder, {**EVALUATION_FILES, **captions(run)}),
+        files_section(run, EVALUATION_FILES),
         "`attnx compare` compares this folder with other evaluations and runs.",
     ]
     write_text(folder / layout.README, "\n\n".join(sections) + "\n")

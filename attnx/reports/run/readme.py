@@ -7,12 +7,12 @@ from pathlib import Path
 
 from attnx.config.view import node_text
 from attnx.files.atomic_files import write_text
-from attnx.reports.markdown import titled_table
+from attnx.files.printable import titled_table
 from attnx.reports.run.tables import CONFIG_KEYS, results_section
 from attnx.reports.run.task_declarations import captions
 from attnx.runs import layout
 from attnx.runs.layout import resume_command
-from attnx.runs.run import read_run
+from attnx.runs.run import Run, read_run
 
 FILES = {
     layout.RUN_JSON: "the run: command, versions, commit of the code, schedule",
@@ -59,7 +59,6 @@ def write_run_readme(run_folder: Path | str) -> Path:
     rows += [("schedule", node_text(run.info["schedule"]))] if run.info.get("schedule") else []
     configuration = titled_table("Configuration", ("part", "choice"), rows)
     notes = "\n".join(["## Notes", "", *(f"- {note}" for note in run.info["notes"])]) if run.info.get("notes") else ""
-    files = files_section(run.path, {**FILES, **captions(run)})
     facts = [f"A run folder of attnx, format {run.info['format']}"]
     facts += [f"{key} {run.info[key]}" for key in ("created", "status") if run.info.get(key)]
     lines = [f"# {run.name}", "", f"{', '.join(facts)}."]
@@ -67,7 +66,7 @@ def write_run_readme(run_folder: Path | str) -> Path:
         lines += ["", "```sh", str(command), "```"]
     if run.info.get("status") == "failed" and (error := run.info.get("error")):
         lines += ["", "## Error", "", " ".join(str(error).split())]
-    sections = ["\n".join(lines), notes, configuration, results_section(run), files]
+    sections = ["\n".join(lines), notes, configuration, results_section(run), files_section(run, FILES)]
     if commands := run.info.get("uploads"):
         uploads = "\n".join(map(str, commands.values()))
         sections.append(f"## Uploads\n\nTo upload what was recorded offline:\n\n```sh\n{uploads}\n```")
@@ -80,7 +79,8 @@ def write_run_readme(run_folder: Path | str) -> Path:
     return target
 
 
-def files_section(folder: Path, descriptions: Mapping[str, str]) -> str:
-    """A table of the files that a folder has, of some with a description."""
-    rows = ((f"`{name}`", content) for name, content in descriptions.items() if (folder / name).exists())
+def files_section(run: Run, descriptions: Mapping[str, str]) -> str:
+    """A table of the files in a run's folder that have a description, or that its task draws."""
+    contents = {**descriptions, **captions(run)}
+    rows = [(f"`{name}`", content) for name, content in contents.items() if (run.path / name).exists()]
     return titled_table("Files", ("file", "content"), rows)

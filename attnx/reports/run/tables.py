@@ -11,8 +11,7 @@ from rich.text import Text
 
 from attnx.config.groups import PRESETS, changed_options
 from attnx.config.view import dotted_keys, value_text
-from attnx.files.printable import printable
-from attnx.reports.markdown import titled_table
+from attnx.files.printable import printable, titled_table
 from attnx.reports.metric_names import TEST, is_higher_better, metric_base, metric_label, metric_unit
 from attnx.reports.run.task_declarations import baseline_names
 from attnx.reports.significant_digits import format_count, format_interval, format_value

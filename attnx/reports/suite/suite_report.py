@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 from attnx.config.suite_file import Suite, merge_overrides
 from attnx.errors import UserError, suggest
 from attnx.files.parse_number import count_phrase
-from attnx.files.printable import csv_text
-from attnx.reports.markdown import titled_table
+from attnx.files.printable import csv_text, titled_table
 from attnx.reports.pages.html_template import fill_page, refuse_foreign, write_files
 from attnx.reports.significant_digits import format_value
 from attnx.reports.suite.standings import Entry, Standings, row_of
@@ -20,12 +19,12 @@ from attnx.reports.sweep.metrics import COSTS
 from attnx.reports.sweep.ranking import RankedSetting, Ranking
 from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.run_table import SUITE, read_run_table, table_text
+from attnx.reports.sweep.settings import ABSENT
 from attnx.reports.sweep.texts import number_cells
 
 PAGE: Final = Path(__file__).parents[1] / "pages" / "suite_page.html"
 SUFFIXES: Final = (".html", ".md", ".csv", ".runs.csv")
 FIGURES: Final = ("mean", "sd", "low", "high", "behind", "behind_low", "behind_high", "p")
-ABSENT: Final = "\N{EN DASH}"
 NAMES: Final = ("name", "task", "mechanism", "overrides", "protocol")
 
 

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from attnx.errors import UserError, suggest
-from attnx.reports.markdown import table
+from attnx.files.printable import markdown_table
 from attnx.reports.stats.multiple_comparisons import MeanDifference, compare_with_control
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.effects import factors, has_factors
@@ -86,7 +86,7 @@ def ablation_section(comparison: Comparison, reference: Reference) -> Iterator[s
         [change.factor, change.value, text(change.row.mean), *main.metric.difference_cells(change.difference)]
         for change in changed
     ]
-    yield table(ABLATION_HEAD, rows)
+    yield markdown_table(ABLATION_HEAD, rows)
 
 
 def differences_from(

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from attnx.errors import UserError, suggest
-from attnx.reports.markdown import table
+from attnx.files.printable import markdown_table
 from attnx.reports.significant_digits import format_count
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.metrics import COSTS
@@ -90,7 +90,7 @@ def front_section(comparison: Comparison, key: str) -> Iterator[str]:
     for point in (point for point in points if point.is_ahead):
         interval = main.metric.interval_cell(*(point.interval or (None, None)))
         rows.append([point.name, format_count(point.cost), main.metric.format(point.mean), interval, point.seeds])
-    yield table(["setting", *HEAD], rows)
+    yield markdown_table(["setting", *HEAD], rows)
 
 
 def matched_sentence(comparison: Comparison) -> Iterator[str]:

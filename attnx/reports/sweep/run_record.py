@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attnx.files.parse_number import count_phrase, is_number
-from attnx.reports.markdown import cell_text
+from attnx.files.printable import cell_text
 from attnx.reports.metric_names import metric_base
 from attnx.reports.run.evaluated_examples import EvaluatedExamples
 from attnx.runs.info import RunStatus, parse_iso_time

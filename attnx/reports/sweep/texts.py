@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
 
 from attnx.files.parse_number import count_phrase
-from attnx.files.printable import csv_text, printable
-from attnx.reports.markdown import table
+from attnx.files.printable import csv_text, markdown_table, printable
 from attnx.reports.significant_digits import p_value
 from attnx.reports.stats.analysis_of_variance import FTest
 from attnx.reports.sweep.ablations import Reference, ablation_section
@@ -87,7 +86,7 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
         return
     main = comparison.rankings[0]
     yield "\n\n".join(main.verdict)
-    yield table(ranking_head(comparison), ranking_rows(comparison))
+    yield markdown_table(ranking_head(comparison), ranking_rows(comparison))
     yield from matched_sentence(comparison)
     if comparison.superseded:
         verb = "is" if comparison.superseded == 1 else "are"
@@ -99,14 +98,14 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
             f"Mean {main.metric.label} of each value, with equal weights over the values of the other choices (main "
             "effects, least squares)."
         )
-        yield table(LEVEL_HEAD, effect_rows(main))
+        yield markdown_table(LEVEL_HEAD, effect_rows(main))
         yield " ".join(main.effects_summary)
     if tests := list(f_test_rows(main)):
         yield (
             "F-tests of main effects, and of interactions of two choices (A by B), with p adjusted by Holm's rule for "
             "all main effects, or for all interactions."
         )
-        yield table(F_TEST_HEAD, tests)
+        yield markdown_table(F_TEST_HEAD, tests)
 
 
 def ranking_head(comparison: Comparison) -> list[str]:
@@ -155,7 +154,7 @@ def length_section(comparison: Comparison) -> Iterator[str]:
     which = "the best settings, and of those without attention" if len(rows) > MAX_SETTINGS else "the best settings"
     yield f"The {rates.label} in percent of {which}, by the number of source symbols."
     counts = [f"{label} ({count:,})" for label, count in zip(rates.labels, rates.examples, strict=True)]
-    yield table(["rank", "setting", *counts], rows)
+    yield markdown_table(["rank", "setting", *counts], rows)
 
 
 def has_no_attention(comparison: Comparison, setting: int) -> bool:
