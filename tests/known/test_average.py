@@ -1,6 +1,7 @@
 """Averages of checkpoints, and the selection of the best ones, by hand."""
 
 import math
+import os
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -53,7 +54,6 @@ def validate(keep: CheckpointManager, results: list[float], losses: list[float] 
         trainer: Any = SimpleNamespace(
             global_step=step,
             is_global_zero=True,
-            state=SimpleNamespace(fn=None),
             callback_metrics={"valid_per": value, "valid_loss": losses[step] if losses else 7.0},
             save_checkpoint=partial(save, step),
         )
@@ -84,7 +84,14 @@ def test_the_best_checkpoints_and_the_last_are_kept(options, results, losses, ke
     assert saved_steps(tmp_path) == kept
 
 
-def test_a_resumed_run_remembers_the_best_value(tmp_path):
+def refuse_link(*paths: Path) -> None:
+    raise OSError
+
+
+@pytest.mark.parametrize("link", [os.link, refuse_link])
+def test_a_resumed_run_remembers_the_best_value(link, tmp_path, monkeypatch):
+    """Also where the file system has no hard links."""
+    monkeypatch.setattr(os, "link", link)
     keep = CheckpointManager(tmp_path, "valid_per", count=2)
     keep.load_state_dict({"lowest_values": [(3.0, 1.0), (5.0, 1.0)], "rank": 0, "validated_step": 5, "saved_step": 5})
     validate(keep, [4.0])

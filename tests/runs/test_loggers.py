@@ -80,7 +80,8 @@ def test_a_plug_in_logger_receives_every_event(run, journal):
         for name in ("loss", "per", "wer", "perplexity"):
             assert line[f"valid/{name}"] == pytest.approx(float(row[f"valid_{name}"]), rel=1e-5)
         assert line["train/learning_rate"] == pytest.approx(float(row["learning_rate"]), rel=1e-5)
-        assert line["train/examples_per_second"] == pytest.approx(float(row["examples_per_second"]), abs=0.1)
+        for speed in ("examples_per_second", "tokens_per_second"):
+            assert line[f"train/{speed}"] == pytest.approx(float(row[speed]), abs=0.1)
     for line in (two, four):
         assert "valid/per" not in line
         norms = {name.partition("/")[2]: value for name, value in line.items() if name.startswith("gradient_norm/")}
@@ -111,7 +112,6 @@ def test_the_best_validation_is_that_of_the_best_checkpoint(maximize, worse, tmp
             callback_metrics={"valid_x": metric, "valid_loss": loss},
             save_checkpoint=save,
             is_global_zero=True,
-            state=SimpleNamespace(fn="validate"),
         )
         manager.on_validation_end(trainer)
     rows = [f"{step},{metric},{loss}" for step, (metric, loss) in validations.items()]
@@ -255,13 +255,15 @@ def test_only_the_first_process_logs(words, small, journal, monkeypatch):
 
 
 def test_gradient_norms_are_computed_per_part():
-    """3-4-5 in the encoder, whose embedding the output shares; 12 in the attention: 13 in all."""
-    model = nn.ModuleDict({name: nn.Linear(2, 1, bias=False) for name in ("source_encoder", "query", "output", "idle")})
+    """3-4-5 in the encoder, whose embedding the output shares; 12 in the attention, 84 in the readout: 85 in all."""
+    names = "source_encoder", "query", "readout", "output", "idle"
+    model = nn.ModuleDict({name: nn.Linear(2, 1, bias=False) for name in names})
     model["output"].weight = model["source_encoder"].weight
     model["source_encoder"].weight.grad = torch.tensor([[3.0, 4.0]])
     model["query"].weight.grad = torch.tensor([[0.0, 12.0]])
+    model["readout"].weight.grad = torch.tensor([[84.0, 0.0]])
     result = {name: float(norm) for name, norm in gradient_norms(model).items()}
-    expected = {"encoder": 5.0, "attention": 12.0, "all": 13.0}
+    expected = {"encoder": 5.0, "attention": 12.0, "output": 84.0, "all": 85.0}
     assert result == {f"gradient_norm/{part}": norm for part, norm in expected.items()}
     assert gradient_norms(nn.Linear(2, 1)) == {}
 

@@ -15,7 +15,6 @@ import torch
 from lightning import LightningModule, Trainer
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch.callbacks import Checkpoint, EarlyStopping
-from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
 from attnx.files.atomic_files import PARTIAL, atomic_write, fsync
@@ -147,7 +146,7 @@ class CheckpointManager(Checkpoint):
         self._validated = {}
         if trainer.is_global_zero:
             self._rank_last()
-        if trainer.state.fn == TrainerFn.FITTING and self._must_stop():
+        if self._must_stop():
             raise KeyboardInterrupt
 
     def _must_stop(self) -> bool:
@@ -183,7 +182,6 @@ class CheckpointManager(Checkpoint):
         """Restore the state."""
         for name in STATE_KEYS:  # no others: paths stay in this run's folder, whoever wrote the checkpoint
             setattr(self, name, state_dict[name])
-        self.lowest_values = self.lowest_values[: len(self.ranked)]
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
