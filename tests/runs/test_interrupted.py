@@ -43,7 +43,9 @@ def test_a_resumed_run_ends_with_equal_weights(case, whole_and_cut, succeed, sam
     assert torch.load("cut/checkpoints/last.ckpt", weights_only=True)["global_step"] == step
     succeed("resume", "cut")
     assert same_weights(["whole", "cut"])
-    assert metric_rows("cut") == metric_rows("whole")
+    rows = metric_rows("whole")
+    assert metric_rows("cut") == rows
+    assert [int(row["epoch"]) for row in rows] == [(int(row["step"]) - 1) // 5 for row in rows]
     assert Path("cut/predictions.tsv").read_bytes() == Path("whole/predictions.tsv").read_bytes()
 
 
@@ -89,6 +91,27 @@ def test_no_stage_leaves_handlers_of_lightning_installed(stage, tmp_path):
         assert signal.getsignal(signal.SIGTERM) == stop_signal._handle
 
 
+@pytest.mark.parametrize(
+    ("signals", "count"),
+    [("INT", 1), ("INT INT", 2), ("TERM TERM", 1), ("TERM INT", 2), ("INT TERM", 1)],
+)
+def test_the_signals_of_a_cluster_are_one_stop(signals, count):
+    with StopSignal(lambda signum: None) as stop_signal:
+        for name in signals.split():
+            signal.raise_signal(signal.Signals[f"SIG{name}"])
+    assert stop_signal.stop_count == count
+
+
+def test_a_stop_behind_the_last_step_is_not_lost(tmp_path):
+    with StopSignal() as stop_signal:
+        manager: Any = CheckpointManager(tmp_path, "valid_loss", stop_signal=stop_signal)
+        manager.on_train_start()
+        signal.raise_signal(signal.SIGTERM)
+        for stop in (manager.on_train_end, lambda: signal.raise_signal(signal.SIGTERM)):
+            with pytest.raises(KeyboardInterrupt):
+                stop()
+
+
 def test_the_command_prints_how_to_resume(command, interrupt_at, words, small, no_pictures):
     interrupt_at(2)
     answer = command(*small, "folder=one")
@@ -128,6 +151,7 @@ def test_an_interrupted_run_can_be_used(interrupted_run):
     folder = interrupted_run(4) / "checkpoints"
     best, last = (torch.load(folder / f"{name}.ckpt", weights_only=True) for name in ("best", "last"))
     assert (best["global_step"], last["global_step"]) == (3, 4)
+    assert "validated_state_dict" not in last  # those of the validation are over
     assert attnx.open_run("one").predict(["dab"])
 
 
@@ -172,13 +196,14 @@ def test_a_resumed_run_restores_missing_files(interrupted_run, command, refuse):
     assert vocabulary.read_text(encoding="utf-8") == original
 
 
-def test_a_run_without_a_checkpoint_starts_from_the_beginning(whole_and_cut, command, same_weights):
-    whole_and_cut(step=2, times=2)
+def test_a_run_without_a_checkpoint_starts_from_the_beginning(whole_and_cut, command, same_weights, metric_rows):
+    whole_and_cut("trainer.log_every_n_steps=1", step=2, times=2)
     assert not [*Path("cut/checkpoints").iterdir()]
     answer = command("resume", "cut")
     assert answer.code == 0
     assert "no checkpoint yet" in answer.out
     assert same_weights(["whole", "cut"])
+    assert metric_rows("cut") == metric_rows("whole")
 
 
 @pytest.mark.usefixtures("words", "no_pictures", "shared_server")

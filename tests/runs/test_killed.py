@@ -4,7 +4,9 @@ import io
 import os
 import signal
 from functools import partial
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,7 +29,7 @@ COMPOSED = {
         "trainer.num_validations=3",
     ],
     "kept": ["trainer.save_top_k=3", "trainer.num_validations=5", "optimizer.lr=0.02", "lr_schedule=cosine"],
-    "patience": ["trainer.patience=1", "trainer.num_validations=10", "optimizer.lr=0.5"],
+    "patience": ["trainer.patience=6", "trainer.num_validations=10", "optimizer.lr=1e-30"],
     "turns": ["trainer.accumulate_grad_batches=2", "trainer.num_validations=3"],
     "often": ["trainer.num_validations=4", "trainer.checkpoint_minutes=1e-9"],
 }
@@ -40,8 +42,8 @@ MOMENTS: dict[str, tuple[str, Any, str, int]] = {
     "after a checkpoint by time": ("often", TrainingModule, "training_step", 8),
     "in a validation": ("kept", TrainingModule, "validation_step", 3),
     "before a row is written": ("often", MetricRows, "on_validation_end", 2),
-    "behind a row that no checkpoint knows": ("kept", CheckpointManager, "_save", 5),
-    "as it begins a checkpoint": ("patience", torch, "save", 5),
+    "behind a row that no checkpoint knows": ("kept", CheckpointManager, "_save", 4),
+    "as it begins a checkpoint": ("often", torch, "save", 5),
     "with a checkpoint that has no name yet": ("turns", os, "replace", 12),
     "before the best is named": ("kept", CheckpointManager, "_rank_last", 3),
     "while the best are moved": ("kept", Path, "replace", 2),
@@ -88,6 +90,7 @@ def test_a_killed_run_resumes_with_equal_results(moment, run, run_once, succeed,
     assert exit_code(fork(cut)) == -signal.SIGKILL
     assert run_info("cut")["status"] == "running"
     succeed("resume", "cut")
+    assert (results(undisturbed)["steps"] < 10) == (composed == "patience")
     alike(undisturbed, "cut")
 
 
@@ -131,7 +134,7 @@ def test_a_run_killed_while_drawing_is_drawn_on_resume(run, command, monkeypatch
 
 
 def test_the_checkpoint_interval_is_respected(run, monkeypatch):
-    """Every three steps, and where it is validated, after four and eight of eleven; then at its end."""
+    """Every three steps, and where it is validated, after four and eight of eleven; then at its end; or by time."""
     steps: list[int] = []
     save = CheckpointManager._save
 
@@ -143,9 +146,12 @@ def test_the_checkpoint_interval_is_respected(run, monkeypatch):
     run("trainer.max_steps=11", "trainer.num_validations=3", "trainer.checkpoint_every=3", folder="steps")
     assert steps == [3, 4, 6, 8, 9, 11]
     steps.clear()
-    options = ["trainer.checkpoint_minutes=1e-9", "trainer.max_steps=4", "trainer.num_validations=1"]
+    # 25 s pass from look to look: at each step, and as the next save is scheduled.
+    clock = SimpleNamespace(monotonic=count(0, 25).__next__)
+    monkeypatch.setattr(attnx.training.callbacks.checkpoint, "time", clock)
+    options = ["trainer.checkpoint_minutes=1", "trainer.max_steps=8", "trainer.num_validations=1"]
     run(*options, folder="minutes")
-    assert steps == [1, 2, 3, 4]
+    assert steps == [3, 6, 8]
     steps.clear()
     run("trainer.checkpoint_minutes=null", *options[1:], folder="neither")
-    assert steps == [4]
+    assert steps == [8]

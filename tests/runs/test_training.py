@@ -18,8 +18,10 @@ from attnx.files.process_state import default_dtype
 from attnx.inference.load import open_run
 from attnx.metrics.error_rates import PhoneErrorRate
 from attnx.models.seq2seq.config import ResolvedSeq2seqConfig, Seq2seqConfig
+from attnx.tasks.g2p import G2p
 from attnx.tasks.loss import token_loss
 from attnx.training import lightning_module, plan_steps
+from attnx.training.callbacks.checkpoint import ResumableEarlyStopping
 from attnx.training.lightning_module import TrainingModule
 from attnx.training.train import PreparedRun, prepare
 from tests.runs.conftest import results, run_info, table
@@ -178,35 +180,40 @@ def test_a_tied_output_is_the_embedding_before_and_after_training(run, prepare_r
 
 
 @pytest.mark.parametrize(
-    ("values", "options", "steps"),
+    ("maximize", "values", "options", "steps"),
     [
-        ([9.0, 4.0, 5.0], ["trainer.patience=1", "trainer.min_improvement=0.0"], 6),
-        ([9.0, 4.0, 3.97, 3.0], ["trainer.patience=1", "trainer.min_improvement=0.0"], 8),
-        ([9.0, 4.0, 3.97, 3.0], ["trainer.patience=1", "trainer.min_improvement=0.01"], 6),
-        ([9.0, float("nan"), 4.0], ["trainer.patience=2"], 8),
+        (False, [9.0, 4.0, 5.0], ["trainer.patience=1"], 6),
+        (False, [9.0, 4.0, 3.97, 3.0], ["trainer.patience=1"], 8),
+        (False, [9.0, 4.0, 3.97, 3.0], ["trainer.patience=1", "trainer.min_improvement=0.01"], 6),
+        (True, [-9.0, -4.0, -3.97, -3.0], ["trainer.patience=1", "trainer.min_improvement=0.01"], 6),
+        (False, [9.0, float("nan"), 4.0], ["trainer.patience=2"], 8),
     ],
 )
-def test_patience_ends_at_a_validation_without_enough_improvement(run, monkeypatch, values, options, steps):
+def test_patience_ends_at_a_validation_without_enough_improvement(maximize, run, monkeypatch, values, options, steps):
     """It outlives one that is not a number."""
     rates = chain(values, repeat(2.0))  # validations, then the test and its draws
     monkeypatch.setattr(PhoneErrorRate, "compute", lambda self: torch.tensor(next(rates)))
+    monkeypatch.setattr(G2p, "maximize", maximize)
     run("trainer.max_steps=8", "trainer.num_validations=4", *options, folder="one")
     assert results("one")["steps"] == steps
 
 
-def test_at_an_equal_metric_a_lower_loss_is_an_improvement(run, monkeypatch):
-    """As where BLEU stays 0: the last weights are tested, and patience does not end the run."""
-
+@pytest.mark.parametrize(
+    ("losses", "patience", "best", "last"),
+    [([9.0, 7.0, 5.0, 3.0], 1, 8, 8), ([5.0, 7.0, 6.0, 3.0], 2, 2, 6), ([5.0, 5.0, 3.0], 1, 2, 4)],
+)
+def test_at_an_equal_metric_a_lower_loss_is_an_improvement(losses, patience, best, last, run, monkeypatch):
+    """As where BLEU stays 0: the weights of the lowest loss are tested, and it alone renews patience."""
+    further = iter(losses)
     monkeypatch.setattr(PhoneErrorRate, "compute", lambda self: torch.tensor(100.0))
-    monkeypatch.setattr(TrainingModule, "_log_loss", log_falling_loss)
-    run("trainer.max_steps=8", "trainer.num_validations=4", "trainer.patience=1", folder="one")
-    assert results("one")["steps"] == 8
-    best, last = (torch.load(f"one/checkpoints/{name}.ckpt", weights_only=True) for name in ("best", "last"))
-    assert best["global_step"] == last["global_step"] == 8
-
-
-def log_falling_loss(module: TrainingModule, stage: str) -> None:
-    module.log_dict({f"{stage}_loss": 10.0 - module.global_step, f"{stage}_perplexity": 2.0})
+    monkeypatch.setattr(TrainingModule, "_log_loss", lambda self, stage: self.log(f"{stage}_loss", next(further)))
+    run("trainer.max_steps=8", "trainer.num_validations=4", f"trainer.patience={patience}", folder="one")
+    checkpoints = [torch.load(f"one/checkpoints/{name}.ckpt", weights_only=True) for name in ("best", "last")]
+    assert [checkpoint["global_step"] for checkpoint in checkpoints] == [best, last]
+    (state,) = (state for state in checkpoints[1]["callbacks"].values() if "best_loss" in state)
+    resumed = ResumableEarlyStopping("valid_per", False, patience, 0.0)
+    resumed.load_state_dict(state)
+    assert resumed.best_loss == losses[best // 2 - 1]
 
 
 @pytest.mark.parametrize(
@@ -255,14 +262,10 @@ def test_tf32_is_a_precision_of_its_run(precision, rounding, run, at_step):
 
 
 @pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        (["scorer=additive", "scope=local", "accel=auto"], "window additive"),
-        (["scorer=additive", "accel=off"], "none: attention computes its definition"),
-    ],
+    ("accel", "message"), [("auto", "window additive"), ("off", "none: attention computes its definition")]
 )
-def test_a_run_reports_its_kernels(overrides, message, run):
-    run(*overrides, "trainer.max_steps=1", folder="one")
+def test_a_run_reports_its_kernels(accel, message, run):
+    run("scorer=additive", "scope=local", f"accel={accel}", "trainer.max_steps=1", folder="one")
     assert run_info("one")["kernels"].startswith(message)
 
 

@@ -107,7 +107,7 @@ class MetricRows(Callback):
             "tokens_per_second": f"{tokens:.1f}",
             **{name: f"{value:.6g}" for name, value in metrics.items()},
         }
-        write_text(self.path, with_row(self._read() if self.row_count else "", row))
+        write_text(self.path, with_row(self._read(), row))
         self.row_count += 1
         if self.loggers:
             speed = {"train_examples_per_second": examples, "train_tokens_per_second": tokens}
