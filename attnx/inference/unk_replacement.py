@@ -33,9 +33,8 @@ def with_copies(prediction: Prediction, vocabulary: Vocabulary) -> Prediction:
     """
     source, weights = prediction.pair.source, prediction.weights
     unknown = {*unknown_positions(source, vocabulary)}
-    alternatives = tuple(with_copies(alternative, vocabulary) for alternative in prediction.alternatives)
     if not unknown or weights is None:
-        return prediction._replace(alternatives=alternatives)
+        return prediction
     mean = weights.mean(0) if weights.ndim == 3 else weights
     aligned = [int(row.argmax()) if row.any() else -1 for row in mean]  # a step may read nothing
     output = [OutputSymbol(symbol, aligned[step], step) for step, symbol in enumerate(prediction.output)]
@@ -58,4 +57,5 @@ def with_copies(prediction: Prediction, vocabulary: Vocabulary) -> Prediction:
     copied = [symbol.symbol for symbol in symbols]
     names = tuple(prediction.output)
     weights = np.stack(rows, axis=-2)
+    alternatives = tuple(with_copies(alternative, vocabulary) for alternative in prediction.alternatives)
     return prediction._replace(output=copied, weights=weights, alternatives=alternatives, model_output=names)

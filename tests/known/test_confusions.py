@@ -92,8 +92,10 @@ def test_number_errors_by_length_are_computed(tmp_path):
 def test_unknown_symbols_are_replaced_by_their_source(source, output, read, expected, rows):
     """All symbols but a and b are unknown; the output read these positions, one a step."""
     weights = np.eye(len(source), dtype=np.float32)[[*read, 0]]
-    result = with_copies(Prediction(Pair(tuple(source), ((),)), list(output), -1.0, weights), KNOWN)
-    assert (result.output, result.weights.argmax(-1).tolist()) == (list(expected), rows)
+    prediction = Prediction(Pair(tuple(source), ((),)), list(output), -1.0, weights)
+    result = with_copies(prediction._replace(alternatives=(prediction,)), KNOWN)
+    for item in (result, *result.alternatives):
+        assert (item.output, item.weights.argmax(-1).tolist()) == (list(expected), rows)
 
 
 def test_an_inserted_copy_has_the_weights_of_its_step():
@@ -105,17 +107,21 @@ def test_an_inserted_copy_has_the_weights_of_its_step():
 
 
 def test_a_step_that_reads_nothing_copies_nothing():
-    """Its symbol stays, though the first symbol of the source, where the largest of zeros is, is unknown."""
-    weights = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0]], dtype=np.float32)
-    result = with_copies(Prediction(Pair(("q", "a", "b"), ((),)), ["X", "A", "B", "C"], -1.0, weights), KNOWN)
+    """Its symbol stays, though the first symbol of the source, where the largest of zeros is, is unknown.
+
+    What two steps have read is copied with the weights of the first.
+    """
+    weights = np.array([[1, 0, 0], [0.7, 0.3, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0]], dtype=np.float32)
+    result = with_copies(Prediction(Pair(("q", "a", "b"), ((),)), ["X", "Y", "A", "B", "C"], -1.0, weights), KNOWN)
     assert result.output == ["q", "A", "B", "C"]
-    assert result.weights == pytest.approx(weights)
+    assert result.weights == pytest.approx(weights[[0, 2, 3, 4, 5]])
 
 
 def test_decoder_states_keep_the_names_of_their_steps():
-    """Though a copy is inserted between them."""
-    weights = np.array([[0.9, 0, 0, 0, 0], [0, 0, 0.9, 0.1, 0], [0, 0, 0, 0.5, 0.5]], dtype=np.float32)
-    prediction = Prediction(Pair(("a", "q", "b"), ((),)), ["A", "B"], -1.0, weights, num_decoder_states=2)
+    """Though a copy is inserted between them: before what read the source behind it, and not what read a state."""
+    weights = np.zeros((4, 6), np.float32)
+    weights[range(4), [0, 3, 2, 5]] = 1
+    prediction = Prediction(Pair(("a", "q", "b"), ((),)), [*"ABC"], -1.0, weights, num_decoder_states=3)
     result = with_copies(prediction, KNOWN)
-    assert (result.output, result.alignment.source) == (["A", "q", "B"], ("a", "q", "b", "A", "B"))
-    assert result.alignment.output == (*"AqB", END)
+    assert (result.output, result.alignment.source) == ([*"ABqC"], (*"aqb", *"ABC"))
+    assert result.alignment.output == (*"ABqC", END)
