@@ -90,7 +90,7 @@ class TrainingModule(lightning.LightningModule):
     def on_after_backward(self) -> None:
         """Rescale accumulated gradients by the number of target steps of all accumulation steps."""
         if self._step_sums and not self.trainer.fit_loop._should_accumulate():
-            if len(self._step_sums) > 1 or self.trainer.accumulate_grad_batches > 1:
+            if len(self._step_sums) > 1:
                 scale = self._step_sums[0][1] / torch.stack(self._step_sums)[:, 1].sum()
                 for gradient in (weight.grad for weight in self.parameters() if weight.grad is not None):
                     gradient.mul_(scale.to(gradient.device, gradient.dtype))

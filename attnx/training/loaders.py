@@ -104,8 +104,8 @@ class TrainingDataModule(lightning.LightningDataModule):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Skip the batches of the epoch that are done."""
-        done = state_dict["batches"] % len(self.batch_sampler)
-        self.batch_sampler.resume(state_dict["epoch"] + (state_dict["batches"] > 0 and done == 0), done)
+        epochs, done = divmod(state_dict["batches"], len(self.batch_sampler))  # 1, 0 at the end of an epoch
+        self.batch_sampler.resume(state_dict["epoch"] + epochs, done)
 
 
 def draw_examples(data: SequenceData, trainer: Mapping[str, Any], monitor: str) -> SequenceData:
