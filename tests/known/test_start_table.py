@@ -1,5 +1,6 @@
 """The table that a run starts with: what was chosen, and what differs from the defaults."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from attnx.config.groups import changed_options
 from attnx.config.view import dotted_keys
 from attnx.reports.run.tables import option_rows, start_table
 from attnx.runs.run import Run
+from attnx.training.run_folder import task_notes
 from tests.terminal_text import terminal_text
 
 COMPOSITION = ["task", "model", "scorer", "scope", "query", "normalizer", "seed"]
@@ -30,6 +32,14 @@ def test_the_default_run_shows_its_composition():
     assert [key for key, _, _ in rows] == COMPOSITION
     assert not any(mark for _, _, mark in rows)
     assert changed_options(attnx.compose([])) == {}
+
+
+@pytest.mark.parametrize(("count", "further"), [(5, []), (6, ["and 2 further notes, of less weight"])])
+def test_at_most_five_notes_are_kept(count, further):
+    notes = [f"note {number}" for number in range(count)]
+    module = SimpleNamespace(task=SimpleNamespace(signatures=lambda metrics: {}), test_metrics={})
+    prepared: Any = SimpleNamespace(notes=notes, module=module)
+    assert task_notes(prepared) == {"notes": [*notes[: 5 - len(further)], *further]}
 
 
 @pytest.mark.parametrize(

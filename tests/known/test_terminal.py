@@ -57,11 +57,11 @@ class Training:
     def __init__(self, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seconds = 0.0
         monkeypatch.setattr(progress.time, "monotonic", lambda: self.seconds)
-        trainer: Any = SimpleNamespace(
-            global_step=0, max_steps=20, is_global_zero=True, callback_metrics={"valid_loss": torch.tensor(0.5)}
-        )
+        names = ["valid_loss", "valid_perplexity", "valid_per", "valid_per_a", "valid_per_b", "valid_per_c"]
+        metrics = {name: torch.tensor(0.5 + number) for number, name in enumerate(names)}
+        trainer: Any = SimpleNamespace(global_step=0, max_steps=20, is_global_zero=True, callback_metrics=metrics)
         module: Any = SimpleNamespace()
-        show = ProgressDisplay(console, Throughput(), "valid_loss")
+        show = ProgressDisplay(console, Throughput(), "valid_per")
         show.on_train_start(trainer)
         for step in range(1, 21):
             trainer.global_step, self.seconds = step, self.seconds + 10
@@ -74,17 +74,17 @@ class Training:
 
 @pytest.mark.parametrize("environment", [{}, {"FORCE_COLOR": "1"}, {"TERM": "dumb", "FORCE_COLOR": "1"}], ids=str)
 def test_progress_in_a_log_is_lines(environment, monkeypatch):
-    """One at a validation, and one where there was none for thirty seconds."""
+    """One at a validation, with two of many metrics, and one where there was none for thirty seconds."""
     output = io.StringIO()
     Training(make_console(output, NO_COLOR="1", **environment), monkeypatch)
     assert LINE_INTERVAL_SECONDS == 30
     plain = output.getvalue().replace(f"{ESCAPE}[1m", "").replace(f"{ESCAPE}[0m", "")
     assert not {ESCAPE, RETURN} & set(plain)
-    assert [line.split("  ")[:2] for line in plain.splitlines()] == [
+    assert [line.split("  ")[:-1] for line in plain.splitlines()] == [
         ["step 3/20", "train_loss 0.3"],
         ["step 6/20", "train_loss 0.6"],
         ["step 9/20", "train_loss 0.9"],
-        ["step 10/20", "valid_loss 0.5"],
+        ["step 10/20", "valid_loss 0.5", "valid_per 2.5"],
         ["step 13/20", "train_loss 1.3"],
         ["step 16/20", "train_loss 1.6"],
         ["step 19/20", "train_loss 1.9"],
