@@ -11,7 +11,7 @@ from torch import nn
 
 from attnx import registry
 from attnx.data.examples import Pair
-from attnx.inference.metric_intervals import bootstrap_metrics, measure_intervals
+from attnx.inference.metric_intervals import baseline_differences, bootstrap_metrics, measure_intervals
 from attnx.inference.predictor import Prediction
 from attnx.metrics.per_tag import metrics_per_tag
 from attnx.metrics.proportions import Proportion, interval_of_mean
@@ -88,6 +88,16 @@ def test_other_metrics_have_bootstrap_percentiles():
     drawn = bootstrap_metrics(Rates(), (), predictions)
     expected = np.percentile(drawn["test_phone_error_rate"], [2.5, 97.5])
     assert intervals(Rates(), predictions)["test_phone_error_rate"] == pytest.approx(tuple(expected))
+
+
+def test_a_difference_is_the_run_minus_its_baseline():
+    """Draws from 0 to 1 and 10 times as much: 95 % of them are between 2.5 % and 97.5 % of minus 9."""
+    draws = np.linspace(0, 1, 1001)
+    results = {"test_mse": 0.25, "test_naive_mse": 2.0}
+    task: Any = Rates()
+    task.baselines = {"naive": "the last value"}
+    differences = baseline_differences(task, results, {"test_mse": draws, "test_naive_mse": 10 * draws})
+    assert differences == {"naive": {"test_mse": pytest.approx((-1.75, -9 * 0.975, -9 * 0.025))}}
 
 
 def test_overlapping_examples_widen_the_interval():

@@ -110,6 +110,7 @@ def test_many_examples_are_resampled_in_blocks(monkeypatch):
     """What fits into memory changes no draw."""
     complete = draw_scores(Shown(SYMBOLS), (), LETTERS)
     monkeypatch.setattr("attnx.reports.stats.bootstrap.MAX_COUNTS_IN_MEMORY", 7)
+    monkeypatch.setattr("attnx.inference.metric_intervals.MAX_NUMBERS_IN_MEMORY", 997)
     separate = draw_scores(Shown(SYMBOLS), (), LETTERS)
     assert all((complete[name] == separate[name]).all() for name in ("test_per", "test_wer"))
 
@@ -119,6 +120,8 @@ def test_the_mean_over_tags_is_resampled():
     names = {f"test_{metric}_{which}" for metric in SYMBOLS for which in (MACRO, MICRO, "x", "y")}
     assert draws.keys() == names
     assert (draws["test_wer_macro"] == 100).all()
+    few = draw_scores(Shown(SYMBOLS), ("x", "y"), words("a", "b", "a", tags=["x", "x", "y"]))
+    assert few.keys() == {"test_per_micro", "test_wer_micro"}  # some draws lack x or y
 
 
 def test_corpus_scores_are_resampled():

@@ -40,6 +40,17 @@ def decoder_only(**options: Any) -> dict[str, Any]:
     return {"name": "transformer", "form": "decoder_only", "prefix": "causal", **sizes, **options}
 
 
+def test_the_row_nearest_to_the_mean_lengths_is_counted():
+    """Of 7, 1 and 12 symbols, and of 5, 2 and 10 steps: the means are below 7 and 6."""
+    pairs = [
+        Pair(source, (target,))
+        for source, target in ((SOURCE, TARGET), (("a",), ("v",)), ((*"abcdef",) * 2, (*"vwx",) * 3))
+    ]
+    cost = cost_of(SequenceData.of(Splits(pairs, pairs, pairs)))
+    assert cost == cost_of()
+    assert set(cost.train_parts) == {"encoder", "attention", "decoder", "output"}
+
+
 def test_operations_of_additive_attention_by_hand():
     rows, queries, positions, hidden = 2, 3, 5, 7
     attention = attnx.attention.build(
