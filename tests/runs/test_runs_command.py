@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -111,11 +112,12 @@ def test_runs_are_listed_newest_first_with_differences(write_run, command):
 def test_an_untested_run_shows_its_validation(write_run, command):
     """A small metric is shown by its significant digits, as it would be in the report."""
     write_run("multirun/a", per=0.08861, valid=31.0)
-    write_run("multirun/b", per=None, valid=29.0, status="interrupted")
+    folder = write_run("multirun/b", per=None, valid=29.0, status="interrupted")  # created at 12:01
+    os.utime(folder / "metrics.csv", (datetime(2026, 3, 17, 12, 3, 6, tzinfo=UTC).timestamp(),) * 2)
     head, second, first = (line.split() for line in command("runs").out.splitlines())
     assert head[2:4] == ["test_per", "valid_per"]
     assert (first[2:4], second[2:4]) == (["0.08861", "31.00"], ["-", "29.00"])
-    assert second[6] == "-" or second[6]  # how long is not known of files that were copied here
+    assert second[7] == "2:06"  # to its last row
 
 
 def test_a_silent_running_run_was_stopped(write_run, command):
