@@ -20,18 +20,17 @@ from attnx.training.save_examples import save_alignments
 
 
 def test_every_hypothesis_saves_its_weights_and_rank(tmp_path):
-    """Two sources; the first has three hypotheses, of which the second has no weights, and one of two heads."""
+    """Two sources; the first has ten hypotheses, of which seven have no weights, and two have two heads."""
     pair = Pair(("a", "b"), (("A", "B"), ("A",)))
     third = Prediction(pair, ["C"], -3.5, np.array([[[0.5, 0.5]], [[0, 1]]], np.float32), score=-7.0)
     second = Prediction(pair, ["B"], -2.0, None, score=-4.0)
     weights = np.eye(3, 2, dtype=np.float32)
-    first = Prediction(pair, ["A", "B"], -1.25, weights, score=-0.5, alternatives=(second, third))
+    first = Prediction(pair, ["A", "B"], -1.25, weights, score=-0.5, alternatives=(third, *[second] * 7, third))
     plain = Prediction(Pair(("d",), (("D",),)), ["D"], -1.0, np.ones((2, 1), np.float32))
     save_alignments(tmp_path, [first, plain], AnySequence(), ResolvedConfig({}), {})
-    assert sorted(file.name for file in (tmp_path / ALIGNMENTS).iterdir()) == ["000-3.npz", "000.npz", "001.npz"]
     verdicts = {file.name: read_alignment(file).is_right for file in (tmp_path / ALIGNMENTS).iterdir()}
-    assert verdicts == {"000.npz": True, "000-3.npz": False, "001.npz": True}
-    best, second_item = (read_alignment(tmp_path / ALIGNMENTS / name) for name in ("000.npz", "000-3.npz"))
+    assert verdicts == {"000.npz": True, "000-2.npz": False, "000-10.npz": False, "001.npz": True}
+    best, second_item = (read_alignment(tmp_path / ALIGNMENTS / name) for name in ("000.npz", "000-10.npz"))
     assert (best.output, best.reference) == (("A", "B", "</s>"), ("A", "B"))
     assert (best.score, best.log_probability) == (-0.5, -1.25)
     assert (best.heads, list(best.views)) == (None, [""])
@@ -41,7 +40,7 @@ def test_every_hypothesis_saves_its_weights_and_rank(tmp_path):
     np.testing.assert_allclose(second_item.views["head 2"], [[0, 1]])
     assert read_alignment(tmp_path / ALIGNMENTS / "001.npz").score is None
     names = [[file.name for file in example] for example in read_saved_alignments(tmp_path)]
-    assert names == [["000.npz", "000-3.npz"], ["001.npz"]]
+    assert names == [["000.npz", "000-2.npz", "000-10.npz"], ["001.npz"]]
 
 
 def test_symbols_that_are_no_row_are_refused(tmp_path):

@@ -5,6 +5,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,9 +14,10 @@ import torch
 from attnx.errors import UserError
 from attnx.tasks.loss import token_loss
 from attnx.training import fit, lightning_module, plan_steps
-from attnx.training.callbacks.step_plan import Revision, StepPlan, read_plan
+from attnx.training.callbacks.step_plan import Revision, StepPlan, TimeBudget, read_plan
 from attnx.training.distributed import process_group
 from attnx.training.lightning_module import TrainingModule
+from tests.run_folder import write_run_folder
 from tests.runs.conftest import results, run_info, table
 
 MINUTE = ["trainer.max_steps=null", "trainer.max_time=00:01:00"]
@@ -180,6 +182,40 @@ def test_a_killed_run_resumes_and_keeps_its_time(run, clock, rates, succeed, mon
     assert final_rate("cut") == 0
 
 
+FOUR, TWO = Revision(0, 100, 4), Revision(30, 80, 2)  # of them the second after the first
+
+
+@pytest.mark.parametrize(
+    ("plan", "validation", "step", "elapsed", "expected"),
+    [
+        # One step a second. The validation that follows counts with the other three: 75 s without four of 1.5 s.
+        ([FOUR], None, 25, 25.0, Revision(25, 94, 4)),
+        # One of 20 s is no time of steps: two a second. Half of 65 s for 70 % of the run is too little for three.
+        ([FOUR], 20.0, 30, 35.0, Revision(30, 80, 2)),
+        # Resumed after 35 s, 10 steps took 15 s: there is time for four again, of which one is over.
+        ([FOUR, TWO], None, 40, 50.0, Revision(40, 70, 4)),
+        # Of 75 s 79 steps, so that the end is 99: 1 s is a hundredth of the time.
+        ([FOUR], None, 20, 19.0, None),
+    ],
+)
+def test_a_plan_is_revised_by_hand(plan, validation, step, elapsed, expected, tmp_path):
+    write_run_folder(tmp_path)
+    throughput: Any = SimpleNamespace(elapsed=0.0)
+    loop = SimpleNamespace(_should_accumulate=lambda: False)
+    strategy = SimpleNamespace(broadcast=lambda revision: revision)
+    trainer: Any = SimpleNamespace(is_global_zero=True, fit_loop=loop, strategy=strategy)
+    budget = TimeBudget(StepPlan([*plan], seconds=100.0), throughput, tmp_path)
+    trainer.global_step, throughput.elapsed = (plan[-1].step, 35.0) if len(plan) > 1 else (0, 0.0)
+    budget.on_train_start(trainer)
+    if validation is not None:
+        budget.on_validation_start()
+        throughput.elapsed = validation
+        budget.on_train_batch_start()
+    trainer.global_step, throughput.elapsed = step, elapsed
+    budget.on_train_batch_end(trainer)
+    assert budget.plan.revisions == [*plan, *([] if expected is None else [expected])]
+
+
 def test_validations_are_evenly_spaced():
     plan = StepPlan([Revision(0, 7, 3)])
     assert [step for step in range(9) if plan.has_validation_after(step)] == [3, 5, 7]
@@ -199,6 +235,9 @@ def test_validations_are_evenly_spaced():
         [{"step": 0, "steps": 5}],
         [{"step": 1, "steps": 5, "validations": 1}],
         [{"step": 0, "steps": 5, "validations": 1}, {"step": 5, "steps": 9, "validations": 1}],
+        [{"step": 0, "steps": 5, "validations": 1}, {"step": 0, "steps": 9, "validations": 1}],
+        [{"step": 0, "steps": 0, "validations": 1}],
+        [{"step": 0, "steps": 5, "validations": 0}],
         [{"step": 0, "steps": 2.5, "validations": 1}],
     ],
     ids=repr,

@@ -204,20 +204,22 @@ def test_an_unreadable_job_is_left_out_of_its_sweep(work_folder, command):
 
 
 @pytest.mark.parametrize(
-    ("job", "message"),
+    ("fields", "job", "message"),
     [
-        ({"index": "../../etc"}, "job 0 has the index '../../etc'"),
-        ({"overrides": "scorer=dot"}, "overrides are 'scorer=dot', not a list of words"),
-        ({"best": "low"}, "best of job 0 is not a number"),
-        ({"error": {}}, "error of job 0 is not a text"),
-        ({"seconds": None}, "attempts or seconds of job 0 is not a number"),
-        ({"attempts": None}, "attempts or seconds of job 0 is not a number"),
+        ({"max_parallel": 0}, {}, "max_parallel is no number of jobs"),
+        ({"command": 7}, {}, "command is not a text, or plugins are no mapping"),
+        ({}, {"index": "../../etc"}, "job 0 has the index '../../etc'"),
+        ({}, {"overrides": "scorer=dot"}, "overrides are 'scorer=dot', not a list of words"),
+        ({}, {"best": "low"}, "best of job 0 is not a number"),
+        ({}, {"error": {}}, "error of job 0 is not a text"),
+        ({}, {"seconds": None}, "attempts or seconds of job 0 is not a number"),
+        ({}, {"attempts": None}, "attempts or seconds of job 0 is not a number"),
     ],
 )
-def test_a_sweep_with_wrong_types_is_left_out(job, message, work_folder, command):
+def test_a_sweep_with_wrong_types_is_left_out(fields, job, message, work_folder, command):
     write_run("multirun/good")
     Path("multirun/sweep").mkdir()
-    record = {"format": 1, "command": "", "overrides": [], "jobs": [{"index": 0, "overrides": [], **job}]}
+    record = {"format": 1, "command": "", "overrides": [], "jobs": [{"index": 0, "overrides": [], **job}], **fields}
     Path("multirun/sweep/sweep.json").write_text(json.dumps(record))
     answer = command("report", "multirun")
     assert answer.code == 0
@@ -333,9 +335,16 @@ def test_infinite_numbers_of_alignments_and_scales_are_reported(tmp_path):
     np.savez(file, **{**arrays, "num_decoder_states": np.array(np.inf)})
     with pytest.raises(UserError, match=r"007\.npz: not an alignment: cannot convert float infinity to integer"):
         read_alignment(file)
-    np.savez(file, **{**arrays, "weights": np.full((3, 2), 1e300)})
-    with pytest.raises(UserError, match=r"007\.npz: weights has infinite numbers"):
-        read_alignment(file)
+    for name, numbers in (("weights", np.full((3, 2), 1e300)), ("heads", np.full((1, 3, 2), 1e300))):
+        np.savez(file, **{**arrays, name: numbers})
+        with pytest.raises(UserError, match=rf"007\.npz: {name} has infinite numbers"):
+            read_alignment(file)
+    for states in (-1, 3):
+        np.savez(file, **{**arrays, "num_decoder_states": states})
+        with pytest.raises(UserError, match=rf"007\.npz: {states} of its 2 columns cannot be decoder states"):
+            read_alignment(file)
+    np.savez(file, **{**arrays, "num_decoder_states": 2})
+    assert read_alignment(file).source_symbols == ()
     (tmp_path / "scales.json").write_text('{"mean": ["inf"], "scale": [1]}', encoding="utf-8")
     with pytest.raises(UserError, match=r"scales\.json: is not a file of feature scales: a number is not finite"):
         FeatureScaler.load(tmp_path / "scales.json")
