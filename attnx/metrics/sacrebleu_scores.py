@@ -119,8 +119,9 @@ def tokenizer_for(texts: Iterable[str]) -> BleuTokenizer:
     Chinese is cut into characters beside words (``zh``), Japanese into words if MeCab is installed, and other scripts
     without spaces into characters.
 
-    >>> [tokenizer_for([text]) for text in ("Das ist ein Hund.", "\u8fd9\u662f\u72d7 2026", "\u0e2a\u0e27\u0e31\u0e2a")]
-    ['13a', 'zh', 'char']
+    >>> texts = "Das ist ein Hund.", "\u8fd9\u662f\u72d7 2026", "\u0e2a\u0e27\u0e31\u0e2a", "7 11"
+    >>> [tokenizer_for([text]) for text in texts]
+    ['13a', 'zh', 'char', '13a']
     """
     letters = [character for text in texts for character in text if character.isalpha()]
     scripts = Counter(unicodedata.name(letter, "").partition(" ")[0] for letter in letters)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attnx.reports.stats.analysis_of_variance import SETTINGS, Analysis, analyze
+from attnx.reports.stats.analysis_of_variance import SETTINGS, UNKNOWN, Analysis, analyze
 from attnx.reports.stats.multiple_comparisons import (
     EXAMPLES,
     SEEDS,
@@ -183,6 +183,15 @@ def test_one_choice_is_tested_over_seeds():
     assert means == pytest.approx([np.mean(group) for group in groups])
     difference = analysis.levels[0][2].difference
     assert difference.p == pytest.approx(stats.tukey_hsd(*groups).pvalue[2, 0], abs=0.003)
+
+
+def test_one_choice_of_two_has_students_test():
+    """Of two and three seeds: 4 over sqrt(10/3 (1/2 + 1/3)) is 2.4; with one seed the error is unknown."""
+    groups = [[1.0, 3.0], [4.0, 6.0, 8.0]]
+    test = analyze_settings([(0,), (1,)], groups).tests[0,]
+    assert (test.f, test.p) == pytest.approx((2.4**2, stats.ttest_ind(*groups).pvalue))
+    analysis = analyze_settings([(0,), (1,)], [groups[0], [6.0]])
+    assert (analysis.tests, analysis.error) == ({}, UNKNOWN)
 
 
 def test_a_choice_of_several_is_tested_over_settings():

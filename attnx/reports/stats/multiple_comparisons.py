@@ -226,7 +226,7 @@ def difference_by_chance(difference: float, error: float, largest: Numbers, test
     p = (np.count_nonzero(largest >= abs(_lead(difference, error))) + 1) / (len(largest) + 1)
     half = float(np.quantile(largest, 1 - SIGNIFICANCE_LEVEL)) * error
     low, high = difference - half, difference + half
-    return MeanDifference(float(difference), float(low), float(high), float(p) if difference else 1.0, test)
+    return MeanDifference(float(difference), float(low), float(high), p, test)
 
 
 def count_draws(means: int) -> int:
