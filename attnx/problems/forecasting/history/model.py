@@ -68,12 +68,7 @@ class History(SequenceModel[HistoryState]):
             ValueError: there is padding.
         """
         _reject_padding(source_mask, source_lengths)
-        window, steps = self._window(source), inputs.shape[1]
-        length = window.shape[1]
-        fed_back = inputs[:, 1:, : self.target.features] * self.target.recursive
-        previous = torch.cat([torch.zeros_like(window[:, :1]), window, fed_back], 1)
-        is_observed = [0] + [1] * length + [int(self.target.recursive)] * (steps - 1)
-        rows = _input_rows(previous, self._known_features(source)[:, : length + steps], is_observed)
+        steps, rows = inputs.shape[1], self._series(source, inputs)
         output = self.network(source, source_mask, rows, need_weights=need_weights, schedule=schedule)
         weights = None if output.weights is None else _pad_columns(output.weights[..., -steps:, :], source.shape[1])
         penalty = None if output.penalty is None else output.penalty[:, -steps:]
@@ -128,6 +123,15 @@ class History(SequenceModel[HistoryState]):
         if self.num_known:
             return source[..., self.target.features :]
         return source.new_zeros(len(source), source.shape[1] + self.target.steps, 0)
+
+    def _series(self, source: Tensor, inputs: Tensor) -> Tensor:
+        """The inputs of all steps (b, s + t, f + k + 1): the window, then the forecast under teacher forcing."""
+        window, steps = self._window(source), inputs.shape[1]
+        length = window.shape[1]
+        fed_back = inputs[:, 1:, : self.target.features] * self.target.recursive
+        previous = torch.cat([torch.zeros_like(window[:, :1]), window, fed_back], 1)
+        is_observed = [0] + [1] * length + [int(self.target.recursive)] * (steps - 1)
+        return _input_rows(previous, self._known_features(source)[:, : length + steps], is_observed)
 
     def _run(self, rows: Tensor, state: DecoderState) -> DecoderState:
         """The state after these rows: in one pass if no context enters the recurrence, else step by step."""
