@@ -71,17 +71,13 @@ class Hierarchical(nn.Module):
         slots = inputs.new_zeros(rows, count * longest + 1, inputs.shape[-1])
         words = slots.scatter(1, slot[..., None].expand_as(inputs), inputs)[:, :-1]
         is_word = slots[..., 0].scatter(1, slot, 1.0)[:, :-1] > 0
-        vectors, weights = self._read_words(words.reshape(rows * count, longest, -1), is_word.reshape(-1, longest))
-        mask = is_word.view(rows, count, longest).any(-1)
-        ran = self.sentences.run([vectors.view(rows, count, -1)], count_steps(mask, None))
-        shares = F.pad(weights.reshape(rows, -1), (0, 1)).gather(1, slot)
-        return EncoderOutput(ran.outputs, ran.state, Spans(mask, sentence, shares))
-
-    def _read_words(self, words: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Words (r, w, e) and their mask (r, w) -> the vector (r, d) of each sentence, and its weights (r, w)."""
-        states = self.words.run([words], count_steps(mask, None)).outputs[-1]
-        memory = self.attention.make_memory(states, mask)
-        query = self.query(QueryContext(states[:, :1, :0]))
-        read = self.attention(query, memory, need_weights=True)
+        # The words of each sentence are a row of a batch.
+        words, word_mask = words.reshape(rows * count, longest, -1), is_word.reshape(-1, longest)
+        states = self.words.run([words], count_steps(word_mask, None)).outputs[-1]
+        memory = self.attention.make_memory(states, word_mask)
+        read = self.attention(self.query(QueryContext(states[:, :1, :0])), memory, need_weights=True)
         assert read.weights is not None
-        return read.context[:, 0], read.weights[:, 0]
+        mask = is_word.view(rows, count, longest).any(-1)
+        ran = self.sentences.run([read.context.view(rows, count, -1)], count_steps(mask, None))
+        shares = F.pad(read.weights.reshape(rows, -1), (0, 1)).gather(1, slot)
+        return EncoderOutput(ran.outputs, ran.state, Spans(mask, sentence, shares))
