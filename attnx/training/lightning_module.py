@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from attnx.data.batches import Batch
 from attnx.data.examples import Pair
 from attnx.inference.predictor import Prediction, Predictor, loss_results, metric_results
-from attnx.tasks.loss import Loss, token_loss
+from attnx.tasks.loss import token_loss
 from attnx.training.callbacks.step_plan import StepPlan
 from attnx.training.distributed import process_group
 
@@ -62,19 +62,13 @@ class TrainingModule(lightning.LightningModule):
         """The loss per target step of a batch; over all ranks and accumulation steps."""
         progress = self.step_plan.progress(self.global_step)
         loss = token_loss(self.model, batch, self.task.label_smoothing, self.scheduled_sampling * progress)
-        accumulation_steps = self.trainer.accumulate_grad_batches
-        if self.trainer.world_size * accumulation_steps > 1:
-            return self._distributed_loss(loss, accumulation_steps)
-        mean = loss.mean
-        self.step_loss = mean.detach()
-        return mean
-
-    def _distributed_loss(self, loss: Loss, accumulation_steps: int) -> Tensor:
-        """The share of this rank and accumulation step in the loss per target step over all of them.
-
-        The token count of later accumulation steps is unknown, so the loss is normalized by the first step's count, and
-        gradients are rescaled in :meth:`on_after_backward`.
-        """
+        num_shares = self.trainer.world_size * self.trainer.accumulate_grad_batches
+        if num_shares == 1:
+            mean = loss.mean
+            self.step_loss = mean.detach()
+            return mean
+        # The token count of later accumulation steps is unknown, so the loss is normalized by the first step's count,
+        # and gradients are rescaled in `on_after_backward`.
         local = loss.total + loss.penalty
         self.local_loss = local.detach()
         sums = process_group.all_reduce_sum(torch.stack([local.detach().double(), loss.tokens.double()]))
@@ -82,7 +76,7 @@ class TrainingModule(lightning.LightningModule):
         total, tokens = torch.stack(self._step_sums).sum(0)
         self.step_loss = total / tokens
         # Lightning averages gradients over ranks, and divides the loss by the accumulation steps.
-        share = local * (self.trainer.world_size * accumulation_steps / self._step_sums[0][1]).to(local.dtype)
+        share = local * (num_shares / self._step_sums[0][1]).to(local.dtype)
         # The value is the mean over all ranks: if it is not finite, all of them see it.
         value: Tensor = share + (self.step_loss - share.detach()).to(local.dtype)
         return value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
@@ -12,7 +11,6 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from attnx.data.batches import Batch
 from attnx.files.atomic_files import write_json
 from attnx.files.file_lock import lock_while
 from attnx.registry.option_types import seconds
@@ -83,14 +81,24 @@ def measure_step(prepared: PreparedRun) -> float:
     the main process decides.
     """
     process_group.send_command(process_group.RankCommand())
-    trainer, devices = prepared.config["trainer"], prepared.devices
+    trainer, module, devices = prepared.config["trainer"], prepared.module, prepared.devices
     device = devices["decoder"] if devices else training_device(trainer)
-    model = copy.deepcopy(prepared.module.model)
-    step = _step_function(model if devices else model.to(device), prepared, device)
+    clip, precision = trainer["gradient_clip_val"], precision_plugin(trainer["precision"], device)
+    set_tf32(trainer["precision"])
+    model = copy.deepcopy(module.model)
+    model = precision.convert_module((model if devices else model.to(device)).train())
+    optimizer = module.build_optimizer(parameters=model.parameters())
     limit = min(MAX_MEASURED_SECONDS, MAX_MEASURED_SHARE * _seconds(prepared))
     with keep_random_state(device):
         for index, batch in enumerate(chain.from_iterable(repeat(prepared.loaders.train_dataloader()))):
-            step(batch)
+            optimizer.zero_grad()
+            compute_gradients(model, module, batch, precision, device)
+            for weight in model.parameters():
+                if weight.grad is not None:
+                    process_group.all_reduce_sum(weight.grad)
+            if clip is not None:
+                nn.utils.clip_grad_norm_(model.parameters(), clip)
+            precision.optimizer_step(optimizer)
             if device.type == "cuda":
                 torch.cuda.synchronize(device)
             if index + 1 == WARM_UP_STEPS:
@@ -101,24 +109,3 @@ def measure_step(prepared: PreparedRun) -> float:
                     break
     per_step: float = elapsed / (index + 1 - WARM_UP_STEPS) * trainer["accumulate_grad_batches"]
     return process_group.broadcast_from_main(lambda: per_step)
-
-
-def _step_function(model: nn.Module, prepared: PreparedRun, device: torch.device) -> Callable[[Batch], None]:
-    """A function that takes one training step."""
-    trainer, module = prepared.config["trainer"], prepared.module
-    clip, precision = trainer["gradient_clip_val"], precision_plugin(trainer["precision"], device)
-    set_tf32(trainer["precision"])
-    model = precision.convert_module(model.train())
-    optimizer = module.build_optimizer(parameters=model.parameters())
-
-    def step(batch: Batch) -> None:
-        optimizer.zero_grad()
-        compute_gradients(model, module, batch, precision, device)
-        for weight in model.parameters():
-            if weight.grad is not None:
-                process_group.all_reduce_sum(weight.grad)
-        if clip is not None:
-            nn.utils.clip_grad_norm_(model.parameters(), clip)
-        precision.optimizer_step(optimizer)
-
-    return step
