@@ -106,12 +106,13 @@ def check_settings(config: Mapping[str, Any], overrides: Sequence[str]) -> None:
         by_task.setdefault(json.dumps(setting["task"]), {})[index] = setting
     errors: dict[int, str] = {}
     for settings in by_task.values():
-        data, error = _attempt(report_plug_in_errors()(read_task_data), next(iter(settings.values())))
+        data, error = _attempt(read_task_data, next(iter(settings.values())))
         for index, setting in settings.items():
-            errors[index] = error if data is None else _attempt(report_plug_in_errors()(_prepare), setting, data)[1]
+            errors[index] = error if data is None else _attempt(_prepare, setting, data)[1]
     write_json(Path(config["folder"], ERRORS_FILE), dict(sorted(errors.items())))
 
 
+@report_plug_in_errors()
 def read_task_data(config: Mapping[str, Any]) -> Any:
     """The task and its data, few of them if it draws them: all have the same form."""
     options = config["task"]
@@ -122,6 +123,7 @@ def read_task_data(config: Mapping[str, Any]) -> Any:
     return task, task.load()
 
 
+@report_plug_in_errors()
 def _prepare(config: Mapping[str, Any], data: Any) -> None:
     from attnx.laws.check import check_plug_ins
     from attnx.training.distributed.devices import needs_processes, resolve_devices

@@ -11,7 +11,7 @@ from typing import Literal
 from torch import nn
 
 from attnx.data.examples import Pair, Symbols
-from attnx.data.features import FeatureScaler
+from attnx.data.features import FeatureScaler, Matrix
 from attnx.data.paths import resolve_data_path
 from attnx.data.readers.columns import MIN_LINES
 from attnx.data.readers.tsv import PairReader, join_symbols, split_text
@@ -98,7 +98,11 @@ class AnySequence(SequenceTask):
         reader = self._pair_reader()
         pairs = self._split(reader)
         check_splits(pairs)
-        source, target = self._source_side(pairs.train, reader), self._target_side(pairs.train, reader)
+        sources, targets = [pair.source for pair in pairs.train], [*_references(pairs.train)]
+        if self.shared_vocabulary:
+            sources = targets = sources + targets
+        source = _build_side(self.source, sources, (pair.features for pair in pairs.train), reader.sources.columns)
+        target = _build_side(self.target, targets, (pair.target for pair in pairs.train), reader.targets.columns)
         tags = training_tags(pairs)
         self.notes += self._unit_notes(pairs.train)
         self.scales = target if isinstance(target, FeatureScaler) else None
@@ -152,20 +156,6 @@ class AnySequence(SequenceTask):
         """What tells sources apart: their text, or their file, which tables in two folders may name alike."""
         return (table.parent / source).resolve() if self.source == "features" else source, tag
 
-    def _source_side(self, pairs: Sequence[Pair], reader: PairReader) -> Vocabulary | FeatureScaler:
-        if self.source == "features":
-            matrices = (pair.features for pair in pairs if pair.features is not None)
-            return FeatureScaler.of(matrices, reader.sources.columns)
-        targets = _references(pairs) if self.shared_vocabulary else ()
-        return _build_vocabulary(chain((pair.source for pair in pairs), targets), self.source)
-
-    def _target_side(self, pairs: Sequence[Pair], reader: PairReader) -> Vocabulary | FeatureScaler:
-        if self.target == "features":
-            matrices = (pair.target for pair in pairs if pair.target is not None)
-            return FeatureScaler.of(matrices, reader.targets.columns)
-        sources = (pair.source for pair in pairs) if self.shared_vocabulary else ()
-        return _build_vocabulary(chain(sources, _references(pairs)), self.target)
-
     def metrics(self, tags: Sequence[str]) -> dict[str, nn.Module]:
         """Build symbol and sequence error rates, in percent, against the closest reference; of numbers errors.
 
@@ -210,8 +200,12 @@ def _references(pairs: Iterable[Pair]) -> Iterator[Symbols]:
     return (reference for pair in pairs for reference in pair.references)
 
 
-def _build_vocabulary(sequences: Iterable[Symbols], kind: str) -> Vocabulary:
-    """Build the vocabulary of sequences; ids are in numeric order."""
+def _build_side(
+    kind: str, sequences: Iterable[Symbols], matrices: Iterable[Matrix | None], columns: Symbols
+) -> Vocabulary | FeatureScaler:
+    """Build the vocabulary of sequences, with ids in numeric order; of features the scales of matrices."""
+    if kind == "features":
+        return FeatureScaler.of((matrix for matrix in matrices if matrix is not None), columns)
     vocabulary = Vocabulary.of(sequences)
     if kind != "ids":
         return vocabulary
