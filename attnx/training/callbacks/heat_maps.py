@@ -6,7 +6,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import torch
 from lightning import Callback, Trainer
 from lightning.fabric.utilities import move_data_to_device
 
@@ -29,13 +28,11 @@ class HeatMaps(Callback):
         self.loggers = loggers
 
     def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
-        """Decode and draw."""
-        was_training = pl_module.training
+        """Decode and draw; Lightning still evaluates, without gradients."""
         precision = trainer.precision_plugin
         batch = move_data_to_device(precision.convert_input(collate(self.rows)), pl_module.device)
-        with torch.no_grad(), precision.val_step_context():
-            decoded = pl_module.eval().predictor.decode_batch(self.pairs, batch, need_weights=True)
-        pl_module.train(was_training)
+        with precision.val_step_context():
+            decoded = pl_module.predictor.decode_batch(self.pairs, batch, need_weights=True)
         alignments = [shown for prediction in decoded if (shown := prediction.scored_alignment(pl_module.task))]
         if not alignments:
             return
