@@ -356,9 +356,10 @@ def test_without_data_no_picture_is_drawn(tmp_path):
     assert draw_curves(tmp_path) is None
     (tmp_path / METRICS).write_text("step,rate\n1,0.5\n")
     assert draw_curves(tmp_path) is None
-    (tmp_path / METRICS).write_text("step,valid_per\n1,9.5\n2,low\n")
-    with pytest.raises(UserError, match=r"metrics\.csv:3: valid_per must be a number, not 'low'"):
-        draw_curves(tmp_path)
+    for row, problem in (("2,low", "valid_per must be a number, not 'low'"), ("1.5,7", "step must be a whole number")):
+        (tmp_path / METRICS).write_text(f"step,valid_per\n1,9.5\n{row}\n")
+        with pytest.raises(UserError, match=rf"metrics\.csv:3: {problem}"):
+            draw_curves(tmp_path)
     assert list(tmp_path.glob("*.png")) == []
 
 
@@ -369,6 +370,7 @@ def test_without_data_no_picture_is_drawn(tmp_path):
         (RUN_JSON, "[1]", r"run\.json:1: expected names with values, found a list"),
         (RUN_JSON, b'{"format": 1,\n"name": "\xff"}', r"run\.json:2: not UTF-8"),
         (RUN_JSON, "{}", r"run\.json: format must be a whole number"),
+        (RUN_JSON, '{"format": 0}', rf"run\.json: format must be a whole number from 1 to {FORMAT}, not 0"),
         (RUN_JSON, json.dumps({"format": FORMAT + 1}), rf"format {FORMAT + 1} is newer than the {FORMAT}"),
         (RESULTS, "{\n\n7}", r"results\.json:3: not valid JSON"),
         (CONFIG_YAML, "a: 1\nb: [", r"config\.yaml:\d: not valid YAML"),
@@ -393,10 +395,12 @@ def test_a_folder_without_a_run_is_refused(tmp_path):
 def test_a_missing_or_malformed_prediction_is_reported(write):
     with pytest.raises(UserError, match="written when a run is tested"):
         read_predictions(write("bare", lines=None))
-    with pytest.raises(UserError, match=r"predictions\.tsv:3: 2 columns"):
-        read_predictions(write("short", lines=(LINES[0], "a\tb")))
-    with pytest.raises(UserError, match=r"predictions\.tsv:2: edits must be a whole number, not 'x'"):
-        read_predictions(write("letters", lines=("a\tA\tA\tx\t-1",)))
+    for count, line in ((2, "a\tb"), (6, f"{LINES[0]}\t7")):
+        with pytest.raises(UserError, match=rf"predictions\.tsv:3: {count} columns where 5 were expected"):
+            read_predictions(write(f"{count} columns", lines=(LINES[0], line)))
+    for edits in ("x", "-1", "9" * 5000):
+        with pytest.raises(UserError, match=rf"predictions\.tsv:2: edits must be a whole number, not '{edits}'"):
+            read_predictions(write(f"{len(edits)} edits", lines=(f"a\tA\tA\t{edits}\t-1",)))
 
 
 def test_an_unmeasured_value_is_null_and_shown_as_a_dash(tmp_path):

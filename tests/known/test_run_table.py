@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -18,6 +19,7 @@ from attnx.reports.sweep.run_record import RunRecord
 from attnx.reports.sweep.run_table import table_text
 from attnx.runs.info import RunStatus
 from attnx.runs.layout import ALIGNMENTS
+from attnx.runs.run import JobProgress
 from tests.run_folder import write_run_folder
 
 RUN_3 = ("dot", "local", 2)
@@ -204,3 +206,9 @@ def test_no_cell_is_a_formula(table):
     with open("t.csv", encoding="utf-8", newline="") as file:
         cells = [cell for row in csv.reader(file) for cell in row if cell[:1] in {*"=+-@"}]
     assert set(cells) == {"-7"}
+
+
+@pytest.mark.parametrize(("maximize", "best"), [(False, 5.0), (True, 11.0)])
+def test_nan_is_never_the_best_value(maximize, best):
+    assert JobProgress(maximize=maximize, curve=[math.nan, 7.0, 5.0, 11.0]).best == best
+    assert JobProgress(maximize=maximize, curve=[math.nan]).best is None

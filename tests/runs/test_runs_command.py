@@ -95,6 +95,7 @@ def test_runs_are_listed_newest_first_with_differences(write_run, command):
     write_run("multirun/runs/one", "additive", 7.0)
     write_run("multirun/runs/two", "dot", 11.238, seed=3)
     write_run("multirun/deep/er/2", "dot", 13.0)
+    write_run("multirun/.hidden/3", "dot", 17.0)
     answer = command("runs")
     head, *rows = [line.split() for line in answer.out.splitlines()]
     assert (answer.code, answer.err, head) == (0, "", HEAD)
