@@ -31,8 +31,8 @@ def hash_fraction(text: str) -> float:
 def fold_text(text: str) -> str:
     r"""Return a text without differences of case and Unicode form.
 
-    >>> fold_text("Ça va ?") == fold_text("c\u0327A VA ?"), fold_text("Straße") == fold_text("STRASSE")
-    (True, True)
+    >>> fold_text("Ça va ?") == fold_text("c\u0327A VA ?")
+    True
     """
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
 

@@ -168,6 +168,10 @@ def test_the_sentence_alone_decides_its_part():
     complete, half = split_sentences(LINES, None, None, 0.1), split_sentences(LINES[1000::-1], None, None, 0.1)
     for all_of_it, some in zip(complete, half, strict=True):
         assert set(some) == set(all_of_it) & set(LINES[:1001])
+    capitals = split_sentences([line._replace(source=line.source.upper()) for line in LINES], None, None, 0.1)
+    assert [[line.source.lower() for line in part] for part in capitals] == [
+        [line.source for line in part] for part in complete
+    ]
     assert fold_text("Straße Á") == fold_text("STRASSE a\u0301")
     assert fold_text("Straße") != fold_text("Strasse.")
 

@@ -100,6 +100,17 @@ def test_recall_asks_for_the_values_of_keys_seen_before(noise, length):
         assert scored[length - 2]
 
 
+def test_training_counts_every_next_symbol_or_marked_ones_alone():
+    """The last of 22 steps has none; marked are keys, the one at the end among them."""
+    every, marked = (
+        Probe(problem="recall", length=22, train_labels=labels, examples=1, num_held_out=5).load().rows[0].loss_mask
+        for labels in ("all", "marked")
+    )
+    assert every.tolist() == [True] * 21 + [False]
+    assert marked[20]
+    assert not marked[1::2].any()
+
+
 @pytest.mark.parametrize("has_longest_keys", [False, True])
 def test_fuzzy_recall_asks_for_values_of_several_symbols(has_longest_keys):
     """A row is read from its first symbol after the blanks: symbols below 5 are of keys, others of values."""

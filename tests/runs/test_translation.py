@@ -301,3 +301,7 @@ def test_chrf_chooses_the_weights_where_bleu_cannot(command):
     assert command(*few, "folder=run").code == 0
     assert run_info("run")["monitor"] == "valid_chrf"
     assert any(note.startswith("no reference of the validation has 4 words") for note in run_info("run")["notes"])
+    write_lines("four.tsv", ["a b c d\ta b c d"])
+    task = Translation("four.tsv", "four.tsv", "four.tsv", tokenizer="word", max_length_ratio=1.0)
+    task.load()
+    assert task.monitor == "valid_bleu"
