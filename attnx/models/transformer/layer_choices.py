@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -105,7 +105,13 @@ def unread_beside_mixer(choices: Sequence[LayerChoice], config: Config) -> dict[
     """
     option = mixer_option(choices)
     if attending := {choice.name for choice in choices if choice.is_attending}:
-        return _unread_by_attentions(attending, option, config["attention"])
+        node = config["attention"]
+        if (chosen := node["name"]) in attending:
+            return {}
+        described = [registry.describe("attention", name) for name in attending]
+        known_keys = {"name", *(known.name for part in described for known in part.options)}
+        unread = [f"attention={chosen}", *(f"attention.{key}" for key in node if key not in known_keys)]
+        return dict.fromkeys(unread, NoEffect(option, f"name {chosen} in it"))
     if config["model"]["position_encoding"] == "rotary":
         raise UserError(
             f"model.position_encoding=rotary rotates queries and keys, but no layer attends with {option}; choose "
@@ -116,15 +122,6 @@ def unread_beside_mixer(choices: Sequence[LayerChoice], config: Config) -> dict[
     if config["attention"]["name"] != "none":
         kinds.append("attention")
     return dict.fromkeys([*kinds, *(f"model.{name}" for name in SELF_OPTIONS)], reason)
-
-
-def _unread_by_attentions(names: Collection[str], mixer: str, node: Mapping[str, Any]) -> dict[str, NoEffect]:
-    """The chosen attention, if ``mixer`` names others, and those of its options that these do not have."""
-    if (chosen := node["name"]) in names:
-        return {}
-    known = {"name", *(option.name for name in names for option in registry.describe("attention", name).options)}
-    reason = NoEffect(mixer, f"name {chosen} in it")
-    return dict.fromkeys([f"attention={chosen}", *(f"attention.{key}" for key in node if key not in known)], reason)
 
 
 def mixer_option(choices: Sequence[LayerChoice]) -> str:

@@ -63,13 +63,9 @@ class Pyramid(nn.Module):
             states = ran.outputs[-1]
             outputs.append(states)
             final += ran.state
-        return EncoderOutput(outputs, final, _spans(source_mask, self.downsampling))
-
-
-def _spans(source_mask: Tensor, downsampling: int) -> Spans:
-    """The spans of states that stand for so many steps each, the last one of a row for those that are left."""
-    steps = torch.arange(source_mask.shape[1], device=source_mask.device)
-    first_steps = steps // downsampling * downsampling
-    steps_of_state = (source_mask.sum(-1, keepdim=True) - first_steps).clamp(1, downsampling)
-    state_index = (steps // downsampling).expand_as(source_mask)
-    return Spans(source_mask[:, ::downsampling], state_index, source_mask / steps_of_state)
+        # A state stands for so many steps, the last one of a row for those that are left.
+        most = self.downsampling
+        state_index = torch.arange(source_mask.shape[1], device=source_mask.device) // most
+        steps_of_state = (source_mask.sum(-1, keepdim=True) - most * state_index).clamp(1, most)
+        spans = Spans(source_mask[:, ::most], state_index.expand_as(source_mask), source_mask / steps_of_state)
+        return EncoderOutput(outputs, final, spans)
