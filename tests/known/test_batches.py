@@ -107,6 +107,19 @@ def test_ids_may_be_of_any_integer_type(dtype):
     assert batch.source.dtype == torch.int64
 
 
+def test_a_fingerprint_tells_rows_apart():
+    """By their ends, on either side, their tags, and which labels count."""
+    side, other = Ragged.of([[4], [5, 6]]), Ragged.of([[4, 5], [6]])
+    alternatives = [
+        PairDataset(side, side),
+        PairDataset(other, side),
+        PairDataset(side, other),
+        PairDataset(side, side, tags=np.array([0, 1])),
+        PairDataset(side, side, loss_masks=side),
+    ]
+    assert len({rows.fingerprint() for rows in alternatives}) == len(alternatives)
+
+
 def test_a_batch_sorts_rows_by_length():
     """By the longer side, then the source: rows 2 (1, 3), 3 (2, 3), 0 (3, 2), 1 (3, 4)."""
     batches = BucketBatches(dataset(True), size=3, shuffle=False)

@@ -153,12 +153,14 @@ def test_extreme_values_are_compared(extreme):
 def test_the_bootstrap_of_the_largest_difference():
     """Independent normal draws of variance 1: three models differ by the range of three normal numbers."""
     draws = np.random.default_rng(0).normal(size=(40000, 3))
-    best, near, far = compare_draws_with_best([0.0, 2.0, 6.0], draws + np.array([0.0, 2.0, 6.0]))
+    best, near, far = compare_draws_with_best([0.0, 2.0, 60.0], draws + np.array([0.0, 2.0, 60.0]))
     assert best is None
     assert near.test == EXAMPLES
     assert near.p == pytest.approx(stats.studentized_range.sf(2, 3, 10**6), abs=0.01)
     assert near.high - 2 == pytest.approx(3.314, rel=0.01)  # the 95 % quantile of the range (Harter 1960)
-    assert far.p < 0.001
+    assert far.p == 1 / 40001
+    alike = draws[:, [0, 0, 1]] + [0.0, 0.1, 0.0] * draws[:, 2:]  # the second with an error of 0.1 beside the first
+    assert compare_draws_with_best([0.0, 0.6, 60.0], alike)[1].p < 0.001
 
 
 def test_models_with_equal_errors_do_not_differ():
@@ -181,8 +183,11 @@ def test_one_choice_is_tested_over_seeds():
     assert analysis.tests[0,].p == pytest.approx(expected.pvalue)
     means = [level.mean for level in analysis.levels[0]]
     assert means == pytest.approx([np.mean(group) for group in groups])
-    difference = analysis.levels[0][2].difference
-    assert difference.p == pytest.approx(stats.tukey_hsd(*groups).pvalue[2, 0], abs=0.003)
+    half = stats.t.ppf(0.975, 6) * math.sqrt(np.mean([np.var(group, ddof=1) for group in groups]) / 3)
+    assert (analysis.levels[0][0].low, analysis.levels[0][0].high) == pytest.approx((means[0] - half, means[0] + half))
+    for level, tolerance in ((1, 0.02), (2, 0.003)):
+        difference = analysis.levels[0][level].difference
+        assert difference.p == pytest.approx(stats.tukey_hsd(*groups).pvalue[level, 0], abs=tolerance)
 
 
 def test_one_choice_of_two_has_students_test():
@@ -210,13 +215,15 @@ def test_a_choice_of_several_is_tested_over_settings():
 
 
 def test_a_missing_setting_is_estimated():
-    """Local adds 2, mlp adds 5: so does the fourth, which is missing."""
+    """Local adds 2, mlp adds 5: so does the fourth, which is missing; where it is there and fits, nothing is tested."""
     analysis = analyze_settings([(0, 0), (0, 1), (1, 0)], [[1.0], [3.0], [6.0]])
     assert [[level.mean for level in levels] for levels in analysis.levels] == [
         pytest.approx([2, 7]),
         pytest.approx([3.5, 5.5]),
     ]
     assert analysis.levels[0][0].low is None
+    exact = analyze_settings(list(product(range(2), range(2))), [[0.1], [0.3], [0.6], [0.8]])
+    assert (exact.tests, exact.error) == ({}, UNKNOWN)
 
 
 def test_choices_that_change_together_cannot_be_separated():
