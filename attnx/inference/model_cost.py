@@ -169,11 +169,14 @@ def _count_training(model: nn.Module, row: Row) -> dict[str, float]:
     for i, j in LATTICE:  # Lagrange's polynomial; the weight of a longer side is 0 where the side is not long
         others = _choose(2 - first.strides - second.strides, 2 - i - j)
         if weight := _choose(first.strides, i) * _choose(second.strides, j) * others:
-            batch = collate([_shorten(row, first.at(i), second.at(j))]).to(device)
+            length, count = first.at(i), second.at(j)  # where steps are labeled, so many of them count
+            mask = None if row.loss_mask is None else np.arange(length) >= length - count
+            target = row.target[: count if mask is None else length]
+            batch = collate([row._replace(source=row.source[:length], target=target, loss_mask=mask)]).to(device)
             with _counting() as counter, torch.enable_grad():
                 token_loss(model, batch).mean.backward()  # type: ignore[no-untyped-call]
-            for part, count in counter.by_part.items():
-                flops[part] += weight * count
+            for part, operations in counter.by_part.items():
+                flops[part] += weight * operations
     return {part: count / len(row.target) for part, count in flops.items()}
 
 
@@ -200,14 +203,6 @@ def _shorter_lengths(length: int, kept: int = 0) -> Lengths:
 def _choose(n: int, k: int) -> int:
     """The binomial coefficient of any whole ``n``, for k of 0, 1 or 2."""
     return (1, n, n * (n - 1) // 2)[k]
-
-
-def _shorten(row: Row, first: int, second: int) -> Row:
-    """The first steps of both sides; where steps are labeled, so many steps, of which so many count."""
-    source = row.source[:first]
-    if row.loss_mask is None:
-        return row._replace(source=source, target=row.target[:second])
-    return row._replace(source=source, target=row.target[:first], loss_mask=np.arange(first) >= first - second)
 
 
 @torch.inference_mode()
