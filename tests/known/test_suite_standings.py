@@ -148,6 +148,17 @@ def test_what_has_no_result_on_a_task_has_no_mean_rank():
     assert table.rows == [["hard", "pale", "no"]]
 
 
+def test_a_cost_is_one_number_or_the_least_and_the_most_of_the_tasks():
+    small = run(2, 40.0)
+    small.results["parameters"] = 5000.0
+    runs = {"capped": (run(2, 50.0), run(2, 60.0)), "delta": (run(2, 45.0), small)}
+    entries = [
+        Entry(task, name, "", [one]) for name, both in runs.items() for task, one in zip(SUITE.tasks, both, strict=True)
+    ]
+    (table,) = [table for table in suite_tables(Standings(SUITE, entries)) if table.title == "Costs"]
+    assert (table.head, table.rows) == (["", "capped", "delta"], [["parameters", "7,000", "5,000 to 7,000"]])
+
+
 def test_a_failed_seed_is_named():
     failed = standings(capped=([99.0, None, 98.0], [70.0, 71.0, 72.0]), attention=([50.0, 51.0, 52.0],) * 2)
     assert failed.entries[0].status == "failed with seed 3: it fell over"

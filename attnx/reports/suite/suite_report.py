@@ -76,11 +76,14 @@ def suite_tables(standings: Standings) -> list[Table]:
     note = "A mechanism without a result on some task has no mean rank."
     tables.append(Table("All tasks", [*head, "commit"], rows, note))
     costs = {name: [entry.costs for entry in standings.entries if entry.mechanism == name] for name in order}
-    rows = [
-        [COSTS[key], *(_range([cost[key] for cost in costs[name] if key in cost]) for name in order)]
-        for key in COSTS
-        if any(key in entry.costs for entry in standings.entries)
-    ]
+    rows = []
+    for key in COSTS:
+        cells = []
+        for name in order:
+            values = sorted(cost[key] for cost in costs[name] if key in cost)
+            texts = [format_value(float(f"{value:.4g}")).removesuffix(".00") for value in values]
+            cells.append(" to ".join(dict.fromkeys([*texts[:1], *texts[-1:]])))
+        rows += [[COSTS[key], *cells]] if any(cells) else []
     note = "The mean over the runs that count; where tasks differ, the least and the most."
     tables.append(Table("Costs", ["", *(_shown(standings, name) for name in order)], rows, note))
     for task, ranking in standings.rankings.items():
@@ -132,12 +135,6 @@ def _figures(ranking: Ranking, row: RankedSetting) -> list[str]:
     metric = ranking.metric
     interval = metric.interval_cell(*row.interval) if row.interval else ""
     return [metric.format(ranking.scale_mean(row)), interval, *metric.difference_cells(row.difference)]
-
-
-def _range(values: Sequence[float]) -> str:
-    """One number, or the least and the most."""
-    texts = dict.fromkeys(format_value(float(f"{value:.4g}")).removesuffix(".00") for value in sorted(values))
-    return " to ".join([*texts][:1] + [*texts][1:][-1:])
 
 
 def _csv(standings: Standings) -> str:
