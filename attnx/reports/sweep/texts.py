@@ -228,17 +228,13 @@ def _latex_ranking(comparison: Comparison, main: RankingAnalysis) -> Iterator[st
     has_logarithms = main.scale.least is not None
     yield from _latex_head(keys, [metric.label, "sd", *(["mean of logs"] if has_logarithms else []), *RANKING_FIGURES])
     for rank, row in enumerate(main.rows):
-        words = [*row.setting.cells, metric.format(row.mean)]
+        cells = [*row.setting.cells, metric.format(row.mean)]
+        num_bold = len(cells) if rank == 0 and main.has_winner else 0
         low, high = row.interval or (None, None)
-        figures = ["" if row.sd is None else metric.format(row.sd)]
-        figures += [metric.format(main.scale_mean(row))] if has_logarithms else []
-        figures += [metric.interval_cell(low, high, LATEX_INTERVAL)]
-        figures += [row.seed_count, steps_range(row.setting.runs)]
-        figures += metric.difference_cells(row.difference, LATEX_INTERVAL)
-        cells = [_latex_text(cell) for cell in (*words, *figures)]
-        if rank == 0 and main.has_winner:
-            cells[: len(words)] = [rf"\textbf{{{cell}}}" for cell in cells[: len(words)]]
-        yield _latex_line(cells)
+        cells += ["" if row.sd is None else metric.format(row.sd)]
+        cells += [metric.format(main.scale_mean(row))] if has_logarithms else []
+        cells += [metric.interval_cell(low, high, LATEX_INTERVAL), row.seed_count, steps_range(row.setting.runs)]
+        yield _latex_line([*cells, *metric.difference_cells(row.difference, LATEX_INTERVAL)], num_bold)
     yield from (r"\bottomrule", r"\end{tabular}")
 
 
@@ -249,9 +245,7 @@ def _latex_effects(comparison: Comparison, main: RankingAnalysis) -> Iterator[st
     for place, (choice, *cells) in enumerate(effect_rows(main, LATEX_INTERVAL)):
         if choice != named:
             yield r"\midrule"
-        yield _latex_line(
-            [_latex_text(cell) for cell in ("" if choice == named and place else choice, *cells)]
-        )  # named once
+        yield _latex_line(["" if choice == named and place else choice, *cells])  # named once
         named = choice
     yield from (r"\bottomrule", r"\end{tabular}")
 
@@ -260,15 +254,12 @@ def _latex_head(words: Sequence[str], figures: Sequence[str]) -> Iterator[str]:
     """The beginning of a table: words are set to the left, figures to the right."""
     yield r"\begin{tabular}{" + "l" * len(words) + "r" * len(figures) + "}"
     yield r"\toprule"
-    yield _latex_line([_latex_text(cell) for cell in (*words, *figures)])
+    yield _latex_line([*words, *figures])
     yield r"\midrule"
 
 
-def _latex_line(cells: Iterable[str]) -> str:
-    text = " & ".join(cells)
+def _latex_line(cells: Sequence[str], num_bold: int = 0) -> str:
+    texts = [printable(cell).translate(ESCAPES) for cell in cells]
+    line = " & ".join([*(rf"\textbf{{{text}}}" for text in texts[:num_bold]), *texts[num_bold:]])
     # The end of the row above would take brackets for its argument.
-    return ("{}" if text.startswith("[") else "") + text + r" \\"
-
-
-def _latex_text(text: str) -> str:
-    return printable(text).translate(ESCAPES)
+    return ("{}" if line.startswith("[") else "") + line + r" \\"
