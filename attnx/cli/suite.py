@@ -58,8 +58,8 @@ class SuiteCommand:
     configs: dict[Cell, dict[str, Any]] = field(default_factory=dict)
     refused: dict[Cell, str] = field(default_factory=dict)  #: why a mechanism cannot do a task
     failed: dict[str, str] = field(default_factory=dict)  #: why a sweep of a mechanism could not be run
-    #: a run of each, with the width that makes its cost that of the first baseline
-    matched: dict[Cell, EqualJob] = field(default_factory=dict)
+    #: a run by task, mechanism and values of the search, at the cost of the first baseline with the first values
+    matched: dict[tuple[str, ...], EqualJob] = field(default_factory=dict)
     server: ForkServerProcesses | None = None  #: from which the jobs of all sweeps are forked
     #: the runs of each sweep, by mechanism and stage, as they were when it last ended
     records: dict[Cell, Records] = field(default_factory=dict)
@@ -106,8 +106,8 @@ class SuiteCommand:
                 raise stopped from error
             raise
         widths = [
-            f"On {task}, {name} has {equal.note}, the nearest that its widths allow."
-            for (task, name), equal in self.matched.items()
+            f"On {task}, {' '.join([name, *values])} has {equal.note}, the nearest that its widths allow."
+            for (task, name, *values), equal in self.matched.items()
             if not equal.is_close
         ]
         standings = Standings(self.suite, entries, self.challenger, [*self.notes, *widths])
@@ -201,23 +201,25 @@ class SuiteCommand:
                 )
 
     def _match(self) -> None:
-        """Give each mechanism the width with which it costs what the first baseline does on the same task."""
+        """Solve, for each value of the search, the width with which a mechanism costs what the first baseline does."""
         reference, *_ = self.suite.baselines
         for task in self.suite.tasks:
             names = [reference, *(name for cell_task, name in self.configs if cell_task == task and name != reference)]
-            jobs = [self._job((task, name), self.suite.grid[0]) for name in names]
+            keys = [(task, name, *values) for name in names for values in self.suite.grid]
+            jobs = [self._job((task, name), values) for _, name, *values in keys]
             configs = [compose([*job, f"match={self.suite.match}"], self.config_dir) for job in jobs]
-            for name, job, equal in zip(names, jobs, equalize(jobs, configs), strict=True):
+            for key, job, equal in zip(keys, jobs, equalize(jobs, configs), strict=True):
                 width = [word for word in equal.overrides if word not in job]
                 with report_place(f"match={self.suite.match}"):
                     self.suite.reject_foreign(width)
-                self.matched[task, name] = equal._replace(overrides=width)
-                if (task, name) in self.configs:
-                    self.configs[task, name] = compose(self._job((task, name), self.suite.grid[0]), self.config_dir)
+                self.matched[key] = equal._replace(overrides=width)
+            for cell in ((task, name) for name in names if (task, name) in self.configs):
+                self.configs[cell] = compose(self._job(cell, self.suite.grid[0]), self.config_dir)
 
     def _job(self, cell: Cell, values: Sequence[str], seed: int = SEARCH_SEED) -> list[str]:
         task, name = cell
-        width = self.matched[cell].overrides if cell in self.matched else []
+        equal = self.matched.get((*cell, *values))
+        width = equal.overrides if equal else []
         mechanism = merge_overrides(self.mechanisms[name], width)
         return self.suite.job(task, mechanism, values, seed)
 

@@ -15,6 +15,7 @@ from attnx.attention.options import (
     check_heads,
     parts_in_force,
     reject_part,
+    shared_scope_options,
 )
 from attnx.errors import UserError
 from attnx.models.planner import KNOWN_IN_ADVANCE
@@ -116,10 +117,14 @@ def _replaced_by_heads(config: Config, ineffective: Collection[str]) -> dict[str
         in_force = parts_in_force(config, kind)
         if in_force.option == kind:
             continue
-        keys = [kind, f"model.self_{kind}", f"model.cross_{kind}"]
-        if kind == "scope":  # whose sources heads share
-            options = [known.name for known in registry.describe(kind, config[kind]["name"]).options]
-            keys = [f"{kind}.{name}" for name in options if name not in SHARED_SCOPE_OPTIONS]
+        sites = {f"model.{site}_{kind}": config["model"].get(f"{site}_{kind}") for site in ("self", "cross")}
+        keys = [kind, *sites]
+        if kind == "scope":  # heads share its sources
+            part, default = config[kind], shared_scope_options("global")
+            names = [known.name for known in registry.describe(kind, part["name"]).options]
+            keys = [f"{kind}.{name}" for name in names if name not in SHARED_SCOPE_OPTIONS]
+            chosen = {f"{kind}={part['name']}": part, **sites}
+            keys += [key for key, scope in chosen.items() if scope and shared_scope_options(scope) == default]
         replaced |= dict.fromkeys(keys, NoEffect(str(in_force)))
     return replaced
 

@@ -16,7 +16,7 @@ from attnx.models.resolve import resolve_model
 from attnx.registry.plugin_errors import report_plug_in_errors
 from attnx.runs.sweep import Sweep, split_override
 from attnx.sweeps.gpus import visible_gpus
-from attnx.sweeps.match_widths import FEEDFORWARD, Match, match_widths, setting_key, width_keys, with_values
+from attnx.sweeps.match_widths import FEEDFORWARD, Match, cost_key, match_widths, width_keys, with_values
 from attnx.sweeps.overrides import SweepRequest
 from attnx.sweeps.preflight import read_task_data
 from attnx.sweeps.summary import measured_steps
@@ -122,7 +122,7 @@ class CostMeter:
         """
         from attnx.inference.model_cost import count_cost, count_parameters
 
-        key, task = (setting_key(config), quantity), json.dumps(config["task"])
+        key, task = (cost_key(config), quantity), json.dumps(config["task"])
         if key in self.costs:
             return self.costs[key]
         if task not in self.data:

@@ -14,7 +14,8 @@ from attnx.models.resolve import resolve_model
 TOLERANCE = 0.02  # by how much a matched cost may differ
 MAX_STEP, MAX_GROWTH = 64, 32  # between two possible widths; of a width, as a multiple
 FEEDFORWARD = "model.feedforward_size"
-NEUTRAL_KEYS = ("seed", "name", "folder")  # they do not change what a model costs
+NEUTRAL_KEYS = ("seed", "name", "folder")  # they do not change what is trained
+FREE_KINDS = ("optimizer", "lr_schedule")  # a model costs the same with each of them
 Config = Mapping[str, Any]
 
 
@@ -44,10 +45,10 @@ def match_widths(configs: Sequence[Config], measure: Callable[[Config], float]) 
     """
     target, solved = measure(configs[0]), dict[str, Match]()
     for config in configs:
-        key = setting_key(config)
+        key = cost_key(config)
         if key not in solved:
             solved[key] = _match(config, target, measure)
-    return [solved[setting_key(config)] for config in configs]
+    return [solved[cost_key(config)] for config in configs]
 
 
 def width_keys(config: Config) -> list[str]:
@@ -70,6 +71,11 @@ def with_values(config: Config, values: Mapping[str, int]) -> dict[str, Any]:
 def setting_key(config: Config) -> str:
     """A text that configurations share which differ by seed and folder alone."""
     return json.dumps({key: value for key, value in config.items() if key not in NEUTRAL_KEYS})
+
+
+def cost_key(config: Config) -> str:
+    """A text that configurations share whose models cost the same on any data: their optimizers may differ, too."""
+    return setting_key({key: value for key, value in config.items() if key not in FREE_KINDS})
 
 
 def _match(config: Config, target: float, measure: Callable[[Config], float]) -> Match:

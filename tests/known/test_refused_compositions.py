@@ -28,6 +28,9 @@ REFUSED = {
         "attention.head_scorers=[dot,coverage]": "...coverage needs earlier attention weights...",
         "attention.head_normalizers=[softmax,monotonic]": "...monotonic carries something from step to step...",
         "scorer=dot attention.head_scorers=[dot,scaled]": "scorer=dot has no effect beside...",
+        "scope=local attention.head_scopes=[local,global]": "scope=local has no effect beside...",
+        "scope=local scope.sources=[decoder] scope.window=5 attention.head_scopes=[local,global]": "scope.window=5 has "
+        "no effect beside...",
         "attention.head_scopes=[{name:local,include_self:true},global]": "attention.head_scopes: local has "
         "include_self, which heads share; leave it out, or set scope.include_self",
         "attention.head_scopes=[global,{name:local,sources:[decoder]}]": "attention.head_scopes: local has sources, "
@@ -43,6 +46,9 @@ REFUSED = {
         "first...",
         "scorer=scaled attention.head_scopes=[global,history]": "...head_scopes=history is over [decoder], but heads "
         "share the sources of scope...",
+        "attention.head_scopes=[local,global] model.self_scope={name:local,window:5}": "model.self_scope={name:local,"
+        "window:5} has no effect beside attention.head_scopes=[local,global]; leave it out",
+        "attention.head_scopes=[local,global] model.cross_scope=local": "model.cross_scope=local has no effect...",
         "model.form=decoder_only attention.head_scopes=[history,global]": "...head_scopes=history is over [decoder]...",
         "attention.head_normalizers=[softmax,monotonic]": "...monotonic carries something from step to step...",
     },

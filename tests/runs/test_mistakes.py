@@ -213,7 +213,7 @@ CONFIGURATIONS = {
     "--cfg job -m scorer=dot,scaled": ["--cfg", "--multirun"],
     "--multirun=yes": ["--multirun takes no value"],
     "attention.heads=2 scope=local scope.window=5 attention.head_scopes=[local,global]": [
-        "scope.window=5 has no effect beside attention.head_scopes=[local,global]"
+        "scope=local has no effect beside attention.head_scopes=[local,global]"
     ],
     "attention=none scorer=dot": ["scorer=dot", "attention=none"],
     "attention=none scorer.hidden_size=64": ["scorer.hidden_size=64", "attention=none"],

@@ -12,9 +12,12 @@ import pytest
 import yaml
 
 from attnx.cli import suite as suite_command
-from attnx.config.suite_file import Suite
+from attnx.config.compose import compose
+from attnx.config.suite_file import Suite, merge_overrides
 from attnx.reports.sweep.run_table import read_run_table
 from attnx.runs.sweep import read_sweep
+from attnx.sweeps.equal_budgets import CostMeter
+from attnx.sweeps.match_widths import TOLERANCE
 from tests.runs.conftest import change_info, run_info, write_plug_in
 
 Write = Callable[..., str]
@@ -273,3 +276,21 @@ def test_mechanisms_have_the_parameters_of_the_first_baseline(write, command, mo
     assert re.fullmatch(
         r"attnx: match=parameters: decoder.hidden_size=\d+: the search of toy.yaml chooses .*\n", answer.err
     )
+
+
+def test_each_value_of_a_search_has_a_width_of_its_own(write, small, command, monkeypatch):
+    """The searched option changes what a model costs, and the optimizer's rate does not."""
+    suite = write(
+        base=merge_overrides(small, ["encoder.hidden_size=64", "decoder.hidden_size=64"]),
+        baselines={"additive": ["scorer=additive"], "dot": ["scorer=dot"]},
+        search={"decoder.layers": [1, 3], "optimizer.lr": [0.01, 0.1]},
+        match="parameters",
+    )
+    trained: list[list[str]] = []
+    monkeypatch.setattr(suite_command, "sweep", lambda args, folder, server: trained.extend(args.jobs))
+    command("suite", suite)
+    assert len(trained) == 8
+    meter = CostMeter()
+    counts = [meter.measure(compose(job), "parameters") for job in trained]
+    assert counts == pytest.approx([counts[0]] * 8, rel=TOLERANCE)
+    assert counts[::2] == counts[1::2]
