@@ -54,6 +54,7 @@ def validate(keep: CheckpointManager, results: list[float], losses: list[float] 
         trainer: Any = SimpleNamespace(
             global_step=step,
             is_global_zero=True,
+            should_stop=False,
             callback_metrics={"valid_per": value, "valid_loss": losses[step] if losses else 7.0},
             save_checkpoint=partial(save, step),
         )
@@ -64,6 +65,7 @@ def saved_steps(folder: Path) -> dict[str, int]:
     return {file.stem: int(file.read_text(encoding="utf-8")) for file in folder.iterdir()}
 
 
+STATE = {"rank": 0, "validated_step": 5, "saved_step": 5, "has_stopped": True}
 RESULTS = [5.0, 3.0, 7.0, 3.0, math.nan, 2.0, 11.0]
 
 
@@ -93,7 +95,8 @@ def test_a_resumed_run_remembers_the_best_value(link, tmp_path, monkeypatch):
     """Also where the file system has no hard links."""
     monkeypatch.setattr(os, "link", link)
     keep = CheckpointManager(tmp_path, "valid_per", count=2)
-    keep.load_state_dict({"lowest_values": [(3.0, 1.0), (5.0, 1.0)], "rank": 0, "validated_step": 5, "saved_step": 5})
+    keep.load_state_dict({"lowest_values": [(3.0, 1.0), (5.0, 1.0)], **STATE})
+    assert keep.has_stopped
     validate(keep, [4.0])
     assert saved_steps(tmp_path) == {"best-2": 0, "last": 0}
     assert keep.lowest_values == [(3.0, 1.0), (4.0, 7.0)]
@@ -102,6 +105,7 @@ def test_a_resumed_run_remembers_the_best_value(link, tmp_path, monkeypatch):
         "rank": 1,
         "validated_step": 0,
         "saved_step": 0,
+        "has_stopped": False,
     }
 
 
@@ -111,7 +115,7 @@ def test_a_foreign_checkpoint_moves_no_file(tmp_path):
     inside.mkdir()
     keep = CheckpointManager(inside, "valid_per")
     paths = {"last": outside, "best": outside, "ranked": [outside], "_save": print}
-    keep.load_state_dict({"lowest_values": [(3.0, 1.0)], "rank": 0, "validated_step": 5, "saved_step": 5, **paths})
+    keep.load_state_dict({"lowest_values": [(3.0, 1.0)], **STATE, **paths})
     validate(keep, [2.0])
     assert saved_steps(inside) == {"best": 0, "last": 0}
     assert not outside.exists()

@@ -310,7 +310,7 @@ def test_equal_numbers_have_no_effects(write):
     """What remains of rounding is no variance, against which everything would be significant."""
     names = [f"s{number}" for number in range(5)]
     grid = product(names, ["global", "local", "history"], ["adam", "sgd"])
-    folders = [write("-".join(one), 100.0, scorer=one[0], scope=one[1], optimizer=one[2]) for one in grid]
+    folders = [write("-".join(one), 43.7, scorer=one[0], scope=one[1], optimizer=one[2]) for one in grid]
     ranking = only(folders).rankings[0]
     assert len(ranking.effects) == 3
     assert all(effect.test is None for effect in ranking.effects)
@@ -374,7 +374,7 @@ def test_near_best_settings_are_listed_with_their_distances(write):
     ],
 )
 def test_where_nothing_was_learned_there_is_no_advice(dot, mlp, metric, start, write, tmp_path):
-    """Nothing is first, wins or is to be told apart by more seeds."""
+    """Nothing is first, wins or is to be told apart by more seeds, and no choice has an effect."""
     values, results = {"dot": dot, "mlp": mlp}, {"steps": 10}
     folders = write_seeds(write, values, metric=metric, maximize=metric == "bleu", results=results)
     ranking = only(folders).rankings[0]
@@ -382,6 +382,7 @@ def test_where_nothing_was_learned_there_is_no_advice(dot, mlp, metric, start, w
     assert first.startswith(start)
     assert ("after 10 steps, and nothing was learned. Train longer" in first) is not ranking.has_learned
     assert not ranking.has_winner
+    assert bool(ranking.effects) is ranking.has_learned
     text = " ".join(ranking.verdict)
     assert not [word for word in ("is first", "seeds", "Take", "behind") if word in text]
     assert "textbf" not in write_report(folders, tmp_path / "out")[3].read_text(encoding="utf-8")

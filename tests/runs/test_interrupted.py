@@ -6,6 +6,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ import attnx
 from attnx.errors import Interrupted
 from attnx.training.callbacks.checkpoint import CheckpointManager
 from attnx.training.fit import resume
+from attnx.training.lightning_module import TrainingModule
 from attnx.training.stop_signal import StopSignal
-from tests.runs.conftest import change_info, results, run_info
+from tests.runs.conftest import change_info, results, run_info, write_plug_in
 
 # What is run, and the optimizer step at which Ctrl-C is pressed; five batches make an epoch.
 CASES = {
@@ -65,19 +67,51 @@ def test_ctrl_c_ends_a_script_that_goes_on_after_errors(run, interrupt_at):
         run(folder="one")
 
 
-def test_a_run_stopped_while_testing_can_be_resumed(run, command, monkeypatch, same_weights):
-    from attnx.training.lightning_module import TrainingModule
+EARLY = """
+import attnx
+from lightning import Callback
 
-    def stop(self: TrainingModule, *args: Any) -> None:
-        raise KeyboardInterrupt
 
-    run(folder="whole")
+@attnx.register("callback", "early")
+class Early(Callback):
+    def {hook}(self, trainer, *_):
+        trainer.should_stop = trainer.global_step >= 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("hook", "step"),
+    [
+        ("on_train_batch_end", "test_step"),
+        ("on_train_epoch_end", "validation_step"),
+        ("on_train_epoch_end", "test_step"),
+    ],
+)
+def test_a_run_that_a_callback_ended_trains_no_more(hook, step, run, command, monkeypatch, same_weights, metric_rows):
+    """It is stopped in its test, or in the validation that follows an end between two validations."""
+    compute, stopped = getattr(TrainingModule, step), []
+
+    def stop(self: TrainingModule, *args: Any) -> Any:
+        if self.trainer.state.fn != "fit":
+            stopped.append(self.trainer.global_step)
+            os.kill(os.getpid(), signal.SIGINT)
+        return compute(self, *args)
+
+    write_plug_in("early", EARLY.format(hook=hook))
+    run("+callback=early", "trainer.max_steps=8", "trainer.num_validations=1", folder="whole")
     with monkeypatch.context() as patch:
-        patch.setattr(TrainingModule, "test_step", stop)
+        patch.setattr(TrainingModule, step, stop)
         with pytest.raises(Interrupted):
-            run(folder="cut")
-    assert same_weights(["whole", "cut"])
+            run("+callback=early", "trainer.max_steps=8", "trainer.num_validations=1", folder="cut")
+    end = 3 if hook == "on_train_batch_end" else 5
+    assert stopped == [end]
     assert command("resume", "cut").code == 0
+    assert same_weights(["whole", "cut"])
+    assert results("cut")["steps"] == end
+    rows = metric_rows("whole")
+    assert rows[-1]["step"] == str(end)
+    assert rows[-1]["valid_per"]
+    assert metric_rows("cut") == rows
     assert Path("cut/predictions.tsv").read_bytes() == Path("whole/predictions.tsv").read_bytes()
 
 
@@ -87,7 +121,8 @@ def test_no_stage_leaves_handlers_of_lightning_installed(stage, tmp_path):
     with StopSignal() as stop_signal:
         manager = CheckpointManager(tmp_path, "valid_loss", stop_signal=stop_signal)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        getattr(manager, stage)(None, None)
+        trainer: Any = SimpleNamespace(should_stop=False)
+        getattr(manager, stage)(trainer, None)
         assert signal.getsignal(signal.SIGTERM) == stop_signal._handle
 
 
@@ -105,7 +140,7 @@ def test_the_signals_of_a_cluster_are_one_stop(signals, count):
 def test_a_stop_behind_the_last_step_is_not_lost(tmp_path):
     with StopSignal() as stop_signal:
         manager: Any = CheckpointManager(tmp_path, "valid_loss", stop_signal=stop_signal)
-        manager.on_train_start()
+        manager.on_train_start(SimpleNamespace(should_stop=False))
         signal.raise_signal(signal.SIGTERM)
         for stop in (manager.on_train_end, lambda: signal.raise_signal(signal.SIGTERM)):
             with pytest.raises(KeyboardInterrupt):

@@ -112,6 +112,7 @@ def test_the_best_validation_is_that_of_the_best_checkpoint(maximize, worse, tmp
             callback_metrics={"valid_x": metric, "valid_loss": loss},
             save_checkpoint=save,
             is_global_zero=True,
+            should_stop=False,
         )
         manager.on_validation_end(trainer)
     rows = [f"{step},{metric},{loss}" for step, (metric, loss) in validations.items()]

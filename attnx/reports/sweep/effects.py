@@ -168,9 +168,12 @@ class Effects(NamedTuple):
 
 
 def effects(compared: Sequence[Factor], ranking: Ranking) -> Effects:
-    """The effects of factors on the settings that have all of them, and values that others have, too."""
+    """The effects of factors on the settings that have all of them, and values that others have, too.
+
+    There are none where nothing was learned.
+    """
     usual = [row for row in ranking.rows if has_factors(row.setting_index, compared)]
-    if not usual or not compared:
+    if not usual or not compared or not ranking.has_learned:
         return Effects([], [], [])
     repeated = repeated_settings([row.setting_index for row in usual], compared)
     rows = [row for row in usual if row.setting_index in repeated]

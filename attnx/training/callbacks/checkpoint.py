@@ -26,7 +26,7 @@ from attnx.training.stop_signal import StopSignal
 
 LOSS = "valid_loss"
 # What a checkpoint holds of the manager.
-STATE_KEYS = ("lowest_values", "rank", "validated_step", "saved_step")
+STATE_KEYS = ("lowest_values", "rank", "validated_step", "saved_step", "has_stopped")
 
 
 def validation_key(metric: float, loss: float, maximize: bool) -> tuple[float, float]:
@@ -79,6 +79,8 @@ class CheckpointManager(Checkpoint):
         self.lowest_values: list[tuple[float, float]] = []
         self.rank = count  # of the last validated checkpoint, from 0
         self.validated_step = self.saved_step = -1
+        # Whether a callback ended the training: a run that is killed after that must not train on when it is resumed.
+        self.has_stopped = False
         self.steps, self.minutes, self.stop_signal = steps, minutes, stop_signal or StopSignal()
         self._next_save = math.inf
         self._validated: dict[str, Tensor] = {}
@@ -92,8 +94,9 @@ class CheckpointManager(Checkpoint):
         if self.validated_step == self.saved_step and self.last.is_file():
             self._rank_last()
 
-    def on_train_start(self, *_: Any) -> None:
+    def on_train_start(self, trainer: Trainer, *_: Any) -> None:
         """From now on a stop waits for the end of the step."""
+        trainer.should_stop = trainer.should_stop or self.has_stopped
         self._schedule_save()
         self.stop_signal.is_polled = True
         self.stop_signal.listen()  # Lightning has installed its own handlers
@@ -136,7 +139,7 @@ class CheckpointManager(Checkpoint):
 
     def on_validation_end(self, trainer: Trainer, *_: Any) -> None:
         """Save and rank the checkpoint, then stop if asked to."""
-        self.validated_step = trainer.global_step
+        self.validated_step, self.has_stopped = trainer.global_step, trainer.should_stop
         metric, loss = (float(trainer.callback_metrics[name]) for name in (self.monitor, LOSS))
         key = validation_key(metric, loss, self.maximize)
         self.rank = bisect.bisect_right(self.lowest_values, key)
@@ -204,12 +207,10 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 class ResumableEarlyStopping(EarlyStopping):
     """Lightning's early stopping, for which a lower loss at an equal metric is an improvement.
 
-    A metric may stay at its worst for long, as a BLEU of 0. It remembers that it has stopped a run: one that is killed
-    during its test would otherwise train on when it is resumed. ``min_improvement`` is the share of the best value by
-    which a better one has to differ from it.
+    A metric may stay at its worst for long, as a BLEU of 0. ``min_improvement`` is the share of the best value by which
+    a better one has to differ from it.
     """
 
-    has_stopped = False
     best_loss = math.inf
 
     def __init__(self, monitor: str, maximize: bool, patience: int, min_improvement: float) -> None:
@@ -217,12 +218,8 @@ class ResumableEarlyStopping(EarlyStopping):
         super().__init__(monitor, patience=patience, mode="max" if maximize else "min", check_finite=False)
         self.min_improvement = min_improvement if maximize else -min_improvement
 
-    def on_train_start(self, trainer: Trainer, *_: Any) -> None:
-        """Stop again."""
-        trainer.should_stop = self.has_stopped
-
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Decide whether to stop, and remember it."""
+        """Decide whether to stop."""
         score, loss = trainer.callback_metrics[self.monitor], float(trainer.callback_metrics[LOSS])
         if torch.isfinite(self.best_score):
             self.min_delta = self.min_improvement * abs(float(self.best_score))
@@ -230,13 +227,12 @@ class ResumableEarlyStopping(EarlyStopping):
             self.wait_count = -1  # Lightning will add one, since the metric is no better
         super().on_validation_end(trainer, pl_module)
         self.best_loss = loss if self.wait_count == 0 else self.best_loss
-        self.has_stopped = self.has_stopped or trainer.should_stop
 
     def state_dict(self) -> dict[str, Any]:
         """State for a resumed run."""
-        return {**super().state_dict(), "has_stopped": self.has_stopped, "best_loss": self.best_loss}
+        return {**super().state_dict(), "best_loss": self.best_loss}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state."""
         super().load_state_dict(state_dict)
-        self.has_stopped, self.best_loss = state_dict["has_stopped"], state_dict["best_loss"]
+        self.best_loss = state_dict["best_loss"]
