@@ -107,6 +107,7 @@ def test_callbacks_of_a_step_wait_for_no_device(asynchronous_device, tmp_path):
     console = Console(force_terminal=False)
     throughput = Throughput(clock=lambda: 7.0)
     trainer: Any = SimpleNamespace(world_size=1, is_global_zero=True, global_step=10, max_steps=20, current_epoch=0)
+    trainer.val_check_batch, trainer.callback_metrics = 20, {}
     trainer.optimizers = [SimpleNamespace(param_groups=[{"lr": 0.1}])]
     trainer.fit_loop = SimpleNamespace(_should_accumulate=lambda: False, total_batch_idx=13)
     progress = ProgressDisplay(console, throughput, "valid_loss")
@@ -121,7 +122,7 @@ def test_callbacks_of_a_step_wait_for_no_device(asynchronous_device, tmp_path):
             for callback in (throughput, metrics, progress):
                 callback.on_train_batch_end(trainer, module, None, batch)
         assert throughput.examples == 2
-        trainer.global_step, trainer.val_check_batch = 14, 20
+        trainer.global_step = 14
         with pytest.raises(AssertionError, match="waits for a device"):
             metrics.on_train_batch_end(trainer, module, None, batch)
 

@@ -115,6 +115,44 @@ def test_a_run_that_a_callback_ended_trains_no_more(hook, step, run, command, mo
     assert Path("cut/predictions.tsv").read_bytes() == Path("whole/predictions.tsv").read_bytes()
 
 
+LIGHTNINGS = """
+import attnx
+from lightning import Callback
+from lightning.pytorch.callbacks import ModelCheckpoint
+
+
+@attnx.register("callback", "notes")
+class Notes(Callback):
+    def on_before_optimizer_step(self, trainer, pl_module, optimizer):
+        pl_module.log("square", float(trainer.global_step**2))
+
+    def on_train_batch_end(self, trainer, pl_module, *_):
+        pl_module.log("step, doubled", 2.0 * trainer.global_step)
+        pl_module.log("epoch", 99.0)
+
+
+@attnx.register("callback", "saved")
+class Saved(ModelCheckpoint):
+    def __init__(self) -> None:
+        super().__init__(dirpath="own/checkpoints", monitor="valid_loss", save_top_k=1)
+"""
+
+
+@pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists:UserWarning")
+def test_what_callbacks_log_and_save_is_kept(whole_and_cut, succeed, metric_rows):
+    """A row has the values of its own step, in a resumed run too; Lightning's checkpoint makes its folder."""
+    write_plug_in("lightnings", LIGHTNINGS)
+    options = ["trainer.max_steps=6", "trainer.num_validations=2", "trainer.log_every_n_steps=2"]
+    whole_and_cut("+callback=[notes,saved]", *options, step=4)
+    succeed("resume", "cut")
+    rows = metric_rows("whole")
+    logged = [(row["step"], row["square"], row["step, doubled"], bool(row["valid_loss"])) for row in rows]
+    assert logged == [("2", "1", "4", False), ("3", "4", "6", True), ("4", "9", "8", False), ("6", "25", "12", True)]
+    assert {row["epoch"] for row in rows} == {"0", "1"}
+    assert metric_rows("cut") == rows
+    assert [*Path("own/checkpoints").glob("*.ckpt")]
+
+
 @pytest.mark.parametrize("stage", ["on_train_start", "on_validation_start", "on_test_start"])
 def test_no_stage_leaves_handlers_of_lightning_installed(stage, tmp_path):
     """Its handler of SIGTERM waits for the other processes, which do not know of the signal."""

@@ -195,8 +195,9 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     """
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
-        """Write a checkpoint."""
+        """Write a checkpoint, of this run's or of a user's ``ModelCheckpoint``, whose folder may be missing."""
         path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path) as partial:
             with partial.open("wb") as file:  # given a path, torch does not report why a write failed
                 torch.save(checkpoint, file)

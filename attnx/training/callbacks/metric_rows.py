@@ -35,8 +35,9 @@ class MetricRows(Callback):
     """Adds rows to a CSV file, atomically, and gives them to loggers; a loss is the mean since the row before.
 
     ``interval`` is the number of optimizer steps between rows of training losses. A validation has a row of its own,
-    with its step's training loss. Loggers also get the gradient norms of a row's step. A resumed run continues after
-    the rows that its checkpoint counts; rows that a killed run wrote after its last checkpoint are written again.
+    with its step's training loss. A row also has what other callbacks have logged, by ``pl_module.log``. Loggers also
+    get the gradient norms of a row's step. A resumed run continues after the rows that its checkpoint counts; rows that
+    a killed run wrote after its last checkpoint are written again.
     """
 
     def __init__(self, path: Path, throughput: Throughput, interval: int, loggers: Loggers | None = None) -> None:
@@ -45,6 +46,7 @@ class MetricRows(Callback):
         # Since the last row. They stay where they were computed: to read one waits for a GPU.
         self._losses: list[Tensor] = []
         self._norms: dict[str, Tensor] = {}
+        self._logged: dict[str, float] = {}  # by callbacks, in the step that the next row is of
         self._epoch = 0  # of the last batch; at the end of training the trainer's is one higher
         self._learning_rate = 0.0  # of the last step; the optimizer has that of the next one
 
@@ -66,12 +68,19 @@ class MetricRows(Callback):
             self._norms = gradient_norms(pl_module.model)
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: Any, *_: Any) -> None:
-        """Keep the loss of a step; add the row that is due."""
-        if not trainer.is_global_zero or trainer.fit_loop._should_accumulate():
+        """Keep the loss of a step, and what was logged in one that has a row; add the row that is due."""
+        if trainer.fit_loop._should_accumulate():
+            return
+        is_validated = is_validation_due(trainer)
+        if is_validated or self._is_due(trainer.global_step):
+            # On each rank, since reading may reduce a value over all of them. Values of the last validation stay there.
+            logged = trainer.callback_metrics.items()
+            self._logged = {name: float(value) for name, value in logged if not name.startswith(VALID)}
+        if not trainer.is_global_zero:
             return
         self._losses.append(pl_module.step_loss)
         self._epoch = trainer.current_epoch
-        if self._is_due(trainer.global_step) and not is_validation_due(trainer):
+        if self._is_due(trainer.global_step) and not is_validated:
             self._add_row(trainer, {})
 
     def on_validation_end(self, trainer: Trainer, *_: Any) -> None:
@@ -89,13 +98,13 @@ class MetricRows(Callback):
         return step % row_interval(step, self.interval) == 0
 
     def _add_row(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
-        values: dict[str, float] = {}
+        metrics, values = {**self._logged, **metrics}, dict[str, float]()
         if self._losses:
             loss = self._stacked_losses().mean()
             measured = {"train_loss": loss, **self._norms}
             numbers = torch.stack([value.to(loss.device) for value in measured.values()])
             values = dict(zip(measured, numbers.tolist(), strict=True))  # by one wait for a GPU
-        self._losses, self._norms = [], {}
+        self._losses, self._norms, self._logged = [], {}, {}
         step, learning_rate = trainer.global_step, self._learning_rate
         examples, tokens = self.throughput.examples_per_second, self.throughput.tokens_per_second
         row = {
@@ -105,14 +114,14 @@ class MetricRows(Callback):
             "train_loss": f"{values['train_loss']:.6g}" if values else "",
             "examples_per_second": f"{examples:.1f}",
             "tokens_per_second": f"{tokens:.1f}",
-            **{name: f"{value:.6g}" for name, value in metrics.items()},
         }
+        row |= {name: f"{value:.6g}" for name, value in metrics.items() if name not in row}
         write_text(self.path, with_row(self._read(), row))
         self.row_count += 1
         if self.loggers:
             speed = {"train_examples_per_second": examples, "train_tokens_per_second": tokens}
             progress = {"train_learning_rate": learning_rate, "train_epoch": float(self._epoch)}
-            self.loggers.log(step, {**values, **progress, **speed, **metrics})
+            self.loggers.log(step, {**metrics, **values, **progress, **speed})
 
     def _read(self) -> str:
         return self.path.read_bytes().decode() if self.path.is_file() else ""
