@@ -44,7 +44,8 @@ def measure(row: str, pairs: Path, folder: Path) -> list[float]:
             raise
     seconds = [second - first for first, second in itertools.pairwise(stamps)][WARMUP_STEPS:]
     words = [line.split("\t")[0] for line in pairs.read_text(encoding="utf-8").splitlines()[:WORDS]]
-    for decoding in ("greedy", ("beam", {"beam_size": 5})):
+    limit = {"max_length_ratio": 2.0, "max_length_extra": 5}  # given, since few outputs end by themselves so early
+    for decoding in (("greedy", limit), ("beam", {"beam_size": 5, **limit})):
         run = attnx.open_run(folder, decoding=decoding)
         examples = [run.pair(word) for word in words]
         run.decode(examples)

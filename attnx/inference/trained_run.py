@@ -211,7 +211,8 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
     """Evaluate a model in a block, without gradients and in the dtype of its weights; its mode is restored."""
     trained = [module for module in model.modules() if module.training]
     try:
-        with default_dtype(next(model.parameters()).dtype), torch.inference_mode():
+        # In inference mode torch counts no changes in place, so that an LSTM could not look its inputs up in a table.
+        with default_dtype(next(model.parameters()).dtype), torch.no_grad():
             model.eval()
             yield
     finally:

@@ -104,6 +104,7 @@ class TrainerOptions:
             check_val_every_n_epoch=None,
             num_sanity_val_steps=0,
             use_distributed_sampler=False,
+            inference_mode=False,  # as in evaluation_mode of attnx.inference
             callbacks=callbacks,
             profiler=profiler,
             plugins=[AtomicCheckpointIO()],
