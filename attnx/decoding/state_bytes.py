@@ -13,7 +13,7 @@ from attnx.decoding.contracts import StepModel
 TAKEN = 3  # steps; the first one or two may differ, since a KV cache begins with the second
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def state_bytes(model: StepModel, source: Tensor, steps: int) -> int:
     """How many bytes of numbers a model keeps of a row, after a source and so many steps.
 

@@ -99,7 +99,7 @@ class Agreement(NamedTuple):
     max_difference: float
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def compare_steps(run: TrainedRun, folder: Path, programs: Programs, pairs: Sequence[Pair]) -> Agreement:
     """Compare the log-probabilities of all symbols by the files of a folder, at each step of the run's greedy outputs.
 

@@ -20,7 +20,7 @@ REPEATS, WARM_UP_STEPS = 9, 2
 CLEAR_PEAK = "5"  # what resets the peak of a Linux process (man 5 proc)
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def measure_latency(run: TrainedRun, contexts: Sequence[int], device: torch.device) -> Iterator[dict[str, float]]:
     """Measure a decoded token after each context, one row at a time, by the names of cost.json, until memory runs out.
 

@@ -205,7 +205,7 @@ def _choose(n: int, k: int) -> int:
     return (1, n, n * (n - 1) // 2)[k]
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def _count_decoding(model: nn.Module, batch: Batch) -> tuple[Counts, Counts]:
     """The operations of a decoded step, and the bytes that are kept, by context, as far as they are known."""
     model.requires_grad_(False)  # torch's counter looks for the gradient of an input that is a view of a parameter

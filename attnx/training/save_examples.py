@@ -42,7 +42,7 @@ def save_examples(module: TrainingModule, rows: PairDataset, resolved: ResolvedC
     module.task.save_sources(folder / VOCABULARY, pairs)
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def _self_attention_maps(predictor: Predictor, predictions: Sequence[Prediction]) -> dict[int, Maps]:
     """The weights (layers h, t, t) of each stream by its name, by the indices of some predictions.
 

@@ -20,6 +20,7 @@ from attnx.cli.commands import predict as predicting
 from attnx.cli.commands.predict.read import LineReader
 from attnx.cli.commands.predict.write import heatmap
 from attnx.inference.trained_run import TrainedRun
+from attnx.nn.encoders.recurrent import RecurrentEncoder
 from tests.runs.conftest import feature_matrix, write_parts
 
 WORDS = ["dab", "kes", "", "sabeb", "be", "kadek", " ", "a"]
@@ -307,6 +308,22 @@ def test_a_run_predicts_in_evaluation_mode(run):
     assert opened.predict(["dab"]) == predictions
     assert opened.model.training
     assert not opened.model.embedding.training
+
+
+def test_no_encoder_runs_in_inference_mode(run, monkeypatch):
+    """Where torch counts no changes in place, so that an LSTM would project each symbol and not their table."""
+    encode, modes = RecurrentEncoder.forward, []
+
+    def forward(self: RecurrentEncoder, *args: Any, **kwargs: Any) -> Any:
+        modes.append((torch.is_grad_enabled(), torch.is_inference_mode_enabled()))
+        return encode(self, *args, **kwargs)
+
+    monkeypatch.setattr(RecurrentEncoder, "forward", forward)
+    trained = run("trainer.max_steps=1", folder="one")
+    assert {*modes} == {(True, False), (False, False)}
+    modes.clear()
+    trained.predict(WORDS[:1])
+    assert modes == [(False, False)]
 
 
 def test_python_reports_the_same_mistakes(runs):
