@@ -235,9 +235,9 @@ def _callbacks(
         throughput,
         *([TimeBudget(plan, throughput, folder)] if plan.seconds else []),
         StepPlanCallback(plan),
+        MetricRows(folder / METRICS, throughput, options["log_every_n_steps"], loggers),
         ProgressDisplay(console, throughput, task.monitor),
         *(registry.build("callback", choice) for choice in config.get("callback", {}).items()),
-        MetricRows(folder / METRICS, throughput, options["log_every_n_steps"], loggers),
     ]
     if loggers:
         callbacks.append(HeatMaps(loggers, prepared.loaders))

@@ -16,7 +16,7 @@ from lightning.pytorch.profilers import AdvancedProfiler, PyTorchProfiler, Simpl
 from lightning.pytorch.strategies import DDPStrategy
 
 from attnx.registry import PositiveFloat, PositiveInt, Probability, Time, register
-from attnx.runs.layout import PROFILE
+from attnx.runs.layout import CHECKPOINTS, PROFILE
 from attnx.training.callbacks.checkpoint import AtomicCheckpointIO
 from attnx.training.distributed.devices import training_device
 from attnx.training.distributed.model_parallel import ModelParallelStrategy
@@ -107,7 +107,7 @@ class TrainerOptions:
             inference_mode=False,  # as in evaluation_mode of attnx.inference
             callbacks=callbacks,
             profiler=profiler,
-            plugins=[AtomicCheckpointIO()],
+            plugins=[AtomicCheckpointIO(folder / CHECKPOINTS)],
             logger=False,  # loggers are attnx.loggers
             enable_progress_bar=False,
             enable_model_summary=False,

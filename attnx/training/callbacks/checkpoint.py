@@ -191,13 +191,18 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     """Lightning's checkpoint plug-in with atomic writes: a partial file, fsync, then a rename.
 
     Lightning's own plug-in writes into the system's temporary folder and copies from there if that is another disk, so
-    a process that is killed can leave half a checkpoint.
+    a process that is killed can leave half a checkpoint. The folder of a user's ``ModelCheckpoint`` is made, but not
+    ``folder``, the run's own: where it is missing, the run was deleted.
     """
 
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
-        """Write a checkpoint, of this run's or of a user's ``ModelCheckpoint``, whose folder may be missing."""
+        """Write a checkpoint."""
         path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.parent != self.folder:
+            path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path) as partial:
             with partial.open("wb") as file:  # given a path, torch does not report why a write failed
                 torch.save(checkpoint, file)

@@ -35,9 +35,10 @@ class MetricRows(Callback):
     """Adds rows to a CSV file, atomically, and gives them to loggers; a loss is the mean since the row before.
 
     ``interval`` is the number of optimizer steps between rows of training losses. A validation has a row of its own,
-    with its step's training loss. A row also has what other callbacks have logged, by ``pl_module.log``. Loggers also
-    get the gradient norms of a row's step. A resumed run continues after the rows that its checkpoint counts; rows that
-    a killed run wrote after its last checkpoint are written again.
+    with its step's training loss. A row also has what other callbacks have logged until then, by ``pl_module.log``; it
+    does not wait for them, since one may raise. Loggers also get the gradient norms of a row's step. A resumed run
+    continues after the rows that its checkpoint counts; rows that a killed run wrote after its last checkpoint are
+    written again.
     """
 
     def __init__(self, path: Path, throughput: Throughput, interval: int, loggers: Loggers | None = None) -> None:
@@ -71,8 +72,8 @@ class MetricRows(Callback):
         """Keep the loss of a step, and what was logged in one that has a row; add the row that is due."""
         if trainer.fit_loop._should_accumulate():
             return
-        is_validated = is_validation_due(trainer)
-        if is_validated or self._is_due(trainer.global_step):
+        is_due, is_validated = self._is_due(trainer.global_step), is_validation_due(trainer)
+        if is_due or is_validated:
             # On each rank, since reading may reduce a value over all of them. Values of the last validation stay there.
             logged = trainer.callback_metrics.items()
             self._logged = {name: float(value) for name, value in logged if not name.startswith(VALID)}
@@ -80,7 +81,7 @@ class MetricRows(Callback):
             return
         self._losses.append(pl_module.step_loss)
         self._epoch = trainer.current_epoch
-        if self._is_due(trainer.global_step) and not is_validated:
+        if is_due and not is_validated:
             self._add_row(trainer, {})
 
     def on_validation_end(self, trainer: Trainer, *_: Any) -> None:
