@@ -34,7 +34,6 @@ STATUS_STYLES = {
     "failed": "bold red",
     "interrupted": "yellow",
     "pruned": "magenta",
-    "stopped": "yellow",
 }
 # If the terminal has too few lines, jobs with the last statuses of this list are hidden first.
 STATUS_PRIORITY = ("running", "failed", "interrupted", "finished", "pruned", "waiting")
