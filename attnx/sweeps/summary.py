@@ -34,6 +34,7 @@ STATUS_STYLES = {
     "failed": "bold red",
     "interrupted": "yellow",
     "pruned": "magenta",
+    "stopped": "yellow",  # of a run: `attnx runs` shows them, too
 }
 # If the terminal has too few lines, jobs with the last statuses of this list are hidden first.
 STATUS_PRIORITY = ("running", "failed", "interrupted", "finished", "pruned", "waiting")
