@@ -12,7 +12,7 @@ import attnx
 from attnx.files.printable import markdown_table
 from attnx.reports.sweep.comparison import Comparison
 from attnx.reports.sweep.report import Report
-from attnx.reports.sweep.texts import F_TEST_HEAD, f_test_rows, length_section, ranking_head, ranking_rows
+from attnx.reports.sweep.texts import F_TEST_HEAD, f_test_rows, ranking_head, ranking_rows
 from studies.atlas.changes import Changes, single_changes
 from studies.atlas.design import Task, read_design
 from studies.atlas.figures import (
@@ -117,8 +117,3 @@ class Appendix(NamedTuple):
             if (rates := comparison.length_rates) is not None and len(rates.groups) > 1:
                 yield f"#### {comparison.title}: by length"
                 yield draw_lengths(comparison, rates, self.changes_of(comparison).default.setting_index)
-
-    def length_tables(self) -> Shown:
-        """The errors by source length, as tables."""
-        for comparison in self.report.comparisons:
-            yield from (text.replace("### ", f"#### {comparison.title}: ") for text in length_section(comparison))

@@ -1,7 +1,7 @@
 """The sentences of docs/which-attention.md hold in the study's table."""
 
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import NamedTuple
 
 import pytest
@@ -101,15 +101,6 @@ def test_effects_over_all_settings(page):
     assert {name: (f"{gap.difference:.1f}", f"{gap.p:.2g}") for name, gap in heads.items()} == {
         "g2p": ("0.9", "0.03"),
         "translation": ("1.5", "0.049"),
-    }
-    scorers = {
-        name: {value for task, kind, value in worse if (task, kind) == (name, "scorer")} for name in page.changes
-    }
-    assert scorers["g2p"] == {"concat", "coverage, penalty=1"}
-    assert scorers["translation"] == scorers[FORECASTS] == {"coverage"}
-    assert {name for name, kind, value in worse if (kind, value) == ("normalizer", "hard")} == {
-        "translation",
-        FORECASTS,
     }
 
 
@@ -277,13 +268,3 @@ def test_seeds_of_translation(page):
     assert sum(gain > 0 for gain in gains) > 2 / 3 * len(gains)
     assert fmean(gains) > 0
     assert stats.ttest_1samp(gains, 0).pvalue < SIGNIFICANCE_LEVEL
-
-
-def test_seeds_of_poor_settings_differ_more(page):
-    """In g2p_multilingual: that is why each setting has a variance of its own."""
-    rows = page.comparison("g2p_multilingual").rankings[0].rows
-    deviations = [stdev(row.values.values()) for row in rows]
-    correlation = stats.spearmanr([row.mean for row in rows], deviations)
-    assert correlation.statistic > 0.5
-    assert correlation.pvalue < 0.001
-    assert fmean(deviations[: len(rows) // 2]) < fmean(deviations[len(rows) // 2 :])
