@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from attnx.cli.sweep import SweepArgs, sweep
 from attnx.config.compose import compose
-from attnx.config.suite_file import SEARCH_SEED, Suite, merge_overrides, reject_several
+from attnx.config.suite_file import BASELINES, SEARCH_SEED, Suite, merge_overrides, reject_several
 from attnx.errors import ExitCode, Stopped, UserError, report_place
 from attnx.files.printable import print_line
 from attnx.registry.plugin_code import short_digest
@@ -34,7 +34,8 @@ from attnx.sweeps.record import reject_other_config
 from attnx.sweeps.session import job_environment
 
 SUITES: Final = SWEEPS / "suites"
-SEARCH, COUNTED = "search", "seeds"
+STAGES: Final = {"search": "search", "seeds": "the runs that count"}
+SEARCH, COUNTED = STAGES
 CHECK_BASELINES = 2  # in all, with the challenger
 
 Cell = tuple[str, str]
@@ -57,12 +58,11 @@ class SuiteCommand:
     #: of each mechanism on each task that it can do, with the first values of the search
     configs: dict[Cell, dict[str, Any]] = field(default_factory=dict)
     refused: dict[Cell, str] = field(default_factory=dict)  #: why a mechanism cannot do a task
-    failed: dict[str, str] = field(default_factory=dict)  #: why a sweep of a mechanism could not be run
     #: a run by task, mechanism and values of the search, at the cost of the first baseline with the first values
     matched: dict[tuple[str, ...], EqualJob] = field(default_factory=dict)
     server: ForkServerProcesses | None = None  #: from which the jobs of all sweeps are forked
-    #: the runs of each sweep, by mechanism and stage, as they were when it last ended
-    records: dict[Cell, Records] = field(default_factory=dict)
+    codes: dict[Cell, str] = field(default_factory=dict)  #: digests of the plug-ins, which hold for the whole command
+    records: dict[Path, Records] = field(default_factory=dict)  #: the runs of each sweep, when it last ended
     notes: list[str] = field(default_factory=list)  #: what is possible, and perhaps not meant
 
     def __post_init__(self) -> None:
@@ -113,7 +113,7 @@ class SuiteCommand:
         standings = Standings(self.suite, entries, self.challenger, [*self.notes, *widths])
         for sentence in standings.conclusions:
             print_line(sentence.replace("**", ""))
-        for path in write_suite_report(standings, SUITES / self.suite.name / (self.challenger or "baselines")):
+        for path in write_suite_report(standings, SUITES / self.suite.name / (self.challenger or BASELINES)):
             print_line(path)
         if stopped:
             raise stopped
@@ -142,12 +142,12 @@ class SuiteCommand:
         with report_place(f"{self.suite.file}: search"):
             for values in self.suite.grid[1:]:
                 compose(self._job(first, values), self.config_dir)
-        for name, stage in itertools.product(dict.fromkeys(name for _, name in self.configs), (SEARCH, COUNTED)):
-            self._read(name, stage)
+        self.codes = {cell: short_digest(current_code(config)) for cell, config in self.configs.items()}
+        for folder in {self._folder(cell, stage) for cell in self.configs for stage in STAGES}:
+            self._read(folder)
         for cell, config in self.configs.items():
-            stage, seed = (SEARCH, SEARCH_SEED) if len(self.suite.grid) > 1 else (COUNTED, self.suite.counted_seeds[0])
-            job = self._job(cell, self.suite.grid[0], seed)
-            if (run := self.records[cell[1], stage].get(overrides_key(job))) is not None:
+            stage, seed = (SEARCH, SEARCH_SEED) if self.suite.has_search else (COUNTED, self.suite.counted_seeds[0])
+            if (run := self._record(cell, stage, self._job(cell, self.suite.grid[0], seed))) is not None:
                 reject_other_config(run.path, {**config, "seed": seed})
         self._entries()
 
@@ -223,63 +223,65 @@ class SuiteCommand:
         mechanism = merge_overrides(self.mechanisms[name], width)
         return self.suite.job(task, mechanism, values, seed)
 
-    def _folder(self, mechanism: str, stage: str) -> Path:
-        """The folder of a sweep; a mechanism with other plug-in code has another one."""
-        config = next(config for (_, name), config in self.configs.items() if name == mechanism)
-        code = short_digest(current_code(config))
-        return SUITES / self.suite.name / "-".join(filter(None, (mechanism, code))) / stage
+    def _folder(self, cell: Cell, stage: str) -> Path:
+        """The folder of a sweep, of the challenger or of all baselines; other code of a plug-in has another one."""
+        mechanism = self.challenger if cell[1] == self.challenger else BASELINES
+        return SUITES / self.suite.name / "-".join(filter(None, (mechanism, self.codes[cell]))) / stage
 
     def _train_all(self) -> None:
-        """Check all that will be trained, then of each mechanism search on all tasks, and train the chosen seeds."""
+        """Check all that will be trained, then search for all mechanisms on all tasks, and train the chosen seeds."""
         with contextlib.ExitStack() as stack:
             if not self.hydra:  # other launchers start processes of their own
-                parallel = count_parallel_jobs(self.max_parallel, self.configs.values(), visible_gpus())
-                environment = job_environment(parallel)
+                configs = self.configs.values()
+                environment = job_environment(count_parallel_jobs(self.max_parallel, configs, visible_gpus()))
                 self.server = stack.enter_context(contextlib.closing(session.start_fork_server(environment)))
-                errors = find_errors([*self.configs.values()], environment, self.server)
+                errors = find_errors([*configs], environment, self.server)
                 self.refused |= {cell: error for cell, error in zip(self.configs, errors, strict=False) if error}
                 self._reject()
                 self.configs = {cell: config for cell, config in self.configs.items() if cell not in self.refused}
-            trained = dict.fromkeys(name for _, name in self.configs)
-            for place, mechanism in enumerate(trained, start=1):
-                label = f"suite {self.suite.name}, {place} of {len(trained)}: {mechanism}"
-                cells = [cell for cell in self.configs if cell[1] == mechanism]
-                if len(self.suite.grid) > 1:
-                    jobs = [self._job(cell, values) for cell in cells for values in self.suite.grid]
-                    self._sweep(mechanism, SEARCH, jobs, f"{label}, search")
-                chosen = {cell: values for cell in cells if (values := self._chosen(cell)) is not None}
-                seeds = self.suite.counted_seeds
-                jobs = [self._job(cell, values, seed) for cell, values in chosen.items() for seed in seeds]
-                self._sweep(mechanism, COUNTED, jobs, f"{label}, the runs that count")
+            for stage in STAGES:
+                jobs: dict[Path, list[list[str]]] = {}
+                for cell in self.configs:
+                    jobs.setdefault(self._folder(cell, stage), []).extend(self._jobs(cell, stage))
+                for folder, jobs_of_folder in jobs.items():
+                    self._sweep(folder, jobs_of_folder)
 
-    def _sweep(self, mechanism: str, stage: str, jobs: list[list[str]], label: str) -> None:
-        runs = [self.records[mechanism, stage].get(overrides_key(job)) for job in jobs]
+    def _jobs(self, cell: Cell, stage: str) -> list[list[str]]:
+        """The jobs of a stage: one for each combination of the search, if there are several, or for each seed."""
+        if stage == SEARCH:
+            return [self._job(cell, values) for values in self.suite.grid if self.suite.has_search]
+        values = self._chosen(cell)
+        return [] if values is None else [self._job(cell, values, seed) for seed in self.suite.counted_seeds]
+
+    def _sweep(self, folder: Path, jobs: list[list[str]]) -> None:
+        """Run the jobs that have not finished; a sweep of all baselines leaves no core or cluster idle for each."""
+        runs = map(self.records[folder].get, map(overrides_key, jobs))
         if all(run is not None and run.status == RunStatus.FINISHED for run in runs):
             return
-        print_line(f"attnx: {label}", flush=True)
+        print_line(f"attnx: suite {self.suite.name}, {folder.parent.name}, {STAGES[folder.name]}", flush=True)
         args = SweepArgs(self.hydra, self.config_dir, self.max_parallel, jobs, self.command_line)
         try:
-            sweep(args, self._folder(mechanism, stage), self.server)
-        except UserError as error:  # the others go on
-            self.failed[mechanism] = str(error)
-            print_line(f"attnx: {mechanism}: {error}", flush=True)
+            sweep(args, folder, self.server)
+        except UserError as error:  # such as another command that runs it; the other sweeps go on
+            print_line(f"attnx: {folder.parent.name}: {error}", flush=True)
         finally:
-            self._read(mechanism, stage)
+            self._read(folder)
 
-    def _read(self, mechanism: str, stage: str) -> None:
+    def _read(self, folder: Path) -> None:
         """Read the runs of a sweep, if it was begun."""
-        folder, self.records[mechanism, stage] = self._folder(mechanism, stage), {}
+        self.records[folder] = {}
         if is_sweep(folder):
             stored, runs = read_sweep(folder), {run.path: run for run in load_runs([folder])}
-            jobs = {overrides_key(job.overrides): runs[stored.folder(job)] for job in stored.jobs}
-            self.records[mechanism, stage] = jobs
+            self.records[folder] = {overrides_key(job.overrides): runs[stored.folder(job)] for job in stored.jobs}
+
+    def _record(self, cell: Cell, stage: str, job: list[str]) -> RunRecord | None:
+        return self.records[self._folder(cell, stage)].get(overrides_key(job))
 
     def _chosen(self, cell: Cell) -> list[str] | None:
         """The values that are best in validation; None if no run of the search has finished."""
-        if len(self.suite.grid) < 2:
+        if not self.suite.has_search:
             return self.suite.grid[0]
-        records = self.records[cell[1], SEARCH]
-        tried = [(values, records.get(overrides_key(self._job(cell, values)))) for values in self.suite.grid]
+        tried = [(values, self._record(cell, SEARCH, self._job(cell, values))) for values in self.suite.grid]
         best = choose_run([run for _, run in tried if run is not None])
         return next((values for values, run in tried if run is not None and run is best), None)
 
@@ -288,11 +290,8 @@ class SuiteCommand:
         (task, mechanism), overrides = cell, " ".join(self.mechanisms[cell[1]])
         if cell not in self.configs:
             return Entry(task, mechanism, overrides, reason=self.refused.get(cell, ""))
-        searched, counted = self.records[mechanism, SEARCH], self.records[mechanism, COUNTED]
-        tried = [searched.get(overrides_key(self._job(cell, values))) for values in self.suite.grid]
-        failed = sum(run is None or run.status != RunStatus.FINISHED for run in tried) if len(tried) > 1 else 0
-        values = self._chosen(cell)
-        jobs = [] if values is None else [self._job(cell, values, seed) for seed in self.suite.counted_seeds]
-        runs = [run for job in jobs if (run := counted.get(overrides_key(job))) is not None]
-        reason = "" if runs else self.failed.get(mechanism, "its search has not finished")
-        return Entry(task, mechanism, overrides, runs, failed, reason)
+        searched = (self._record(cell, SEARCH, job) for job in self._jobs(cell, SEARCH))
+        failed = sum(run is None or run.status != RunStatus.FINISHED for run in searched)
+        runs = [run for job in self._jobs(cell, COUNTED) if (run := self._record(cell, COUNTED, job)) is not None]
+        missing = "its search has not finished" if self._chosen(cell) is None else "it is not trained yet"
+        return Entry(task, mechanism, overrides, runs, failed, reason="" if runs else missing)

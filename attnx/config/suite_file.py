@@ -19,6 +19,7 @@ from attnx.runs.layout import check_name
 from attnx.runs.sweep import SEVERAL_VALUES, reject_repeated, split_override
 
 FIELDS: Final = ("base", "tasks", "baselines", "search", "seeds", "match", "check")
+BASELINES: Final = "baselines"  # what their folder and page are called
 QUANTITIES: Final = ("parameters", "flops", "state")
 DEFAULT_SUITE: Final = "recall"
 SEARCH_SEED: Final = 1
@@ -70,6 +71,8 @@ class Suite:
                 raise UserError(f"{' '.join(overrides)}: is the baseline {baseline!r} of {self.file}; leave it out")
         if name in self.baselines:
             raise UserError(f"name={name}: is the name of a baseline of {self.file}; choose another one")
+        if name == BASELINES:
+            raise UserError(f"name={name}: the page of all baselines of {self.file} has this name; choose another one")
         if name:
             check_name(name)
             return name
@@ -86,6 +89,11 @@ class Suite:
         """The combinations of the values that are tried."""
         columns = [[f"{key}={value}" for value in values] for key, values in self.search.items()]
         return [list(values) for values in itertools.product(*columns)]
+
+    @property
+    def has_search(self) -> bool:
+        """Whether there is a choice among combinations."""
+        return len(self.grid) > 1
 
     @property
     def counted_seeds(self) -> range:

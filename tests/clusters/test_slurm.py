@@ -213,11 +213,13 @@ def test_a_sweep_whose_jobs_wait_is_resumed(start_command):
 
 
 def test_a_suite_trains_as_jobs_of_slurm(words, small, no_pictures_folder, fork_command):
-    content = {"base": small, "tasks": {"words": []}, "baselines": {"additive": []}}
-    Path("toy.yaml").write_text(yaml.safe_dump({**content, "seeds": 2}), encoding="utf-8")
+    """All baselines are in SLURM's queue at once, as one array."""
+    content = {"base": small, "tasks": {"words": []}, "baselines": {"additive": [], "dot": ["scorer=dot"]}}
+    Path("toy.yaml").write_text(yaml.safe_dump({**content, "seeds": 1}), encoding="utf-8")
     process = fork_command("suite", "toy.yaml", *SWEEP[1:], PYTHONPATH=no_pictures_folder)
     out, err = process.communicate()
     assert process.returncode == 0, err
     assert "multirun/suites/toy/baselines.html" in out
-    jobs = read_sweep("multirun/suites/toy/additive/seeds").jobs
+    jobs = read_sweep("multirun/suites/toy/baselines/seeds").jobs
     assert [job.status for job in jobs] == ["finished", "finished"]
+    assert len({str(job.cluster_job).partition("_")[0] for job in jobs}) == 1

@@ -117,7 +117,7 @@ def suite_tables(standings: Standings) -> list[Table]:
 def protocol_text(standings: Standings) -> str:
     """How the runs that count were chosen."""
     suite, counted = standings.suite, count_phrase(standings.suite.seeds, "new seed")
-    if len(suite.grid) < 2:
+    if not suite.has_search:
         return f"{counted} of each mechanism on each task count, on the test."
     return (
         f"For each mechanism and task one run of each of the {len(suite.grid)} combinations was trained, all with one "

@@ -18,6 +18,7 @@ from attnx.reports.sweep.run_table import read_run_table
 from attnx.runs.sweep import read_sweep
 from attnx.sweeps.equal_budgets import CostMeter
 from attnx.sweeps.match_widths import TOLERANCE
+from attnx.sweeps.record import lock_folder
 from tests.runs.conftest import change_info, run_info, write_plug_in
 
 Write = Callable[..., str]
@@ -72,9 +73,13 @@ def test_a_check_runs_the_whole_protocol_and_nothing_twice(write, succeed):
         check=["trainer.max_steps=2", "trainer.num_validations=1"],
     )
     output = succeed("suite", suite, "scorer=dot", "--check", "-j", "2")
-    assert "attnx: suite toy-check, 2 of 2: additive, the runs that count" in output
+    assert [line for line in output.splitlines() if "attnx: suite" in line] == [
+        f"attnx: suite toy-check, {name}, {stage}"
+        for stage in ("search", "the runs that count")
+        for name in ("dot", "baselines")
+    ]
     assert output.splitlines()[-4:] == [f"{HOME}/toy-check/dot{end}" for end in (".html", ".md", ".csv", ".runs.csv")]
-    expected = {f"{name}/{stage}": [1] * 4 for name in ("additive", "dot") for stage in ("search", "seeds")}
+    expected = {f"{name}/{stage}": [1] * 4 for name in ("baselines", "dot") for stage in ("search", "seeds")}
     assert attempts("toy-check") == expected
     seeds = [job.values["seed"] for job in read_sweep(HOME / "toy-check" / "dot" / "seeds").jobs]
     assert seeds == ["2", "3", "2", "3"]
@@ -88,7 +93,7 @@ def test_a_check_runs_the_whole_protocol_and_nothing_twice(write, succeed):
 
 def test_another_challenger_uses_the_baselines_and_a_table_replaces_them(begun, command):
     assert command("suite", begun, "scorer=dot").code == 0
-    assert attempts("toy") == {"additive/seeds": [1], "dot/seeds": [1]}
+    assert attempts("toy") == {"baselines/seeds": [1], "dot/seeds": [1]}
     table = (HOME / "toy" / "dot.runs.csv").rename("others.runs.csv")
     HOME.rename("elsewhere")
     assert command("suite", begun, "scorer=scaled", "+name=mine", str(table)).code == 0
@@ -110,8 +115,8 @@ def test_an_interrupted_suite_goes_on_by_the_same_command(write, command, moody,
     assert "| 1 | dot |" in page
     clear_moods()
     assert command("suite", suite).code == 0
-    folder = next(HOME.glob("toy/moody-*")).name
-    assert attempts("toy") == {"dot/seeds": [1], f"{folder}/seeds": [2]}
+    folder = next(HOME.glob("toy/baselines-*")).name
+    assert attempts("toy") == {"baselines/seeds": [1], f"{folder}/seeds": [2]}
 
 
 def test_a_table_of_another_test_is_refused_before_training(write, command, moody, stop_sweep):
@@ -145,7 +150,17 @@ def test_a_failed_job_does_not_stop_the_others(write, command, moody, clear_mood
     assert "I have fallen over" in text
     clear_moods()
     assert command("suite", suite, "scorer=moody").code == 0
-    assert attempts("toy")["additive/seeds"] == [1]
+    assert attempts("toy")["baselines/seeds"] == [1]
+
+
+def test_baselines_that_another_command_trains_are_left_to_it(write, command):
+    suite = write()
+    with lock_folder(HOME / "toy" / "baselines" / "seeds"):
+        answer = command("suite", suite, "scorer=dot")
+    assert answer.code == 1
+    assert "attnx: baselines: multirun/suites/toy/baselines/seeds: another attnx runs this sweep" in answer.out
+    assert attempts("toy") == {"dot/seeds": [1]}
+    assert "| words | additive | it is not trained yet |" in (HOME / "toy" / "dot.md").read_text(encoding="utf-8")
 
 
 def test_an_edited_mechanism_is_trained_beside_the_earlier_one(begun, command, moody):
@@ -153,7 +168,7 @@ def test_an_edited_mechanism_is_trained_beside_the_earlier_one(begun, command, m
     moody.write_text(moody.read_text(encoding="utf-8") + "\n# edited\n", encoding="utf-8")
     assert command("suite", begun, "scorer=moody").code == 0
     assert len(list(HOME.glob("toy/moody-*"))) == 2
-    assert attempts("toy")["additive/seeds"] == [1]
+    assert attempts("toy")["baselines/seeds"] == [1]
 
 
 def test_a_baseline_that_cannot_do_a_task_is_listed(write, command):
@@ -165,7 +180,7 @@ def test_a_baseline_that_cannot_do_a_task_is_listed(write, command):
 
 
 def test_runs_of_another_commit_are_marked(begun, command):
-    folder = HOME / "toy" / "additive" / "seeds" / "0"
+    folder = HOME / "toy" / "baselines" / "seeds" / "0"
     is_in_git = bool(run_info(folder).get("git"))
     change_info(folder, git={"commit": "7" * 40})
     assert command("suite", begun, "scorer=dot").code == 0
@@ -201,6 +216,7 @@ def test_runs_of_another_commit_are_marked(begun, command):
         ({}, ["seed=3"], "seed=3: a suite sets seeds and folders itself; leave it out"),
         ({}, ["name=mine"], "name=mine: names the mechanism that other overrides describe; give one"),
         ({}, ["scorer=dot", "name=additive"], "name=additive: is the name of a baseline of toy.yaml; choose another"),
+        ({}, ["scorer=dot", "name=baselines"], "name=baselines: the page of all baselines of toy.yaml has this name"),
         ({}, ["scorer=dot", "name=a/b"], "name=a/b: contains a path separator"),
         ({}, ["mad"], "mad: one suite at a time, and toy.yaml is one; write KEY=VALUE for a choice"),
         ({}, ["others.csv"], "others.csv: no such file; name a table of runs that attnx suite has written"),
@@ -231,7 +247,7 @@ def test_settings_that_are_the_same_on_some_task_are_noted_before_training(write
     suite = write(tasks={"words": [], "dots": ["scorer=dot"]}, baselines={"given": [], "additive": ["scorer=additive"]})
     note = "On words, additive and given are the same setting: their runs are equal."
     monkeypatch.setattr(suite_command, "sweep", lambda *_: None)
-    assert command("suite", suite).out.startswith(f"note: {note}\nattnx: suite toy, 1 of 2")
+    assert command("suite", suite).out.startswith(f"note: {note}\nattnx: suite toy, baselines, ")
     assert note in (HOME / "toy" / "baselines.md").read_text(encoding="utf-8")
 
 
@@ -268,7 +284,7 @@ def test_mechanisms_have_the_parameters_of_the_first_baseline(write, command, mo
     trained: dict[str, Any] = {}
     monkeypatch.setattr(suite_command, "sweep", lambda args, folder, server: trained.update({str(folder): args.jobs}))
     assert command("suite", suite).code == 1  # nothing was trained
-    (additive,), (dot,) = trained.values()
+    ((additive, dot),) = trained.values()  # one sweep of both
     counts = [sum("hidden_size" in word for word in job) for job in (additive, dot)]
     assert counts == [2, 2]
     assert set(additive) ^ set(dot) > {"scorer=additive", "scorer=dot"}
