@@ -255,11 +255,12 @@ class SuiteCommand:
 
     def _sweep(self, folder: Path, jobs: list[list[str]]) -> None:
         """Run the jobs that have not finished; a sweep of all baselines leaves no core or cluster idle for each."""
-        runs = map(self.records[folder].get, map(overrides_key, jobs))
-        if all(run is not None and run.status == RunStatus.FINISHED for run in runs):
+        finished = {key for key, run in self.records[folder].items() if run.status == RunStatus.FINISHED}
+        pending = [job for job in jobs if overrides_key(job) not in finished]
+        if not pending:
             return
         print_line(f"attnx: suite {self.suite.name}, {folder.parent.name}, {STAGES[folder.name]}", flush=True)
-        args = SweepArgs(self.hydra, self.config_dir, self.max_parallel, jobs, self.command_line)
+        args = SweepArgs(self.hydra, self.config_dir, self.max_parallel, pending, self.command_line)
         try:
             sweep(args, folder, self.server)
         except UserError as error:  # such as another command that runs it; the other sweeps go on
